@@ -37,7 +37,7 @@ class LoopWriter:
         loop: asyncio.AbstractEventLoop,
         database: Database,
         positions: Positions,
-        finish: Callable[[Write], None],
+        finish: Callable[[Sequence[Write]], None],
         move: Callable[[LoopWriter], None],
     ) -> None:
         self.loop = loop
@@ -150,8 +150,7 @@ class LoopWriter:
             if self._commit is not commit:
                 return  # it was taken
             self._commit = None
-            for write in commit.writes:
-                self._finish(write)
+            self._finish(commit.writes)
         done = zip(commit.writes, errors, strict=True)
         try:
             resolve_all([(write.waiting, each) for write, each in done if isinstance(write.waiting, PendingWrite)])

@@ -16,7 +16,7 @@ from outrider.log.postgres.schema import Connection
 from outrider.log.rows import Row, row
 from outrider.log.summary_update import NOTHING_USED, SummaryUpdate
 
-AppendOne: TypeAlias = Callable[..., Coroutine[Any, Any, Any]]
+AppendOne: TypeAlias = Callable[..., Coroutine[Any, Any, str | None]]
 NOW = "date_part('epoch', clock_timestamp())"
 """The time by the clock of the database. `extract` would make a numeric of it first, which takes longer."""
 ROW = "session, seq, time, kind, body, checksum"
@@ -73,7 +73,7 @@ _APPEND_ONE = f"""
         WHERE number = $1 AND fence = $2 AND last = $3 - 1
         RETURNING number
     )
-    INSERT INTO event ({ROW}) SELECT number, $3, $4, $5, $6, $7 FROM held RETURNING session
+    INSERT INTO event ({ROW}) SELECT number, $3, $4, $5, $6, $7 FROM held
 """
 """The most frequent case of `_APPEND` in a third of the time: one entry, which changes no more of the summary."""
 
@@ -167,15 +167,19 @@ class Addition(msgspec.Struct):
 async def prepare(connection: Connection) -> AppendOne:
     """Return the most frequent statement of `add`, which is a little faster than to look it up each time."""
     statement = await connection.prepare(_APPEND_ONE)
-    return statement.fetchval
+
+    async def append_one(*values: Any) -> str | None:
+        await statement.fetch(*values)
+        return statement.get_statusmsg()
+
+    return append_one
 
 
 async def add(connection: Connection, additions: Sequence[Addition], append_one: AppendOne | None = None) -> set[int]:
     """Add rows to held sessions in one commit. Return the numbers of those that are still held as expected."""
     if len(additions) == 1 and (values := additions[0]._values):
-        append_one = append_one or partial(connection.fetchval, _APPEND_ONE)
-        number = await append_one(*values)
-        return set() if number is None else {number}
+        append_one = append_one or partial(connection.execute, _APPEND_ONE)
+        return {additions[0].number} if await append_one(*values) == "INSERT 0 1" else set()
     given = zip(*(each._columns for each in additions), strict=True)
     rows = [*zip(*(row for each in additions for row in each.rows), strict=True)] or [()] * 6
     files = [(each.number, file) for each in additions for file in each.update.files]

@@ -41,7 +41,7 @@ class ThreadWriter:
         database: Database,
         positions: Positions,
         held: Mapping[int, int],
-        finish: Callable[[Write | Other], None],
+        finish: Callable[[Sequence[Write | Other]], None],
         tend: Tend,
     ) -> None:
         self._database, self._positions, self._held = database, positions, held
@@ -130,8 +130,7 @@ class ThreadWriter:
     def _resolve(
         self, jobs: Sequence[Write | Other], errors: Sequence[BaseException | None], value: Any = None
     ) -> None:
-        for job in jobs:
-            self._finish(job)
+        self._finish(jobs)
         resolve(jobs, errors, value)
 
     # Heartbeats

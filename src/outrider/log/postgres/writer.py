@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -126,7 +126,7 @@ class PostgresWriter:
                 else:
                     self._put(job)
             except BaseException:
-                self._finish(job)
+                self._finish([job])
                 raise
 
     def _put(self, job: Write | Other | Commit) -> None:
@@ -135,14 +135,15 @@ class PostgresWriter:
         else:
             self._thread.call(self._own.put, job)
 
-    def _finish(self, job: Write | Other) -> None:
-        """Forget a job that is done."""
+    def _finish(self, jobs: Sequence[Write | Other]) -> None:
+        """Forget jobs that are done."""
         with self.positions.lock:
-            for session in job.sessions:
-                claim = self._claims[session]
-                claim.jobs -= 1
-                if not claim.jobs:
-                    del self._claims[session]
+            for job in jobs:
+                for session in job.sessions:
+                    claim = self._claims[session]
+                    claim.jobs -= 1
+                    if not claim.jobs:
+                        del self._claims[session]
 
     def _recall(self, home: LoopWriter) -> None:
         """Take the unfinished writes of a loop to the thread."""
@@ -154,8 +155,7 @@ class PostgresWriter:
                 try:
                     self._put(job)
                 except (LogError, RuntimeError) as error:  # there can be no thread any more
-                    for write in writes:
-                        self._finish(write)
+                    self._finish(writes)
                     resolve(writes, [error] * len(writes))
 
     def _tend(self, *, is_idle: bool) -> None:
