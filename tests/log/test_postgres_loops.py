@@ -501,6 +501,31 @@ async def test_an_answer_that_does_not_come_is_sought_by_the_thread(url: str, mo
         journal.close()
 
 
+def test_a_log_may_be_closed_while_others_write(url: str) -> None:
+    log = Log(url)
+    journals = [log.create() for _ in range(3)]
+    is_over = threading.Event()
+    counts = [0] * len(journals)
+
+    def use(place: int) -> None:
+        while not is_over.is_set():
+            journals[place].write_now(entry(counts[place]))
+            counts[place] += 1
+
+    def close() -> None:
+        try:
+            for _ in range(20):
+                log.close()
+        finally:
+            is_over.set()
+
+    run_together(close, *(partial(use, place) for place in range(len(journals))))
+    for journal, count in zip(journals, counts, strict=True):
+        assert texts(log, journal) == list(map(str, range(count)))
+        journal.close()
+    log.close()
+
+
 def test_a_thread_begins_after_the_end_of_the_one_before_it() -> None:
     thread = LoopThread()
     was_alive: list[bool] = []
