@@ -14,6 +14,7 @@ from statistics import median
 from bench.figure import Figure
 from outrider import Agent, Limits, ScriptedModel, Session
 from outrider.coding.toolbox.shell.bash import bash
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import Step, call
@@ -59,7 +60,7 @@ def _session(folder: str, *steps: Step) -> float:
     """Seconds from the prompt to the end of a session with these calls; what is too long for it is stored on disk."""
     workspace = Workspace(folder)
     limits = Limits(max_repeats=None)
-    agent = Agent(model=ScriptedModel([*steps, "done"]), tools=[bash(workspace)], limits=limits)
+    agent = Agent(model=ScriptedModel([*steps, "done"]), tools=[bash(Shell(workspace))], limits=limits)
     session = Session(agent, store=FolderStore(Path(folder, "store")))
     started = time.perf_counter()
     result = asyncio.run(session.run("go"))

@@ -55,7 +55,7 @@ class Front:
     def use_mode(self, mode: Mode) -> None:
         """The mode does not matter."""
 
-    def say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         """Nobody talks."""
 
     def stop(self) -> None:

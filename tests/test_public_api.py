@@ -8,7 +8,9 @@ import inspect
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 
@@ -195,6 +197,71 @@ def test_help_shows_every_name_with_what_it_says_of_itself() -> None:
 
 
 # The types
+
+
+def test_every_type_in_a_public_signature_can_be_imported() -> None:
+    """From `outrider`, from a module that it documents, or from `outrider.types`."""
+    known = {definition(outrider.__name__, name) for name in outrider.__all__}
+    known |= {definition(module, name) for module in ("outrider.types", "outrider.events") for name in bindings(module)}
+    modules = ("outrider.errors", "outrider.runtime.hooks", "outrider.providers.base")
+    missing = {
+        f"{where}: {found}"
+        for public in outrider.__all__
+        for where, module, annotations in signatures(public, getattr(outrider, public))
+        for name in names_of_types(annotations)
+        if (found := definition(module, name)) and found not in known and not found.startswith(modules)
+    }
+    assert not missing
+
+
+@cache
+def bindings(module: str) -> dict[str, str | None]:
+    """The names that a module imports, also for type checkers alone, and where from; None for those that it defines."""
+    tree = ast.parse(inspect.getsource(import_module(module)))
+    found: dict[str, str | None] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            found |= {each.asname or each.name: f"{node.module}.{each.name}" for each in node.names}
+    for node in tree.body:
+        if isinstance(node, ast.ClassDef):
+            found[node.name] = None
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            found[node.target.id] = None
+    return found
+
+
+def definition(module: str, name: str) -> str:
+    """The module and the name of a class or an alias of ours; "" for types of others and type variables."""
+    while (home := bindings(module).get(name, "")) is not None:
+        module, _, name = home.rpartition(".")
+        if not module.startswith("outrider"):
+            return ""
+    return f"{module}.{name}"
+
+
+def signatures(name: str, value: object) -> Iterator[tuple[str, str, Mapping[str, str]]]:
+    """Each signature of a public name, and the fields of a class: where it is, its module, its annotations."""
+    if inspect.isfunction(value):
+        yield name, value.__module__, value.__annotations__
+    for kind in value.__mro__ if isinstance(value, type) else ():
+        if not kind.__module__.startswith("outrider."):
+            continue
+        fields = inspect.get_annotations(kind)
+        yield name, kind.__module__, {each: fields[each] for each in fields if not each.startswith("_")}
+        for each, member in vars(kind).items():
+            function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
+            if inspect.isfunction(function) and (each == "__init__" or not each.startswith("_")):
+                yield f"{name}.{each}", function.__module__, function.__annotations__
+
+
+def names_of_types(annotations: Mapping[str, str]) -> Iterator[str]:
+    for text in annotations.values():
+        yield from (node.id for node in ast.walk(ast.parse(text, mode="eval")) if isinstance(node, ast.Name))
+
+
+def test_the_page_has_every_importable_type() -> None:
+    listed = {name for cells in rows(sections(PAGE)["Types"], "types") for name in NAMES.findall(cells[0])}
+    assert listed == set(bindings("outrider.types"))
 
 
 @pytest.mark.long

@@ -85,6 +85,7 @@ Errors
 Modules
     outrider.events     the events that observers of a session receive
     outrider.errors     all errors
+    outrider.types      the types in the signatures of these names, for annotations of your own
     outrider.runtime.hooks
                         the events that hooks receive
     outrider.providers.base
@@ -100,6 +101,7 @@ if TYPE_CHECKING:
     from outrider import errors as errors
     from outrider import events as events
     from outrider import providers as providers
+    from outrider import types as types
     from outrider.batches.batch import batch as batch
     from outrider.batches.task import Task as Task
     from outrider.batches.task import TaskResult as TaskResult
@@ -229,7 +231,7 @@ _NAMES_OF_MODULES = {
     "tools.decorator": ("tool",),
     "tools.tool": ("Tool",),
 }
-_MODULES = ("errors", "events", "providers")
+_MODULES = ("errors", "events", "providers", "types")
 _MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 
 __all__ = ["__version__", *_MODULE_OF]

@@ -29,7 +29,7 @@ def session(folder: Path) -> str:
     """A session with two messages. Each changed a file."""
 
     async def talk() -> str:
-        tools = standard_tools(Workspace(folder), ["Write"], sandbox=None)
+        tools = standard_tools(Workspace(folder), ["Write"])
         writes = [ToolUseBlock(f"c{n}" * 12, "Write", {"file_path": f"{n}.txt", "content": f"{n}\n"}) for n in (1, 2)]
         steps = [Message.assistant(writes[0]), "Made 1.", Message.assistant(writes[1]), "Made 2."]
         with default_log() as log:

@@ -17,6 +17,7 @@ from outrider.log.inbox import HeldInbox
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.questions import Answer, ElicitationQuestion, Option, PermissionQuestion, Say, Stop
+from outrider.log.summary import SessionRow
 from tests.lengths import only_long
 from tests.log import Process, change, let_everything_happen, look, patch_everywhere, until_so
 
@@ -246,6 +247,40 @@ async def test_a_message_is_known_to_be_taken_only_after_it_was_delivered(
     assert (other.inbox.is_taken(number), other.inbox.is_taken(lost)) == (True, None)
     other.delete(journal.id)
     assert look(other, "SELECT * FROM signal") == []
+
+
+async def test_a_message_is_taken_when_the_session_has_stored_it(held: HeldInbox, journal: Journal, other: Log) -> None:
+    numbers = [other.inbox.send(journal.id, Say(text)) for text in ("one", "two")]
+    stored: list[asyncio.Future[None]] = [asyncio.get_running_loop().create_future() for _ in numbers]
+    futures = iter(stored)
+    assert await held.take_signals(lambda signal: next(futures)) == [Say("one"), Say("two")]
+    assert await held.take_signals() == []  # they are not delivered twice
+    assert [other.inbox.is_taken(number) for number in numbers] == [False, False]
+    stored[0].set_result(None)
+    await until_so(lambda: other.inbox.is_taken(numbers[0]))
+    assert other.inbox.is_taken(numbers[1]) is False
+    journal.close()
+    assert [other.inbox.is_taken(number) for number in numbers] == [True, None]
+
+
+async def test_a_message_that_is_taken_while_its_sender_looks_is_taken(
+    held: HeldInbox, journal: Journal, other: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number = other.inbox.send(journal.id, Say("one"))
+    tables = other.inbox._tables
+    numbered = tables.numbered
+    taking = asyncio.new_event_loop()
+
+    def close_first(session: int) -> SessionRow | None:
+        taking.run_until_complete(held.take_signals())
+        journal.close()
+        return numbered(session)
+
+    monkeypatch.setattr(tables, "numbered", close_first)
+    try:
+        assert await asyncio.to_thread(other.inbox.is_taken, number) is True
+    finally:
+        taking.close()
 
 
 async def test_a_session_without_a_listener_cannot_be_reached(log: Log, journal: Journal, other: Log) -> None:

@@ -39,6 +39,17 @@ from tests.lengths import examples
         ("# a remark\n\nname: x\n  # another\n", {"name": "x"}),
         ("name:", {"name": ""}),
         ("", {}),
+        ("tools: *", {"tools": "*"}),
+        ("tools: [\"a, b\", 'c']", {"tools": ["a, b", "c"]}),
+        ("tools: [Read,\n  Grep]", {"tools": ["Read", "Grep"]}),
+        ("argument-hint: [file] [style]", {"argument-hint": ["file] [style"]}),
+        ("description: @user said `x`: !y", {"description": "@user said `x`: !y"}),
+        ("description: |\n  two\n    lines", {"description": "two\n  lines"}),
+        ('description: "two\n  lines"', {"description": "two lines"}),
+        (
+            "hooks:\n  Stop:\n    - matcher: Bash\n      command: ls\nname: x",
+            {"hooks": {"Stop": [{"matcher": "Bash", "command": "ls"}]}, "name": "x"},
+        ),
     ],
 )
 def test_what_such_files_use_is_read(lines: str, fields: dict[str, Any]) -> None:
@@ -69,11 +80,23 @@ def test_what_follows_the_block_is_text_whatever_it_looks_like() -> None:
         ("---\n{json: 1}\n---\n", 2),
         ("---\n\n# fine\n- a list\n---\n", 4),
         ("---\nname:x\n---\n", 2),
+        ("---\nname: x\nname: y\n---\n", 3),
+        ("---\nname: x\ndescription: 'never closed\n---\n", 3),
+        ('---\nname: x\ndescription: "a" b\n---\n', 3),
+        ("---\nname: x\nlimits:\n\tmax_turns: 3\n---\n", 4),
+        ("---\nname: x\ndescription: \x1b[31mred\n---\n", 3),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(text: str, line: int) -> None:
     with pytest.raises(ValueError, match=f"^line {line}: "):
         split(text)
+
+
+def test_fields_without_end_are_refused() -> None:
+    with pytest.raises(ValueError, match="more than 32,768 characters"):
+        split("---\n" + "".join(f"a{number}: 'b\n  c'\n" for number in range(4000)) + "---\n")
+    with pytest.raises(ValueError, match="nested too deeply"):
+        split("---\n" + "".join(f"{' ' * number}a:\n" for number in range(100)) + "---\n")
 
 
 @given(st.text() | st.text(alphabet="-: \t\n\"'[]{},#|>ab\\\r\u2028\x85\x00"))
@@ -139,3 +162,9 @@ def test_lists_come_back_as_they_were_written(items: list[str], style: str) -> N
 )
 def test_names_with_commas_between_them_are_a_list(value: Any, names: list[str]) -> None:
     assert as_list(value) == names
+
+
+@pytest.mark.parametrize("value", [{"a": "b"}, ["Read", {"a": "b"}], [["Read"]], {}])
+def test_a_list_of_names_has_only_names(value: Any) -> None:
+    with pytest.raises(ValueError, match="one name a line"):
+        as_list(value)

@@ -115,7 +115,8 @@ def test_a_project_that_replaces_a_profile_is_told_of_and_cannot_fill_the_prompt
 def test_notes_on_profiles_are_plain_in_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "project/.claude/agents"
     folder.mkdir(parents=True)
-    (folder / "y.md").write_text('---\nname: y\ndescription: d\ntools: "F\x1b[31mOO"\n---\n')
+    (folder / "y.md").write_text('---\nname: y\ndescription: d\ntools: "F\\x1b[31mOO"\n---\n')
+    (folder / "z.md").write_text("---\nname: z\ndescription: F\x1b[31mOO\n---\n")
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "home"))
     command = [sys.executable, "-m", "outrider", "-p", "What is 2+2?", "--model", "demo"]
     ended = subprocess.run(

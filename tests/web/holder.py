@@ -110,8 +110,8 @@ class Holder:
     def use_mode(self, mode: Mode) -> None:
         self.bench.permissions.mode = mode
 
-    def say(self, text: str) -> None:
-        task = asyncio.get_running_loop().create_task(self._say(text))
+    def begin(self, text: str) -> None:
+        task = asyncio.get_running_loop().create_task(self.say(text))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -119,7 +119,7 @@ class Holder:
         assert self.session
         self.session.cancel()
 
-    async def _say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         assert self.session
         try:
             await self.session.steer(text)
@@ -136,7 +136,7 @@ class Holder:
             self.session = self.bench.open(log, model=self.model)  # type: ignore[arg-type]
             show(f"session {self.session.id}")
             if prompt:
-                self.say(prompt)
+                self.begin(prompt)
             while line := (await lines.readline()).decode().strip():
                 self._obey(line)
                 if line == "end":
@@ -150,7 +150,7 @@ class Holder:
         elif line in ("yes", "no"):
             self.answers.put_nowait(Answer("once" if line == "yes" else "no"))
         elif line.startswith("say "):
-            self.say(line.removeprefix("say "))
+            self.begin(line.removeprefix("say "))
 
 
 def show(text: str) -> None:

@@ -15,6 +15,7 @@ from outrider.log.questions import Say, Signal
 from outrider.log.sqlite.database import reading
 from outrider.runtime.session import Session
 from outrider.sync import default_log
+from outrider.web import talking
 from outrider.web.talking import Talks
 from tests.log import until_so
 
@@ -102,6 +103,34 @@ async def test_a_message_that_was_taken_is_not_said_twice_though_the_program_clo
         assert taken == [Say("Anyone there?")]
         assert talks._open == {}
         assert said_in(log, session.id) == ["Hello"]
+
+
+async def test_the_page_waits_for_a_program_that_has_a_message_and_not_for_one_that_does_not_look(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(talking, "TAKE_SECONDS", 0.0)
+    with default_log() as log, Log(log.folder) as chat:
+        with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
+            await session.run("Hello")
+        journal = chat.open(session.id)
+        held = chat.inbox.listen(session.id)
+        await until_so(lambda: log.inbox.is_listening(session.id))
+        talks = Talks(log)
+        with pytest.raises(LogError, match="does not respond"):
+            await talks.say(session.id, Say("Anyone there?"))
+        await held.take_signals()
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        number = log.inbox.send(session.id, Say("/compact"))
+        await held.take_signals(lambda signal: taken)
+        looks: list[int] = []
+        is_delivered = log.inbox.is_delivered
+        monkeypatch.setattr(log.inbox, "is_delivered", lambda each: looks.append(each) or is_delivered(each))
+        waits = asyncio.ensure_future(talks._is_taken(number))
+        await until_so(lambda: len(looks) > 2)  # it is late, and the page still waits
+        assert not waits.done()
+        taken.set_result(None)
+        assert await waits
+        journal.close()
 
 
 def waiting(log: Log) -> int:

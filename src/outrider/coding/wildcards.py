@@ -1,18 +1,53 @@
-"""Wildcards as regular expressions: `*`, `?`, `[a-z]` and `\\x` within a name. What spans folders differs by caller."""
+"""Wildcards as regular expressions: `*`, `?`, `[a-z]`, `[[:digit:]]` and `\\x` within a name, and `{a,b}`.
+
+There are two languages of path patterns. They differ in what spans folders, and in where a pattern begins:
+
+- `GLOB`, for Glob, Grep and ignore files: `**` is special only as a whole name (`a/**/b`), and `x/**` matches what is
+  inside `x`. A pattern of Glob begins at the searched folder. One in a .gitignore without a slash matches names at any
+  depth, the last pattern that matches decides, and braces have no meaning (`snapshots/ignoring.py`).
+- Rules, secrets and settings (`permissions/patterns.py`): `**` spans folders anywhere, and `x/**` matches `x` too,
+  because a rule about everything in a folder is also about the folder. A pattern begins at the working folder, at `~`
+  or at `/`.
+
+Names of models, MCP tools and hosts are no paths; they are compared with `fnmatch`.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
-_WITHIN_A_NAME = r"\*+|\?|\[[!^]?\]?[^\]/]*\]|\\.|."
+MAX_ALTERNATIVES = 256
+"""The most alternatives that the braces of a pattern may have."""
+
+FOLDERS = "(?:[^/]+/)*"
+"""Any number of whole folders."""
+ANYTHING = ".*"
+_IN_A_NAME = "[^/]*"
+_WITHIN_A_NAME = r"\*+|\?|\[[!^]?\]?(?:\[:[a-z]+:\]|[^\]/])*\]|\\.|."
+_CLASSES = {
+    "alnum": "a-zA-Z0-9",
+    "alpha": "a-zA-Z",
+    "blank": " \\t",
+    "digit": "0-9",
+    "lower": "a-z",
+    "space": "\\s",
+    "upper": "A-Z",
+    "xdigit": "0-9a-fA-F",
+}
+
+
+class TooManyAlternativesError(ValueError):
+    """The braces of a pattern have too many alternatives."""
 
 
 class Wildcards:
     """Translates patterns. `spanning` has the tokens that span folders, as regular expressions, and what they become.
 
-    >>> Wildcards({r"\\*\\*/": "(?:.*/)?"}).to_regex("**/*.[!c]?")
-    '(?:.*/)?[^/]*\\\\.(?!/)[^c][^/]'
+    >>> GLOB.to_regex("**/*.[!c]?")
+    '(?:[^/]+/)*[^/]*\\\\.(?!/)[^c][^/]'
     """
 
     def __init__(self, spanning: Mapping[str, str]) -> None:
@@ -22,18 +57,108 @@ class Wildcards:
 
     def to_regex(self, pattern: str) -> str:
         """Return the regular expression. Compiling it fails for a range such as `[z-a]`."""
-        return "".join(map(self._meaning, self._token.finditer(pattern)))
+        return _joined([self._meaning(token) for token in self._token.finditer(pattern)])
 
-    def _meaning(self, token: re.Match[str]) -> str:
-        return self._meanings[token.lastindex - 1] if token.lastindex else _within_a_name(token.group())
+    def _meaning(self, token: re.Match[str]) -> _Token:
+        if token.lastindex:
+            return _Token(self._meanings[token.lastindex - 1], spans=True)
+        return _within_a_name(token.group())
 
 
-def _within_a_name(token: str) -> str:
+GLOB = Wildcards({r"(?<![^/])\*{2,}/": FOLDERS, r"(?<![^/])\*{2,}\Z": ANYTHING})
+"""The language of Glob, Grep and ignore files."""
+
+
+class _Token(NamedTuple):
+    regex: str
+    spans: bool = False
+    """Whether it matches a text of any length."""
+
+
+def _within_a_name(token: str) -> _Token:
     if token.startswith("*"):
-        return "[^/]*"
+        return _Token(_IN_A_NAME, spans=True)
     if token == "?":
-        return "[^/]"
+        return _Token("[^/]")
     if token.startswith("[") and len(token) > 2:
-        inside = token[1:-1].replace("\\", "\\\\").replace("[", "\\[")
-        return f"(?!/)[^{inside[1:]}]" if inside[0] in "!^" else f"(?!/)[{inside}]"
-    return re.escape(token[1:] if token.startswith("\\") and len(token) > 1 else token)
+        inside = re.sub(r"\[:([a-z]+):\]|[\\\[]", _escaped, token[1:-1])
+        return _Token(f"(?!/)[^{inside[1:]}]" if inside[0] in "!^" else f"(?!/)[{inside}]")
+    return _Token(re.escape(token[1:] if token.startswith("\\") and len(token) > 1 else token))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    if found[1] in _CLASSES:
+        return _CLASSES[found[1]]
+    return re.sub(r"[\\\[]", r"\\\g<0>", found[0])
+
+
+def _joined(tokens: list[_Token]) -> str:
+    """Return the tokens as one expression. Many wildcards of one kind do not make it slow.
+
+    Between two wildcards of a kind, the first match of what is between them is as good as any later one, because the
+    second wildcard can match the rest. So the first is kept (an atomic group), and there is nothing to try again.
+    """
+    parts: list[str] = []
+    at = 0
+    while at < len(tokens):
+        regex, spans = tokens[at]
+        at += 1
+        end = _end_of_fixed(tokens, at, regex) if spans else at
+        if end > at:
+            parts.append(f"(?>{regex}?{_joined(tokens[at:end])})")
+            at = end
+        else:
+            parts.append(regex)
+    return "".join(parts)
+
+
+def _end_of_fixed(tokens: list[_Token], start: int, wildcard: str) -> int:
+    """Return where the part after a wildcard ends that the same wildcard follows; `start` if there is none."""
+    end = start
+    while end < len(tokens) and (not tokens[end].spans or (wildcard == FOLDERS and tokens[end].regex == _IN_A_NAME)):
+        if wildcard == _IN_A_NAME and tokens[end].regex == "/":
+            return start
+        end += 1
+    if end == len(tokens) or end == start or tokens[end].regex != wildcard:
+        return start
+    return end if wildcard != FOLDERS or tokens[end - 1].regex == "/" else start
+
+
+def alternatives(pattern: str) -> list[str]:
+    """Return the patterns that a pattern with braces means. Raises TooManyAlternativesError.
+
+    >>> alternatives("{a,b{1,2}}/*.py")
+    ['a/*.py', 'b1/*.py', 'b2/*.py']
+    """
+    done: list[str] = []
+    waiting = [pattern]
+    while waiting:
+        if len(done) + len(waiting) > MAX_ALTERNATIVES:
+            raise TooManyAlternativesError("the pattern has too many alternatives")
+        text = waiting.pop()
+        braces = _braces(text)
+        if braces is None:
+            done.append(text)
+        else:
+            start, end, options = braces
+            waiting.extend(text[:start] + option + text[end:] for option in reversed(options))
+    return list(dict.fromkeys(done))
+
+
+def _braces(text: str) -> tuple[int, int, list[str]] | None:
+    """Return the start, the end and the options of the first braces with a comma; None if there are none."""
+    opened: list[int] = []
+    commas: dict[int, list[int]] = {}
+    for at, character in enumerate(text):
+        if at and text[at - 1] == "\\":
+            continue
+        if character == "{":
+            opened.append(at)
+        elif character == "," and opened:
+            commas.setdefault(opened[-1], []).append(at)
+        elif character == "}" and opened:
+            start = opened.pop()
+            if start in commas:
+                cuts = [start, *commas[start], at]
+                return start, at + 1, [text[a + 1 : b] for a, b in itertools.pairwise(cuts)]
+    return None

@@ -24,6 +24,7 @@ from outrider.conversation.messages import (
 )
 from outrider.text import clean, clean_value
 
+_SERVER_BLOCKS = (ServerToolUseBlock, ServerToolResultBlock)
 UNANSWERED = "No result: this call was not carried out to its end, so its outcome is unknown."
 
 
@@ -66,25 +67,34 @@ def clean_message(message: Message) -> Message:
 
 
 def _clean_block(block: Block, role: str) -> Block | None:
-    match block:
-        case TextBlock(text=text):
-            if not text.strip():
-                return None
-            cleaned = msgspec.structs.replace(block, text=clean(text)) if clean(text) is not text else block
-            return _clean_citations(cleaned) if block.citations else cleaned
-        case ToolResultBlock() if role == "user":
-            return _clean_result(block)
-        case ToolUseBlock() if role == "assistant":
-            return _clean_call(block)
-        case ThinkingBlock(thinking=thinking) if role == "assistant":
-            if not thinking.strip() and block.state is None:
-                return None
-            return block if clean(thinking) is thinking else ThinkingBlock(clean(thinking), block.state)
-        case AttachmentBlock():
-            return _clean_attachment(block)
-        case ServerToolUseBlock() | ServerToolResultBlock() if role == "assistant":
-            return _clean_server_block(block)
-    return None
+    if type(block) is TextBlock:
+        return _clean_text(block)
+    if type(block) is AttachmentBlock:
+        return _clean_attachment(block)
+    if type(block) is ToolResultBlock:
+        return _clean_result(block) if role == "user" else None
+    if role != "assistant":
+        return None
+    if type(block) is ToolUseBlock:
+        return _clean_call(block)
+    if type(block) is ThinkingBlock:
+        return _clean_thinking(block)
+    return _clean_server_block(block) if isinstance(block, _SERVER_BLOCKS) else None
+
+
+def _clean_text(block: TextBlock) -> TextBlock | None:
+    text = clean(block.text)
+    if not text.strip():
+        return None
+    cleaned = block if text is block.text else msgspec.structs.replace(block, text=text)
+    return _clean_citations(cleaned) if block.citations else cleaned
+
+
+def _clean_thinking(block: ThinkingBlock) -> ThinkingBlock | None:
+    thinking = clean(block.thinking)
+    if not thinking.strip() and block.state is None:
+        return None
+    return block if thinking is block.thinking else ThinkingBlock(thinking, block.state)
 
 
 def _clean_citations(block: TextBlock) -> TextBlock:
@@ -131,11 +141,13 @@ def _clean_result(block: ToolResultBlock) -> ToolResultBlock:
 
 def with_unique_ids(message: Message, ids: Ids) -> tuple[Message, tuple[CallId, ...]]:
     """Give a new id to each call whose id is empty or in use. Return the message and its calls."""
+    if not message.has_tool_calls:
+        return message, ()
     calls: dict[str, CallId] = {}
     blocks: list[Block] = []
     renamed = False
     for block in message.content:
-        if isinstance(block, ToolUseBlock):
+        if type(block) is ToolUseBlock:
             unique = ids.free(block.id, calls.keys())
             calls[unique] = CallId(block.id, unique)
             if unique != block.id:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -18,6 +21,12 @@ from outrider.log.pending_write import deliver_cancel
 from outrider.log.questions import Answer, Body, Question, Signal, check_answer, check_signal
 from outrider.log.summary import SessionRow
 from outrider.text import clean, clean_value
+
+if TYPE_CHECKING:
+    from asyncio import Future, Task
+
+Deliver: TypeAlias = "Callable[[Signal], Future[None] | None]"
+"""Delivers a message. It is taken at once, or when the future ends; one that is cancelled leaves it to its sender."""
 
 _decode_body = msgspec.json.Decoder(Body).decode
 _decode_answer = msgspec.json.Decoder(Answer).decode
@@ -89,12 +98,19 @@ class Inbox:
     def is_taken(self, number: int) -> bool | None:
         """Return whether the session has taken a message; None if it was closed, or its process ended, before that."""
         found = self._tables.signal(number)
-        if found is None:
-            return None
-        session, fence, taken = found
-        row = self._tables.numbered(session)
-        waits = row is not None and row.fence == fence and self._tables.is_alive(row)
-        return True if taken else (False if waits else None)
+        if found is None or found.taken:
+            return True if found else None
+        row = self._tables.numbered(found.session)
+        if row is not None and row.fence == found.fence and self._tables.is_alive(row):
+            return False
+        # The holder is gone. It may have taken the message after the first look.
+        found = self._tables.signal(number)
+        return True if found and found.taken else None
+
+    def is_delivered(self, number: int) -> bool:
+        """Return whether the process that has the session open has a message, taken or not."""
+        found = self._tables.signal(number)
+        return found is not None and found.taken is not None
 
     def is_listening(self, session: str) -> bool:
         """Return whether a live process has the session open, and takes messages and answers from others."""
@@ -138,7 +154,10 @@ class HeldInbox:
         self._tables = tables
         self._watcher = watcher
         self._delivered: set[int] = set()
-        """Messages that were delivered. Others may not know it yet, if that could not be stored."""
+        """Messages that were delivered, or are about to be."""
+        self._taken: set[int] = set()
+        """Messages that were taken, which is not stored yet."""
+        self._marking: set[Task[None]] = set()
         tables.announce(number, fence)
 
     def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
@@ -181,19 +200,40 @@ class HeldInbox:
         """Return whether there are messages to take."""
         return view.has_signals(self._number, self._fence)
 
-    async def take_signals(self, deliver: Callable[[Signal], None] = lambda signal: None) -> Sequence[Signal]:
-        """Deliver the messages that wait, in order, each exactly once. Then let their senders know.
+    async def take_signals(self, deliver: Deliver = lambda signal: None) -> Sequence[Signal]:
+        """Deliver the messages that wait, in order, each once. Let their senders know that they are here, then taken.
 
-        If this process ends before a message is delivered, its sender knows that it was not taken.
+        If this process ends before a message is taken, its sender knows that it was not.
         """
         waiting = await self._tables.signals(self._number, self._fence)
-        new = [(number, _decode_signal(body)) for number, body in waiting if number not in self._delivered]
-        for number, signal in new:
-            self._delivered.add(number)
-            deliver(signal)
-        if waiting:
-            await self._tables.mark_taken([number for number, _ in waiting])
-        return [signal for _, signal in new]
+        new = {number: _decode_signal(body) for number, body in waiting if number not in self._delivered}
+        self._delivered.update(new)
+        if new:
+            try:
+                await self._tables.mark_delivered(list(new))
+            except BaseException:
+                self._delivered.difference_update(new)
+                raise
+        for number, signal in new.items():
+            if taken := deliver(signal):
+                taken.add_done_callback(partial(self._when_taken, number))
+            else:
+                self._taken.add(number)
+        await self._mark_taken()
+        return list(new.values())
+
+    def _when_taken(self, number: int, taken: Future[None]) -> None:
+        if not taken.cancelled():
+            self._taken.add(number)
+            marking = taken.get_loop().create_task(self._mark_taken())
+            self._marking.add(marking)
+            marking.add_done_callback(self._marking.discard)
+
+    async def _mark_taken(self) -> None:
+        if taken := list(self._taken):
+            with suppress(LogError):  # the session was lost, or the next look stores it
+                await self._tables.mark_taken(taken)
+                self._taken.difference_update(taken)
 
 
 def _encoded(value: Answer | Signal) -> str:

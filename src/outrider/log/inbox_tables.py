@@ -23,6 +23,19 @@ def next_beat(now: float, seconds: float) -> float:
     return (int(now / seconds) + 1) * seconds
 
 
+DELIVERED = 0.0
+"""Stored as the time at which a message was taken, while the holder has it and is not done with it."""
+
+
+class SignalRow(NamedTuple):
+    """A message to the holder of a session."""
+
+    session: int
+    fence: int
+    taken: float | None
+    """When it was taken; None if it waits."""
+
+
 class QuestionRow(NamedTuple):
     """A question with its session, which the holder that asked still has."""
 
@@ -99,8 +112,8 @@ class InboxTables(Protocol):
         """Store a message to a holder. Return its number."""
         ...
 
-    def signal(self, number: int) -> tuple[int, int, bool] | None:
-        """Return the session and the fence of a message, and whether it was taken."""
+    def signal(self, number: int) -> SignalRow | None:
+        """Return a message."""
         ...
 
     def is_listening(self, number: int, fence: int) -> bool:
@@ -127,6 +140,10 @@ class InboxTables(Protocol):
 
     async def signals(self, number: int, fence: int) -> list[tuple[int, str]]:
         """Return the messages that wait with their numbers, in order. Raise SessionLostError if the fence is wrong."""
+        ...
+
+    async def mark_delivered(self, signals: Sequence[int]) -> None:
+        """Store that the holder has messages. They do not wait any more; they are lost if it ends now."""
         ...
 
     async def mark_taken(self, signals: Sequence[int]) -> None:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from outrider.log.search import SearchIndex
     from outrider.log.summary import SessionRow, Summary
     from outrider.log.usage_index import UsageIndex, UsageReport
-    from outrider.log.usage_tables import Dimension, Turn
+    from outrider.log.usage_tables import Dimension, TurnUsage
 
 PAGE = 200
 """The number of entries in one read from the end of a session."""
@@ -222,7 +222,7 @@ class LogReader:
             return UsageReport(Progress(0, 0), [])
         return self._usage.sums(dimension, since, seconds)
 
-    def turns(self, id: str) -> list[Turn]:
+    def turns(self, id: str) -> list[TurnUsage]:
         """Return the context of a session after each of its replies and compactions, in order."""
         return self._usage.turns(self._find(id))
 

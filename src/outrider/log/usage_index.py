@@ -17,7 +17,7 @@ from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import Indexable, SessionRow
 from outrider.log.usage_tables import (
     Dimension,
-    Turn,
+    TurnUsage,
     UsageAdvance,
     Usages,
     UsageState,
@@ -77,10 +77,10 @@ class UsageIndex:
 
         return self._tables.run(work)
 
-    def turns(self, session: SessionRow) -> list[Turn]:
+    def turns(self, session: SessionRow) -> list[TurnUsage]:
         """Return the replies and compactions of a session, in order."""
 
-        def work(index: Usages) -> list[Turn]:
+        def work(index: Usages) -> list[TurnUsage]:
             self._advance(index, self._behind_of(index, [session.indexable]))
             return list(index.turns(session.number))
 
@@ -182,7 +182,7 @@ def _step_of(
     each: Indexable, old: UsageState, rows: Sequence[Row], end: tuple[int, int], model: str, folder: str
 ) -> UsageAdvance:
     sums: dict[tuple[int, str], UsageSums] = {}
-    turns: list[Turn] = []
+    turns: list[TurnUsage] = []
     for used in used_in(row for row in rows if row[1] <= end[0]):
         sums.setdefault((quarter_of(used.time), used.model), UsageSums()).add(used)
         if (turn := _turn(used)) is not None:
@@ -190,12 +190,12 @@ def _step_of(
     return UsageAdvance(each.number, old, UsageState(each.id, *end, model, folder), sums, turns)
 
 
-def _turn(used: Used) -> Turn | None:
+def _turn(used: Used) -> TurnUsage | None:
     """Return the turn that a request ends; None for an attempt that failed, or for a title."""
     if used.kind == CompactionEntry.kind:
-        return Turn(used.seq, used.time, used.tokens_after, is_compaction=True, cost=used.usage.cost)
+        return TurnUsage(used.seq, used.time, used.tokens_after, is_compaction=True, cost=used.usage.cost)
     if used.kind == MessageEntry.kind:
-        return Turn(used.seq, used.time, used.usage.total_tokens, is_compaction=False, cost=used.usage.cost)
+        return TurnUsage(used.seq, used.time, used.usage.total_tokens, is_compaction=False, cost=used.usage.cost)
     return None
 
 

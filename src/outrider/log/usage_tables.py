@@ -59,7 +59,7 @@ class UsageSums(msgspec.Struct, array_like=True):
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
 
-class Turn(NamedTuple):
+class TurnUsage(NamedTuple):
     """The context of a session after one of its replies or compactions."""
 
     seq: int
@@ -77,7 +77,7 @@ class UsageAdvance(NamedTuple):
     new: UsageState
     sums: dict[tuple[int, str], UsageSums]
     """By quarter of an hour and model. The model is empty where the entry does not name it."""
-    turns: list[Turn]
+    turns: list[TurnUsage]
 
 
 class Usages(Protocol):
@@ -112,7 +112,7 @@ class Usages(Protocol):
         """Return the sums by one dimension, of the quarters from `since` on."""
         ...
 
-    def turns(self, number: int) -> Iterator[Turn]:
+    def turns(self, number: int) -> Iterator[TurnUsage]:
         """Iterate over the replies and compactions of a session, in order."""
         ...
 

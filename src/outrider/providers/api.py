@@ -267,24 +267,25 @@ class ApiProvider(ABC):
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = PreparedRequest(*await self._prepare(request))
-        tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
-            parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
+            parser: ReplyParser | None = None  # made when bytes arrive: many requests may wait at once
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)
                 async with aclosing(response) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
+                        parser = parser or self._parser(request)
                         for item in merge_deltas(parser.feed(chunk)):
                             shown = True
                             yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
                         if parser.ended:
                             return
-                rest = parser.finish()
+                rest = (parser or self._parser(request)).finish()
             except ProviderError as error:
+                parser = parser or self._parser(request)
                 mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
                 if isinstance(error, BadCallError):
@@ -298,6 +299,11 @@ class ApiProvider(ABC):
             for item in rest:
                 yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
+
+    def _parser(self, request: Request) -> ReplyParser:
+        """Return the parser of a response."""
+        tools = {tool.name: tool.parameters for tool in request.tools}
+        return ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
 
     async def _without_images(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool
@@ -313,10 +319,7 @@ class ApiProvider(ABC):
 
     def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
         """Yield the bytes of the API's response."""
-
-        def explain(response: ErrorResponse) -> ProviderError:
-            return self.explain(response, key)
-
+        explain = partial(self.explain, key=key)
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
 
     def _send_bytes(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
@@ -350,9 +353,10 @@ class ApiProvider(ABC):
     def _finish(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
         """Return the reply with its cost. If the user is next, release the cached bytes."""
         has_real_calls = self.capabilities.tools or not request.tools  # prompted calls are still text here
-        if has_real_calls and not reply.message.tool_calls and reply.stop_reason is not StopReason.PAUSE:
+        if has_real_calls and not reply.message.has_tool_calls and reply.stop_reason is not StopReason.PAUSE:
             rendering.drop_cache()
-        return msgspec.structs.replace(reply, usage=with_cost(self.prefix, self.model, reply.usage))
+        usage = with_cost(self.prefix, self.model, reply.usage)
+        return reply if usage is reply.usage else msgspec.structs.replace(reply, usage=usage)
 
     async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
         """Return the body and its rendering. Files are read, encoded and scaled in a thread."""

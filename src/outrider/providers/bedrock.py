@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any, ClassVar
 
 from outrider.errors import AuthenticationError, ProviderError
@@ -17,7 +18,6 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.aws_signature import Credentials, signed_headers
 from outrider.providers.body import Body
 from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.transport import ErrorResponse
 
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 DEFAULT_REGION = "us-east-1"
@@ -59,11 +59,7 @@ class _Bedrock(ApiProvider):
         headers = self.headers(key)
         if not key and (credentials := Credentials.from_environment()):
             headers = signed_headers(credentials, self.url(), headers, bytes(body), self._region, SERVICE)
-
-        def explain(response: ErrorResponse) -> ProviderError:
-            return self.explain(response, key)
-
-        return self._transport.post(self.url(), headers, body, explain, idle_seconds)
+        return self._transport.post(self.url(), headers, body, partial(self.explain, key=key), idle_seconds)
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         kind, sentence = super()._classify(status, message)

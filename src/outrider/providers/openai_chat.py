@@ -222,11 +222,11 @@ class OpenAIChat(ApiProvider):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
-        if message.tool_calls:
-            rendered["tool_calls"] = list(map(self._call, message.tool_calls))
+        if calls := message.tool_calls:
+            rendered["tool_calls"] = list(map(self._call, calls))
         if files:
             rendered["images"] = [part_of(file) for file in files.values()]
-        if rendered["content"] or message.tool_calls or files:
+        if rendered["content"] or calls or files:
             yield rendered
 
     def replays(self, block: AttachmentBlock) -> bool:
@@ -236,7 +236,7 @@ class OpenAIChat(ApiProvider):
     def _reasoning(self, message: Message) -> dict[str, Any]:
         """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
-            if isinstance(block, ThinkingBlock) and block.state and self.is_own(block.state):
+            if type(block) is ThinkingBlock and block.state and self.is_own(block.state):
                 return replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 

@@ -70,15 +70,14 @@ class Renderer:
         content: list[Part] = list(chain.from_iterable(file.parts for file in made))
         rendered = made + rendered
         for block in message.content:
-            match block:
-                case ToolResultBlock():
-                    result, after = self._result(block, calls.get(block.tool_use_id), files)
-                    results.append(result)
-                    moved += after
-                case TextBlock(text=text):
-                    content.append(self._limit(text))
-                case AttachmentBlock():
-                    content += self._label(next(files).parts)
+            if type(block) is ToolResultBlock:
+                result, after = self._result(block, calls.get(block.tool_use_id), files)
+                results.append(result)
+                moved += after
+            elif type(block) is TextBlock:
+                content.append(self._limit(block.text))
+            elif type(block) is AttachmentBlock:
+                content += self._label(next(files).parts)
         if not rendered:
             return UserMessage(tuple(results), (), tuple(content))
         return UserMessage(
@@ -126,7 +125,7 @@ class Renderer:
         moved: list[Part] = []
         tool = call.name if call else "tool"
         for item in block.content:
-            if isinstance(item, TextBlock):
+            if type(item) is TextBlock:
                 parts.append(self._limit(item.text))
                 continue
             found = next(files).parts
@@ -177,7 +176,7 @@ class Renderer:
 
 def _pictures_of(message: Message) -> list[AttachmentBlock]:
     """Return the pictures that a model made in a message."""
-    return [block for block in message.content if isinstance(block, AttachmentBlock)] if message.role != "user" else []
+    return [block for block in message.content if type(block) is AttachmentBlock] if message.role != "user" else []
 
 
 def is_own(state: ProviderState | None, provider: str, model: str, route: str = "") -> bool:

@@ -89,9 +89,9 @@ def portable(message: Message, is_own: Callable[[ProviderState | None], bool]) -
 
 def _is_bound(block: Block) -> bool:
     """Return whether a block has something that only the API of its model understands."""
-    if isinstance(block, TextBlock):
+    if type(block) is TextBlock:
         return bool(block.citations)
-    return isinstance(block, ServerToolUseBlock | ServerToolResultBlock)
+    return type(block) is ServerToolUseBlock or type(block) is ServerToolResultBlock
 
 
 def _state_of(block: Block) -> ProviderState | None:

@@ -53,11 +53,12 @@ class Transcript:
         if kept < len(self._messages):
             self._truncate(kept)
         notices: list[str] = []
-        for index in range(kept, len(messages)):
-            previous = messages[index - 1] if index else None
-            rendered = render(messages[index], previous, self.text_bytes)
-            self._append(messages[index], rendered)
+        previous = messages[kept - 1] if kept else None
+        for message in messages[kept:]:
+            rendered = render(message, previous, self.text_bytes)
+            self._append(message, rendered)
             notices += rendered.notices
+            previous = message
         return notices
 
     def _common_prefix(self, messages: Sequence[Message]) -> int:

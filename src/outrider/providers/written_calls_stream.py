@@ -121,7 +121,7 @@ def _may_be_json_call(text: str, at: int, tools: Parameters) -> bool:
 
 def _ending(reply: Reply, held: str, tools: Parameters) -> Iterator[Delta | Reply]:
     """Yield the end of a reply. Calls that the server has parsed win over written ones."""
-    before, calls = ("", ()) if reply.message.tool_calls else written_calls(reply.message.text, tools)
+    before, calls = ("", ()) if reply.message.has_tool_calls else written_calls(reply.message.text, tools)
     if not calls:
         if held:
             yield TextDelta(held)

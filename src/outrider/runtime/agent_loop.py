@@ -184,7 +184,7 @@ class AgentLoop:
             before = self._record.history.last
             reply = await self._reply(reminder, acting=True, first=first)
             progress.count(reply)
-            if reply.message.tool_calls:
+            if reply.message.has_tool_calls:
                 return reply
             if reply.stop_reason is StopReason.PAUSE:
                 progress.check_budget()

@@ -51,6 +51,9 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
             await _record_intents(together, around.journal)
         for call in together:
             call.start(tools)
+        await asyncio.sleep(0)  # a tool that does not wait for anything has returned then
+        for call in together:
+            call.limit_time()
     for call in batch:
         await call.wait()
 

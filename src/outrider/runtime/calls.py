@@ -192,9 +192,15 @@ class Call:
         else:
             self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
             self._task = self._loop.create_task(self._run(tool))
-            seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
-            if seconds is not None:
-                self._after(seconds, lambda: self.stop(f"{use.name} did not finish within {seconds:g} seconds."))
+
+    def limit_time(self) -> None:
+        """Stop the call when its time is up, if it still runs."""
+        tool, name = self._tool, self.use.name
+        if tool is None or self.answer:
+            return
+        seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
+        if seconds is not None:
+            self._after(seconds, lambda: self.stop(f"{name} did not finish within {seconds:g} seconds."))
 
     def stop(self, reason: str) -> None:
         """Stop the call. The tool has a moment to clean up; one that has returned keeps its result."""

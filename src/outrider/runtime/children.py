@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -87,9 +88,11 @@ class Children:
 
 
 async def open_child(
-    parent: Session, task: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
+    session: weakref.ref[Session], task: SubagentTask, agent: AgentSpec, approve: Approver | None, cwd: Path | None
 ) -> Session:
     """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
+    parent = session()
+    assert parent is not None  # it runs the call
     around, progress = parent._loop.environment, parent._record.progress
     if progress:
         progress.count_subagent()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -29,7 +30,7 @@ class ModelClient:
         self._record = record
         self.memory: dict[str, Any] = {}
         """What adapters keep from request to request, such as rendered bytes."""
-        self.tools = Toolset(self._recall)
+        self.tools = Toolset(partial(_recall, record))
         self.use(agent)
 
     def use(self, agent: AgentSpec) -> None:
@@ -47,11 +48,6 @@ class ModelClient:
         """Forget the requests so far: the conversation is another one."""
         self.memory.clear()
         self.offer_tools()
-
-    def _recall(self) -> Tool:
-        from outrider.runtime.recall import recall_tool  # most conversations are sent whole
-
-        return recall_tool(self._record.past(), self._record.store)
 
     def sharing_servers(self, agent: AgentSpec) -> AgentSpec:
         """Return the agent of a sub-agent: if it has the servers of this one, it uses those that run."""
@@ -116,3 +112,9 @@ class ModelClient:
     def _emit_notices(self, event: Event) -> None:
         if isinstance(event, Retrying | Notice):
             self._record.emit(event)
+
+
+def _recall(record: SessionRecord) -> Tool:
+    from outrider.runtime.recall import recall_tool  # most conversations are sent whole
+
+    return recall_tool(record.past(), record.store)

@@ -38,7 +38,7 @@ from outrider.runtime.retry import Retry
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
-_CALLS = (ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock)
+_CALLS = frozenset({ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock})
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")
 _counts_of = attrgetter(*_COUNTS)
 _INTEGERS = {int}
@@ -157,7 +157,7 @@ class Receiver:
 def _shallow(message: Message) -> Message:
     """Replace arguments that are nested too deeply to be stored; such a call does not run."""
     for block in message.content:
-        if isinstance(block, _CALLS) and _is_deep(block):
+        if type(block) in _CALLS and _is_deep(block):
             return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
     return message
 
@@ -173,8 +173,8 @@ def _shallow_block(block: Block) -> Block:
     return msgspec.structs.replace(block, input={}, invalid_input=text)
 
 
-def _is_deep(block: ToolUseBlock | ServerToolUseBlock | ServerToolResultBlock) -> bool:
-    if isinstance(block, ToolUseBlock):
+def _is_deep(block: Any) -> bool:
+    if type(block) is ToolUseBlock:
         return too_deep(block.input, DEEPEST_ARGUMENTS)
     state = block.state and block.state.data
     return too_deep([getattr(block, "input", None), state], DEEPEST_ARGUMENTS + 1)

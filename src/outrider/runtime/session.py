@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -88,9 +89,9 @@ class Session:
             self.store,
             threads,
             agent.limits,
-            Path(cwd or ".").resolve(),
+            Path(cwd).resolve() if cwd else Path.cwd(),
             approve=approve,
-            open_child=partial(open_child, self),
+            open_child=partial(open_child, weakref.ref(self)),  # no cycle: a session is freed with its last user
             deps=agent.deps,
             hooks=agent.hooks,
         )

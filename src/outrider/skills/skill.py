@@ -12,8 +12,8 @@ import msgspec
 
 from outrider.errors import ConfigError
 from outrider.skills.specification import name_violations, normalized, read_fields, split_header, violations
-from outrider.skills.yaml_mapping import Value
 from outrider.text import clean
+from outrider.yaml_mapping import Value
 
 FILE = "SKILL.md"
 MAX_BYTES = 256 * 1024

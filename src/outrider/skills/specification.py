@@ -5,23 +5,22 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterator, Mapping
 
-from outrider.skills.yaml_mapping import Value, parse_mapping
+from outrider.yaml_mapping import Value, parse_mapping
 
 FIELDS = ("name", "description", "license", "compatibility", "metadata", "allowed-tools")
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_COMPATIBILITY = 64, 1024, 500
-MAX_HEADER = 32 * 1024
-"""Characters of the front matter."""
 
 
 def split_header(text: str) -> tuple[str, str]:
-    """Return the YAML between the two `---` and the text below. Raises ValueError if there is none."""
+    """Return the YAML between the two `---` and the text below. Raises ValueError if there is none.
+
+    The reference of the specification ends the fields at the next `---`, wherever it is in a line.
+    """
     if not text.startswith("---"):
         raise ValueError("the file must begin with its fields, between two lines of ---")
     parts = text.split("---", 2)
     if len(parts) < 3:
         raise ValueError("the fields do not end: a line of --- is missing")
-    if len(parts[1]) > MAX_HEADER:
-        raise ValueError(f"the fields have more than {MAX_HEADER:,} characters")
     return parts[1], parts[2].strip()
 
 

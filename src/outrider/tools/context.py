@@ -131,3 +131,8 @@ class ToolContext(Generic[DepsT]):
     def close(self) -> None:
         """Mark the call as answered; observers see no more of its progress."""
         self._answered = True
+        self._progress = _unheard  # the call holds this context: a cycle would leave both to the garbage collector
+
+
+def _unheard(content: Any) -> None:
+    """Take the progress of a call that has its result."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from outrider.errors import LogError
 from outrider.log.log import Log
-from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, Turn, UsageSums
+from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, TurnUsage, UsageSums
 from outrider.providers.windows import window_of_name
 from outrider.web.visible import visible
 
@@ -103,7 +103,7 @@ def context_by_turn(log: Log, id: str) -> Json:
     }
 
 
-def turn_rows(turns: Sequence[Turn], start: int = 0) -> Iterator[Json]:
+def turn_rows(turns: Sequence[TurnUsage], start: int = 0) -> Iterator[Json]:
     """Yield the rows of the table, from one of them on."""
     for number in range(start, len(turns)):
         seq, moment, tokens, is_compaction, cost = turns[number]
@@ -111,17 +111,17 @@ def turn_rows(turns: Sequence[Turn], start: int = 0) -> Iterator[Json]:
         yield row | {"compacted": is_compaction, "cost": cost}
 
 
-def outline(turns: Sequence[Turn], most: int) -> list[tuple[int, Turn]]:
+def outline(turns: Sequence[TurnUsage], most: int) -> list[tuple[int, TurnUsage]]:
     """Return numbered turns whose line looks as that of all: of each stretch the highest and the lowest.
 
-    >>> [number for number, _ in outline([Turn(0, 0.0, tokens, False, None) for tokens in (1, 5, 3, 2, 9, 4)], 4)]
+    >>> [number for number, _ in outline([TurnUsage(0, 0.0, tokens, False, None) for tokens in (1, 5, 3, 2, 9, 4)], 4)]
     [1, 2, 4, 5]
     """
     numbered = list(enumerate(turns, 1))
     if len(numbered) <= most:
         return numbered
     length = -(-len(numbered) // (most // 2))
-    kept: list[tuple[int, Turn]] = []
+    kept: list[tuple[int, TurnUsage]] = []
     for start in range(0, len(numbered), length):
         stretch = sorted(numbered[start : start + length], key=lambda each: each[1].tokens)
         kept += sorted({stretch[0][0]: stretch[0], stretch[-1][0]: stretch[-1]}.values())

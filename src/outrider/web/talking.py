@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 TAKE_SECONDS = 10.0
-"""How long to wait until another process takes a message. It looks twice a second."""
+"""How long to wait until another process has a message. It looks twice a second."""
 LOOK_SECONDS = 0.05
 
 
@@ -72,7 +72,8 @@ class Talks:
         """Wait until a message was taken. Return False if the process that it was for has closed the session before."""
         deadline = asyncio.get_running_loop().time() + TAKE_SECONDS
         while (taken := await asyncio.to_thread(self._log.inbox.is_taken, number)) is False:
-            if asyncio.get_running_loop().time() > deadline:
+            is_late = asyncio.get_running_loop().time() > deadline
+            if is_late and not await asyncio.to_thread(self._log.inbox.is_delivered, number):
                 raise LogError("the program that has the session open does not respond; it may take the message later")
             await asyncio.sleep(LOOK_SECONDS)
         return taken is True
@@ -217,10 +218,11 @@ class TalkFront:
         if self.talk:
             self.talk.use_mode(mode)
 
-    def say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         """Send a message of another process."""
         if self.talk:
             self.talk.say(text)
+            await asyncio.wait([self.talk.task])
 
     def stop(self) -> None:
         """Cancel the run."""

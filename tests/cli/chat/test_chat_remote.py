@@ -17,8 +17,10 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer as Given
 from outrider.log.questions import ElicitationQuestion, PermissionQuestion, Question, Say, Stop
 from outrider.sync import default_log
+from outrider.web.talking import Talks
 from tests.cli.chat.terminal import Terminal, answered_by, until
 from tests.cli.chat.test_chat_servers import ready
+from tests.coding.hooks.test_hooks import trust, write_hooks
 from tests.mcp.starting import scripted, servers_json
 from tests.modelserver import Held, ModelServer
 from tests.streams import Answer
@@ -193,6 +195,53 @@ async def test_a_message_from_elsewhere_steers_the_turn_that_goes_on(project: Pa
         server.release.set()
         await terminal.wait_for("Done both.")
         assert b"Also the tests." in server.requests[-1].body
+
+
+async def test_a_message_that_a_killed_chat_has_not_stored_is_said_by_its_sender_once(project: Path, log: Log) -> None:
+    async with ModelServer([Answer("First."), Answer("Second.")]) as server:
+        async with Terminal(cwd=project, **answered_by(server)) as terminal:
+            await terminal.wait_for_prompt()
+            terminal.say("One.")
+            await terminal.wait_for("First.")
+            await terminal.wait_for_prompt()
+        hook = "[ -e begun ] && exit; touch begun; until [ -e go ]; do sleep 0.05; done"
+        write_hooks(project, "UserPromptSubmit", hook, timeout=500)
+        trust(project)
+        session = log.sessions()[0].id
+        async with Terminal("--continue", cwd=project, **answered_by(server)) as terminal:
+            await terminal.wait_for_prompt()
+            await until(lambda: log.inbox.is_listening(session), what="a chat that takes messages")
+            talks = Talks(log)
+            saying = asyncio.ensure_future(talks.say(session, Say("Two, from the phone.")))
+            await until((project / "begun").exists, what="the hook of the chat")  # the chat has the message
+            os.kill(terminal.process.pid, signal.SIGKILL)
+            await terminal.exit_code()
+        (project / "go").touch()
+        await saying
+        await until(lambda: not talks._open, what="the end of the turn")
+        await talks.close()
+        said = [message.text for message in log.messages(session) if message.role == "user"]
+        assert said == ["One.", "Two, from the phone."]
+
+
+async def test_a_message_that_a_hook_blocks_is_taken_and_the_chat_says_why(project: Path, log: Log) -> None:
+    write_hooks(project, "UserPromptSubmit", "grep -q phone && { echo not from a phone >&2; exit 2; }; exit 0")
+    trust(project)
+    async with (
+        ModelServer([Answer("First."), Answer("Second.")]) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        await terminal.wait_for_prompt()
+        terminal.say("One.")
+        await terminal.wait_for("First.")
+        await terminal.wait_for_prompt()
+        session = log.sessions()[0].id
+        number = log.inbox.send(session, Say("Two, from the phone."))
+        await terminal.wait_for("not from a phone")
+        await until(lambda: log.inbox.is_taken(number), what="a message that was taken")
+        terminal.say("Two.")
+        await terminal.wait_for("Second.")
+        assert [message.text for message in log.messages(session) if message.role == "user"] == ["One.", "Two."]
 
 
 async def test_another_process_watches_the_chat_live(project: Path, log: Log) -> None:

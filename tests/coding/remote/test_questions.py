@@ -60,7 +60,7 @@ class Person:
     def use_mode(self, mode: Mode) -> None:
         self.modes.append(mode)
 
-    def say(self, text: str) -> None:
+    async def say(self, text: str) -> None:
         raise AssertionError(text)
 
     def stop(self) -> None:

@@ -28,12 +28,15 @@ trailing\\ \x20
 sub/*.tmp
 *~
 we[]ird
+m/**/**/n
+[[:digit:]]q
 """
 PATHS = (
     *("x.log", "keep.log", "sub/x.log", "sub/keep.log", "anchored", "sub/anchored", "build/out", "sub/build/out"),
     *("docs/draft", "docs/a/b/draft", "docs/other", "cache/a", "a/cache/b", "deep/x/y", "a/z", "a/b/c/z", "a/b"),
     *("ab.txt", "b1.txt", "c1.txt", "x9", "y9", "#hash", "!bang", "trailing ", "sub/a.tmp", "sub/b/a.tmp", "old~"),
     *("build.txt", "nested/own.me", "nested/x.log", "nested/deeper/own.me", "excluded.me", "ü.log", "sub/we[]ird"),
+    *("m/n", "m/o/n", "m/o/p/n", "3q", "sub/7q", "dq"),
 )
 
 

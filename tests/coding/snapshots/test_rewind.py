@@ -97,7 +97,7 @@ class Project:
 
     def open(self, id: str | None, steps: Sequence[Any] = ()) -> Session:
         self.workspace = Workspace(self.folder)
-        tools = standard_tools(self.workspace, ["Read", "Write", "Edit", "Bash"], sandbox=None)
+        tools = standard_tools(self.workspace, ["Read", "Write", "Edit", "Bash"])
         self.model = ScriptedModel(list(steps))
         agent = Agent(self.model, tools=tools)
         session = Session.open(self.log, id, agent, cwd=self.folder, observer=self.events.append).now()

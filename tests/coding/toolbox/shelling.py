@@ -11,6 +11,7 @@ from typing import Any
 
 from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
@@ -24,7 +25,7 @@ class Shelling:
 
     def __init__(self, folder: Path, sandbox: Sandbox | None = None, **options: Any) -> None:
         self.workspace = Workspace(folder)
-        self.tool = bash(self.workspace, sandbox, **options)
+        self.tool = bash(Shell(self.workspace, sandbox, **options))
         self.shown: list[str] = []
 
     async def run(self, command: str, **arguments: Any) -> ToolResult:

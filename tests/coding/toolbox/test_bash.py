@@ -13,6 +13,7 @@ import pytest
 
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.newest_output import NewestOutput
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import MAX_BYTES
 from outrider.conversation.store import FolderStore
@@ -35,7 +36,7 @@ def shelling(tmp_path: Path) -> Iterator[Shelling]:
 
 
 def test_the_tool_has_the_name_and_arguments_that_models_know(tmp_path: Path) -> None:
-    tool = bash(Workspace(tmp_path))
+    tool = bash(Shell(Workspace(tmp_path)))
     assert tool.name == "Bash"
     assert list(tool.parameters["properties"]) == ["command", "description", "timeout", "run_in_background", "access"]
     assert tool.parameters["required"] == ["command"]
@@ -279,7 +280,7 @@ async def test_colours_are_for_people_and_not_for_the_model(shelling: Shelling) 
 
 
 def long_session(tmp_path: Path, command: str, **options: object) -> Watched:
-    tool = bash(Workspace(tmp_path))
+    tool = bash(Shell(Workspace(tmp_path)))
     return Watched([call("Bash", command=command), "ok"], [tool], store=FolderStore(tmp_path / "store"), **options)
 
 
@@ -426,7 +427,7 @@ async def test_background_commands_are_listed_and_the_user_can_end_one(shelling:
 async def test_the_background_commands_of_a_subagent_are_listed_until_it_ends(shelling: Shelling) -> None:
     workspace = shelling.workspace.for_subagent()
     context = ToolContext("call", workspace.folder, Threads(), lambda content: None)
-    await bash(workspace).invoke({"command": f"sleep {new_nap()}", "run_in_background": True}, context)
+    await bash(Shell(workspace)).invoke({"command": f"sleep {new_nap()}", "run_in_background": True}, context)
     assert [each.running for each in shelling.workspace.background] == [True]
     workspace.close()
     assert list(shelling.workspace.background) == []

@@ -17,6 +17,7 @@ import pytest
 
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.output import NEW_TEXT_BYTES
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolProgress
@@ -190,6 +191,7 @@ FLOOD = textwrap.dedent("""
     from outrider.providers.testing.scripted import call
     from outrider.conversation.store import FolderStore
     from outrider.coding.toolbox.shell.bash import bash
+    from outrider.coding.toolbox.shell.shell import Shell
     from outrider.coding.toolbox.workspace import Workspace
 
     def peak():
@@ -198,7 +200,7 @@ FLOOD = textwrap.dedent("""
     async def run(command):
         workspace = Workspace(sys.argv[1])
         model = ScriptedModel([call("Bash", command=command), "ok"])
-        agent = Agent(model=model, tools=[bash(workspace)])
+        agent = Agent(model=model, tools=[bash(Shell(workspace))])
         session = Session(agent, store=FolderStore(Path(sys.argv[1], "store")))
         await session.run("go")
         workspace.close()
@@ -301,7 +303,7 @@ async def test_a_cancelled_session_keeps_what_was_printed_and_no_process(tmp_pat
     nap, workspace = new_nap(), Workspace(tmp_path)
     (tmp_path / "daemon.py").write_text(DAEMON)
     command = f"{all_kinds_of_children(nap)} echo so far; trap '' TERM; sleep {nap}"
-    watched = Watched([call("Bash", command=command), "never said"], [bash(workspace)])
+    watched = Watched([call("Bash", command=command), "never said"], [bash(Shell(workspace))])
     running = asyncio.ensure_future(watched.session.run("go"))
     await until(lambda: len(sleepers(nap)) == 4)
     (tmp_path / "gate").touch()
@@ -370,12 +372,13 @@ PROGRAM = textwrap.dedent("""
     from pathlib import Path
     from outrider.tools.threads import Threads
     from outrider.coding.toolbox.shell.bash import bash
+    from outrider.coding.toolbox.shell.shell import Shell
     from outrider.coding.toolbox.workspace import Workspace
     from outrider.tools.context import ToolContext
 
     async def main():
         folder, end, *commands = sys.argv[1:]
-        tool = bash(Workspace(folder))
+        tool = bash(Shell(Workspace(folder)))
         context = ToolContext("call", Path(folder), Threads(), lambda content: None)
         for command in commands[:-1]:
             await tool.invoke({"command": command, "run_in_background": True}, context)

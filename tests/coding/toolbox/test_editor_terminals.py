@@ -18,6 +18,7 @@ from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import call
@@ -171,7 +172,7 @@ class Calling:
     def __init__(self, folder: Path, **options: Any) -> None:
         self.workspace = Workspace(folder)
         self.folder = self.workspace.folder
-        self.tool = bash(self.workspace, **options)
+        self.tool = bash(Shell(self.workspace, **options))
         self.shown: list[Any] = []
 
     def editor(self, editor: Editor) -> Any:
@@ -274,7 +275,7 @@ async def test_a_long_output_is_stored_whole(tmp_path: Path) -> None:
     workspace.terminals = Editor()
     watched = Watched(
         [call("Bash", command="seq 1 20000"), "done"],
-        tools=[bash(workspace)],
+        tools=[bash(Shell(workspace))],
         store=FolderStore(tmp_path / "store"),
     )
     await watched.session.run("go")
@@ -425,7 +426,7 @@ async def test_a_cancelled_session_gets_its_answer_with_the_output(tmp_path: Pat
     workspace, nap = Workspace(tmp_path), new_nap()
     workspace.terminals = editor = Editor()
     script = [call("Bash", command=f"trap '' TERM; echo begun; sleep {nap}; sleep {nap}"), "done"]
-    watched = Watched(script, tools=[bash(workspace)])
+    watched = Watched(script, tools=[bash(Shell(workspace))])
     running = asyncio.ensure_future(watched.session.run("go"))
     await until(lambda: editor.terminals and b"begun" in editor.terminals[0]._printed)
     watched.session.cancel()

@@ -147,6 +147,7 @@ class Chat:
         while True:
             try:
                 typed += await self._answer_messages_from_elsewhere()
+                self._front.all_handled()
                 text = (await self._editor.read(typed, self._front.has_message)).strip()
                 self._turn.line_was_read()
                 typed = await self._work(self._waiting.ask_all()) if self._waiting else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.line_editor import LineEditor
 from outrider.cli.chat.session_view import SessionView
@@ -31,6 +33,7 @@ class ChatFront:
         self._editor = editor
         self._said: list[str] = []
         """Messages that each begin a turn."""
+        self._handling: list[asyncio.Future[None]] = []
 
     def answered(self, text: str) -> None:
         """Show that a question was answered elsewhere."""
@@ -40,13 +43,23 @@ class ChatFront:
         """Change the permission mode."""
         self._current.use_mode(mode)
 
-    def say(self, text: str) -> None:
-        """Queue the text for the turn that goes on, or let the chat begin one."""
+    async def say(self, text: str) -> None:
+        """Queue the text for the turn that goes on, or let the chat begin one. Return when the chat waits again."""
         if self._turn.is_running:
             self._steering.send(text)
         else:
             self._said.append(text)
             self._editor.interrupt()
+        handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._handling.append(handled)
+        await handled
+
+    def all_handled(self) -> None:
+        """The chat waits for the next line: it is done with all messages."""
+        for handled in self._handling:
+            if not handled.done():
+                handled.set_result(None)
+        self._handling.clear()
 
     def stop(self) -> None:
         """Cancel the turn that goes on."""

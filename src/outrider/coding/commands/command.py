@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.frontmatter import split
+from outrider.coding.frontmatter import as_list, split
 
 Kind: TypeAlias = Literal["text", "shell", "file"]
 LONGEST_DESCRIPTION = 200
@@ -77,7 +77,7 @@ def read_command(name: str, text: str, path: Path, origin: str) -> Command:
         name,
         body,
         _one_line(str(fields.get("description") or _first_line(body))),
-        _one_line(f"[{', '.join(hint)}]" if isinstance(hint, list) else str(hint)),
+        _one_line(f"[{', '.join(as_list(hint))}]" if isinstance(hint, list) else str(hint)),
         path,
         origin,
         tuple(remarks),

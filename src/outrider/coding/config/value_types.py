@@ -216,7 +216,8 @@ class PatternList(TextList, frozen=True):
 
     def check_item(self, text: str, base: Path | None) -> str:
         """Return the pattern if it compiles."""
-        from outrider.coding.permissions.patterns import alternatives, to_regex
+        from outrider.coding.permissions.patterns import to_regex
+        from outrider.coding.wildcards import alternatives
 
         try:
             for each in alternatives(text):

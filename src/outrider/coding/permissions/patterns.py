@@ -1,43 +1,17 @@
-"""Path patterns as in a .gitignore: `*` and `?` match within a name, `**` across folders, `{a,b}` either one."""
+"""Path patterns of rules, secrets and settings: `*` and `?` match within a name, `**` across folders, `{a,b}` either.
+
+`coding/wildcards.py` says how they differ from those of Glob and of ignore files.
+"""
 
 from __future__ import annotations
 
 import functools
-import itertools
 import os.path
 import re
 
-from outrider.coding.wildcards import Wildcards
-
-MAX_ALTERNATIVES = 256
-"""The most alternatives that the braces of a pattern may have."""
+from outrider.coding.wildcards import ANYTHING, FOLDERS, Wildcards, alternatives
 
 WILD = re.compile(r"[*?\[\]{}\\]")
-
-
-class TooManyAlternativesError(ValueError):
-    """The braces of a pattern have too many alternatives."""
-
-
-def alternatives(pattern: str) -> list[str]:
-    """Return the patterns that a pattern with braces means. Raises TooManyAlternativesError.
-
-    >>> alternatives("{a,b{1,2}}/*.py")
-    ['a/*.py', 'b1/*.py', 'b2/*.py']
-    """
-    done: list[str] = []
-    waiting = [pattern]
-    while waiting:
-        if len(done) + len(waiting) > MAX_ALTERNATIVES:
-            raise TooManyAlternativesError("the pattern has too many alternatives")
-        text = waiting.pop()
-        braces = _braces(text)
-        if braces is None:
-            done.append(text)
-        else:
-            start, end, options = braces
-            waiting.extend(text[:start] + option + text[end:] for option in reversed(options))
-    return list(dict.fromkeys(done))
 
 
 def escaped(path: str) -> str:
@@ -97,23 +71,4 @@ def to_regex(pattern: str) -> str:
     return _WILDCARDS.to_regex(pattern)
 
 
-_WILDCARDS = Wildcards({r"/\*\*\Z": "(?:/.*)?", r"\*\*/": "(?:[^/]+/)*", r"\*\*(?!\*)": ".*"})
-
-
-def _braces(text: str) -> tuple[int, int, list[str]] | None:
-    """Return the start, the end and the options of the first braces with a comma; None if there are none."""
-    opened: list[int] = []
-    commas: dict[int, list[int]] = {}
-    for at, character in enumerate(text):
-        if at and text[at - 1] == "\\":
-            continue
-        if character == "{":
-            opened.append(at)
-        elif character == "," and opened:
-            commas.setdefault(opened[-1], []).append(at)
-        elif character == "}" and opened:
-            start = opened.pop()
-            if start in commas:
-                cuts = [start, *commas[start], at]
-                return start, at + 1, [text[a + 1 : b] for a, b in itertools.pairwise(cuts)]
-    return None
+_WILDCARDS = Wildcards({r"/\*\*\Z": "(?:/.*)?", r"\*\*/": FOLDERS, r"\*\*(?!\*)": ANYTHING})

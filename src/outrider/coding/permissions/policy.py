@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.permissions.patterns import absolute, alternatives, escaped
+from outrider.coding.permissions.patterns import absolute, escaped
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import SECRETS
+from outrider.coding.wildcards import alternatives
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,9 +9,9 @@ from typing import Any
 from outrider.coding.permissions.files import check_path
 from outrider.coding.permissions.part_decision import PartDecision, deny_part
 from outrider.coding.permissions.paths import resolve_tool_path
-from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.protected_paths import targets_secrets
+from outrider.coding.wildcards import TooManyAlternativesError, alternatives
 
 _WILD = re.compile(r"[*?\[\]{}()|!+@\\]")
 

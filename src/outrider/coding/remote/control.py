@@ -10,11 +10,12 @@ from pathlib import Path
 from outrider.coding.remote.front import Front
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions
-from outrider.errors import LogError
+from outrider.conversation.messages import Message, ToolResultBlock
+from outrider.errors import ConversationError, LogError
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
 from outrider.log.questions import Say, Signal
-from outrider.runtime.events import Event, RunFinished
+from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
 
@@ -32,6 +33,9 @@ class RemoteControl:
         self._stop_watching: Callable[[], None] | None = None
         self._taking: asyncio.Task[None] | None = None
         self._is_running = False
+        self._said: list[tuple[str, asyncio.Future[None]]] = []
+        """Messages of other processes that the front end has. Each future ends when it was taken."""
+        self._saying: set[asyncio.Task[None]] = set()
 
     def attach(self, log: Log, session: Session) -> None:
         """Serve a session from now on, instead of another; without an event loop, from its first run on."""
@@ -85,8 +89,17 @@ class RemoteControl:
             self._live = None
         if self._taking:
             self._taking.cancel()
+        for _, taken in self._said:
+            taken.cancel()
+        self._said.clear()
 
     def _observe(self, event: Event) -> None:
+        if self._said and (message := _stored_message(event)):
+            # A command or a mention changes the text. Then the oldest message is meant: they are stored in order.
+            said = next((each for each in self._said if each[0] in message.text), self._said[0])
+            self._said.remove(said)
+            if not said[1].done():
+                said[1].set_result(None)
         if isinstance(event, RunFinished):
             self._is_running = False
         if self._live:
@@ -105,8 +118,34 @@ class RemoteControl:
         with suppress(LogError):  # the session was lost; its next write says so
             await inbox.take_signals(self._deliver)
 
-    def _deliver(self, signal: Signal) -> None:
-        if isinstance(signal, Say):
-            self._front.say(signal.text)
-        else:
+    def _deliver(self, signal: Signal) -> asyncio.Future[None] | None:
+        if not isinstance(signal, Say):
             self._front.stop()
+            return None
+        # Before it is in the log, it ends with this process, and its sender must not forget it.
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._said.append((signal.text, taken))
+        saying = asyncio.get_running_loop().create_task(self._say(signal.text, taken))
+        self._saying.add(saying)
+        saying.add_done_callback(self._saying.discard)
+        return taken
+
+    async def _say(self, text: str, taken: asyncio.Future[None]) -> None:
+        """Let the front end handle a message. It may do so without storing it, such as a command."""
+        try:
+            await self._front.say(text)
+        except ConversationError:  # it was too late for the front end
+            taken.cancel()
+        if not taken.done():
+            taken.set_result(None)
+        self._said = [each for each in self._said if each[1] is not taken]
+
+
+def _stored_message(event: Event) -> Message | None:
+    """Return the message of the user that is in the log from now on."""
+    if isinstance(event, SteeringQueued):
+        return event.message
+    if not isinstance(event, MessageAdded) or event.steering or event.message.role != "user":
+        return None
+    has_results = any(isinstance(block, ToolResultBlock) for block in event.message.content)
+    return None if has_results else event.message

@@ -2,7 +2,7 @@
 
 Git itself is not run: its settings in an untrusted repository can start programs (`core.fsmonitor`), and a process for
 each call would cost as much as the walk. The user's global ignore file is not read, and a file that is tracked although
-a pattern matches it counts as ignored.
+a pattern matches it counts as ignored. `coding/wildcards.py` says how the patterns differ from those of rules.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.wildcards import Wildcards
+from outrider.coding.wildcards import GLOB
 
 NAME = ".gitignore"
 LARGEST = 256 * 1024
 """The size of an ignore file, in bytes, from which it is not read."""
+
+_NEVER = re.compile(r"\[\](?![^\]/]*\])")
+"""Git: `[` and `]` that no other `]` closes match nothing."""
 
 Stamp: TypeAlias = tuple[int, int, int, int]
 
@@ -80,22 +83,14 @@ def _pattern(line: str) -> _Pattern | None:
     folders_only = line.endswith("/")
     line = line.rstrip("/") if folders_only else line
     anchored = "/" in line
-    regex = _WILDCARDS.to_regex(line.removeprefix("/"))
+    if _NEVER.search(line):
+        return None
+    regex = GLOB.to_regex(line.removeprefix("/"))
     try:
         re.compile(regex)
     except re.error:
         return None
     return _Pattern(regex, negated=negated, folders_only=folders_only, anchored=anchored) if line else None
-
-
-_WILDCARDS = Wildcards(
-    {
-        r"\A\*\*/": "(?:.*/)?",
-        r"/\*\*/": "/(?:.*/)?",
-        r"/\*\*\Z": "/.*",
-        r"\[\](?![^\]/]*\])": "(?!)",  # git: `[` and `]` that no other `]` closes match nothing
-    }
-)
 
 
 class Ignoring:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from outrider.coding.sandbox.sandbox import FindSandbox, Sandbox
+    from outrider.coding.toolbox.shell.shell import Shell
     from outrider.coding.toolbox.workspace import Workspace
     from outrider.tools.tool import Tool
 
@@ -22,21 +20,14 @@ def standard_tools(
     workspace: Workspace,
     names: Iterable[str] = TOOL_NAMES,
     *,
-    sandbox: Sandbox | FindSandbox | None = None,
-    environment: Mapping[str, str] | None = None,
-    private_addresses: bool = False,
+    shell: Shell | None = None,
     hidden: Callable[[str], bool] | None = None,
-    unset: Sequence[str] = (),
-    writable: Sequence[Path] = (),
-    masked: Callable[[], Sequence[str]] | None = None,
-    kept: Sequence[Path] = (),
+    private_addresses: bool = False,
 ) -> list[Tool]:
     """Return the named tools for one session.
 
-    A `sandbox` that is a function is called when a command runs. `hidden` returns True for a path that searches must
-    leave out. Variables in `unset` are removed from the environment of commands. In a sandbox, commands may also
-    change the folders in `writable`, cannot read the files that the patterns of `masked` match, and cannot change those
-    in `kept`.
+    `shell` runs the commands; without one, they have no sandbox and the environment of this process. `hidden` returns
+    True for a path that searches must leave out. `private_addresses` lets WebFetch reach them.
     """
     from msgspec.structs import replace
 
@@ -47,6 +38,7 @@ def standard_tools(
     from outrider.coding.toolbox.search.grep import grep
     from outrider.coding.toolbox.search.search_paths import hide_nothing
     from outrider.coding.toolbox.shell.bash import bash
+    from outrider.coding.toolbox.shell.shell import Shell
     from outrider.coding.toolbox.todo import todo
     from outrider.coding.toolbox.web.webfetch import web_fetch
 
@@ -56,7 +48,7 @@ def standard_tools(
         "Edit": lambda: edit(workspace),
         "Glob": lambda: glob(workspace, hidden=hidden or hide_nothing),
         "Grep": lambda: grep(workspace, hidden=hidden or hide_nothing),
-        "Bash": lambda: bash(workspace, sandbox, environment, unset, writable=writable, masked=masked, kept=kept),
+        "Bash": lambda: bash(shell or Shell(workspace)),
         "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
         "Todo": lambda: todo(workspace),
     }

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from outrider.errors import LogError, SessionLostError
 from outrider.log.backend import Backend
-from outrider.log.inbox_tables import ANSWERED_SECONDS, CLOSED, InboxView, QuestionRow
+from outrider.log.inbox_tables import ANSWERED_SECONDS, CLOSED, DELIVERED, InboxView, QuestionRow, SignalRow
 from outrider.log.postgres.link import Database, Line, LoopThread, Use
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import storable
@@ -63,10 +63,10 @@ class PostgresInboxTables:
         query = "INSERT INTO signal (session, fence, body, sent) VALUES ($1, $2, $3, $4) RETURNING number"
         return int(self._fetch(query, number, fence, body, time.time())[0][0])
 
-    def signal(self, number: int) -> tuple[int, int, bool] | None:
-        """Return a message's session and fence, and whether it was taken."""
-        found = self._fetch("SELECT session, fence, taken IS NOT NULL FROM signal WHERE number = $1", number)
-        return found[0] if found else None
+    def signal(self, number: int) -> SignalRow | None:
+        """Return a message."""
+        found = self._fetch("SELECT session, fence, taken FROM signal WHERE number = $1", number)
+        return SignalRow(*found[0]) if found else None
 
     def is_listening(self, number: int, fence: int) -> bool:
         """Return whether the holder takes messages."""
@@ -140,13 +140,18 @@ class PostgresInboxTables:
         await self._writer.submit_work(work).finished()
         return found
 
+    async def mark_delivered(self, signals: Sequence[int]) -> None:
+        """Store that the holder has messages."""
+        await self._mark(signals, DELIVERED)
+
     async def mark_taken(self, signals: Sequence[int]) -> None:
         """Store that messages were taken."""
-        now = time.time()
+        await self._mark(signals, time.time())
 
+    async def _mark(self, signals: Sequence[int], taken: float) -> None:
         async def work(connection: Connection) -> None:
-            taken = "UPDATE signal SET taken = $1, body = '' WHERE number = ANY($2)"
-            await connection.execute(taken, now, list(signals))
+            update = "UPDATE signal SET taken = $1, body = '' WHERE number = ANY($2)"
+            await connection.execute(update, taken, list(signals))
 
         await self._writer.submit_work(work).finished()
 

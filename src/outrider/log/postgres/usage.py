@@ -12,7 +12,7 @@ import msgspec
 from outrider.log.postgres.link import Use
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import storable
-from outrider.log.usage_tables import Dimension, Turn, UsageAdvance, Usages, UsageState, UsageSums
+from outrider.log.usage_tables import Dimension, TurnUsage, UsageAdvance, Usages, UsageState, UsageSums
 
 T = TypeVar("T")
 STATE = "id, seq, checksum, model, folder"
@@ -94,8 +94,10 @@ class _PostgresUsages:
         )
         return [(name, UsageSums(*values)) for name, *values in rows]
 
-    def turns(self, number: int) -> Iterator[Turn]:
-        return (Turn(*row) for row in self._fetch(f"SELECT {TURN} FROM turn WHERE session = $1 ORDER BY seq", number))
+    def turns(self, number: int) -> Iterator[TurnUsage]:
+        return (
+            TurnUsage(*row) for row in self._fetch(f"SELECT {TURN} FROM turn WHERE session = $1 ORDER BY seq", number)
+        )
 
     def _fetch(self, query: str, *values: object) -> list[Any]:
         async def work(connection: Connection) -> list[Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from outrider.errors import SessionLostError
 from outrider.log.holder import STALE_SECONDS
-from outrider.log.inbox_tables import ANSWERED_SECONDS, CLOSED, QuestionRow
+from outrider.log.inbox_tables import ANSWERED_SECONDS, CLOSED, DELIVERED, QuestionRow, SignalRow
 from outrider.log.sqlite.database import has_inbox, reading
 from outrider.log.sqlite.inbox_rows import COLUMNS, JOINED, find_question
 from outrider.log.sqlite.session_table import find
@@ -65,12 +65,12 @@ class SqliteInboxTables:
         values = number, fence, body, time.time()
         return self._writer.run(lambda connection: connection.execute(insert, values).lastrowid or 0)
 
-    def signal(self, number: int) -> tuple[int, int, bool] | None:
-        """Return a message's session and fence, and whether it was taken."""
-        query = "SELECT session, fence, taken IS NOT NULL FROM signal WHERE number = ?"
+    def signal(self, number: int) -> SignalRow | None:
+        """Return a message."""
+        query = "SELECT session, fence, taken FROM signal WHERE number = ?"
         with reading(self._path) as connection:
             found = connection.execute(query, (number,)).fetchone()
-        return (found[0], found[1], bool(found[2])) if found else None
+        return SignalRow(*found) if found else None
 
     def is_listening(self, number: int, fence: int) -> bool:
         """Return whether the holder takes messages."""
@@ -134,13 +134,18 @@ class SqliteInboxTables:
         await self._writer.submit(work).finished()
         return found
 
+    async def mark_delivered(self, signals: Sequence[int]) -> None:
+        """Store that the holder has messages."""
+        await self._mark(signals, DELIVERED)
+
     async def mark_taken(self, signals: Sequence[int]) -> None:
         """Store that messages were taken."""
-        now = time.time()
+        await self._mark(signals, time.time())
 
+    async def _mark(self, signals: Sequence[int], taken: float) -> None:
         def work(connection: sqlite3.Connection) -> None:
-            taken = [(now, number) for number in signals]
-            connection.executemany("UPDATE signal SET taken = ?, body = '' WHERE number = ?", taken)
+            values = [(taken, number) for number in signals]
+            connection.executemany("UPDATE signal SET taken = ?, body = '' WHERE number = ?", values)
 
         await self._writer.submit(work).finished()
 

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from outrider.log.sqlite.index_file import IndexFile, transaction
-from outrider.log.usage_tables import Dimension, Turn, UsageAdvance, Usages, UsageState, UsageSums
+from outrider.log.usage_tables import Dimension, TurnUsage, UsageAdvance, Usages, UsageState, UsageSums
 
 T = TypeVar("T")
 APPLICATION = 0x4F555455
@@ -129,10 +129,10 @@ class _SqliteUsages:
         )
         return [(name, UsageSums(*values)) for name, *values in self._index.execute(query, (since,))]
 
-    def turns(self, number: int) -> Iterator[Turn]:
+    def turns(self, number: int) -> Iterator[TurnUsage]:
         query = "SELECT seq, time, tokens, is_compaction, cost FROM turn WHERE session = ? ORDER BY seq"
         for seq, time, tokens, is_compaction, cost in self._index.execute(query, (number,)):
-            yield Turn(seq, time, tokens, bool(is_compaction), cost)
+            yield TurnUsage(seq, time, tokens, bool(is_compaction), cost)
 
 
 def _among(column: str) -> str:

@@ -14,6 +14,7 @@ from outrider.tools.schema.references import expanded_size
 _MOST_BACKTRACKING = 2_000
 _MOST_EXPANDED = 1_000_000
 """Subschemas that a validator may visit, with references expanded."""
+_CONTAINERS = (dict, list, tuple)
 _TYPES = ("array", "boolean", "integer", "null", "number", "object", "string")
 _NOT_FOLLOWED = "references to other documents are not followed"
 
@@ -68,7 +69,7 @@ class Schema:
 
     def decode(self, value: Any) -> Any:
         """Convert decoded JSON to the Python value. Raises ValidationError, which lists every violation."""
-        if isinstance(value, dict | list | tuple) and too_deep(value):
+        if isinstance(value, _CONTAINERS) and too_deep(value):
             raise ValidationError([f"{violations.ROOT}: is nested too deeply"])
         validator = self._validator or self._compiled()
         try:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Sequence
 from outrider.coding.permissions.files import denial_reason, denying_rule, rule_asks
 from outrider.coding.permissions.part_decision import PartDecision, deny_part
 from outrider.coding.permissions.paths import ResolvedPath, resolve_shell_path
-from outrider.coding.permissions.patterns import TooManyAlternativesError, alternatives
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.protected_paths import is_secret, targets_secrets
+from outrider.coding.wildcards import TooManyAlternativesError, alternatives
 
 MAX_NAMES = 1_000
 """The most names that a glob is expanded to."""

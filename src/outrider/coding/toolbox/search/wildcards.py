@@ -1,4 +1,7 @@
-"""Path patterns: `*` within a name, `**` across folders, `?`, `[a-z]` and `{a,b}`."""
+"""The path patterns of Glob and Grep: `*` within a name, `**` across folders, `?`, `[a-z]` and `{a,b}`.
+
+`coding/wildcards.py` says how they differ from those of rules.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,10 @@ import re
 from collections.abc import Callable
 
 from outrider.coding.toolbox.tool_errors import ToolCallError
+from outrider.coding.wildcards import GLOB, alternatives
 
 MAGIC = frozenset("*?[{\\")
 LONGEST = 2000
-MOST_ALTERNATIVES = 1000
-MOST_GLOBSTARS = 4
-"""Each `**` may end anywhere, and every combination is tried on every path."""
 
 
 def matcher(pattern: str) -> Callable[[str], bool]:
@@ -21,27 +22,14 @@ def matcher(pattern: str) -> Callable[[str], bool]:
     >>> matches("src/a/b.py"), matches("src/b.pyi"), matches("b.py")
     (True, True, False)
     """
-    fullmatch = re.compile("|".join(f"(?:{expression})" for expression in _translated(pattern))).fullmatch
-    return lambda path: fullmatch(path) is not None
-
-
-def _translated(pattern: str) -> list[str]:
-    from wcmatch import glob
-
-    pattern = re.sub(r"(?<![^/])\*\*(/\*\*)+(?![^/])", "**", pattern)  # `**/**` means the same as `**`
     if len(pattern) > LONGEST:
         raise ToolCallError(f"The pattern has {len(pattern):,} characters; the limit is {LONGEST:,}.")
-    if pattern.split("/").count("**") > MOST_GLOBSTARS:
-        raise ToolCallError(f"The pattern has more than {MOST_GLOBSTARS} times `**`.")
     try:
-        expressions, _ = glob.translate(
-            pattern, flags=glob.GLOBSTAR | glob.BRACE | glob.DOTGLOB | glob.CASE, limit=MOST_ALTERNATIVES
-        )
-        for each in expressions:
-            re.compile(each)
-    except Exception as error:  # noqa: BLE001 - wcmatch and re raise different exceptions
+        choices = "|".join(GLOB.to_regex(re.sub("/+", "/", each)) for each in alternatives(pattern))
+        fullmatch = re.compile(choices, re.DOTALL).fullmatch
+    except (ValueError, re.error) as error:
         raise ToolCallError(f"The pattern cannot be used: {error}.") from None
-    return [str(each) for each in expressions]
+    return lambda path: fullmatch(path) is not None
 
 
 def split(pattern: str) -> tuple[str, str]:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.sandbox import FindSandbox, Sandbox
 from outrider.coding.toolbox.shell.background import start_in_background
 from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
 from outrider.coding.toolbox.shell.outcomes import to_result
@@ -17,7 +15,6 @@ from outrider.coding.toolbox.shell.output import Output
 from outrider.coding.toolbox.shell.shell import FolderReport, Shell
 from outrider.coding.toolbox.shell.terminal_command import TerminalCommand
 from outrider.coding.toolbox.tool_errors import ToolCallError
-from outrider.coding.toolbox.workspace import Workspace
 from outrider.text import clean
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
@@ -30,23 +27,8 @@ _TOOL_TIMEOUT = 630.0
 """Seconds: more than the longest timeout, which the tool enforces itself."""
 
 
-def bash(
-    workspace: Workspace,
-    sandbox: Sandbox | FindSandbox | None = None,
-    environment: Mapping[str, str] | None = None,
-    unset: Sequence[str] = (),
-    *,
-    writable: Sequence[Path] = (),
-    masked: Callable[[], Sequence[str]] | None = None,
-    kept: Sequence[Path] = (),
-) -> Tool:
-    """Return the tool that runs shell commands. Without an `environment`, commands inherit that of this process.
-
-    In an editor's terminal, commands get the editor's environment with the PATH of `environment` and without the
-    variables in `unset`. `writable`, `masked` and `kept` are for the sandbox: more working folders, patterns of the
-    files that commands cannot read, and files that they cannot change.
-    """
-    shell = Shell(workspace, sandbox, environment, unset, writable=writable, masked=masked, kept=kept)
+def bash(shell: Shell) -> Tool:
+    """Return the tool that runs shell commands."""
     return make_tool(_Commands(shell).run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
 
 

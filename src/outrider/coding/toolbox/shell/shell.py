@@ -91,7 +91,13 @@ class NamedFolderReport(FolderReport):
 
 
 class Shell:
-    """Starts commands in the folder where the previous one ended."""
+    """Starts commands in the folder where the previous one ended.
+
+    A `sandbox` that is a function is called when a command runs. Without an `environment`, commands inherit that of
+    this process; in an editor's terminal they get the editor's, with the PATH of `environment` and without the
+    variables in `unset`. `writable`, `masked` and `kept` are for the sandbox: more working folders, patterns of the
+    files that commands cannot read, and files that they cannot change.
+    """
 
     def __init__(
         self,

@@ -1,6 +1,8 @@
-"""Parse the YAML of front matter strictly: block mappings of texts, as the Agent Skills specification has them.
+"""Parse the YAML of front matter: block mappings of texts.
 
-Anchors, tags and flow collections are refused, so no text is larger than its file. Depth is bounded.
+The strict form is what the Agent Skills specification has: anchors, tags and collections in brackets are refused. The
+lenient form is for the files of commands and profiles, whose authors write `tools: [Read, Grep]` and colons in plain
+text. In both, no text is larger than its file, and depth and length are bounded.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ from typing import TypeAlias
 Value: TypeAlias = "str | list[Value] | dict[str, Value]"
 
 MAX_DEPTH = 20
+MAX_LENGTH = 32 * 1024
+"""Characters."""
 _KEY = r"""("(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[^\s"'#&*!|>%@`,\[\]{}-][^\n]*?|-[^\s][^\n]*?):(?:[ \t]+(.*))?$"""
 _UNPRINTABLE = "[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]"
 _END = r"^\.\.\.(?=[ \t\n]|\Z)"
@@ -44,12 +48,18 @@ _REFUSED = {
 }
 
 
-def parse_mapping(text: str) -> dict[str, Value]:
+def parse_mapping(text: str, *, lenient: bool = False) -> dict[str, Value]:
     """Return the fields of a YAML mapping; every scalar is a text. Raises ValueError that names the line.
+
+    `lenient` allows lists and tables in brackets, and any character in a text without quotes.
 
     >>> parse_mapping("name: pdf\\nmetadata:\\n  version: 1.0")
     {'name': 'pdf', 'metadata': {'version': '1.0'}}
+    >>> parse_mapping("tools: [Read, Grep]\\ndescription: use when: asked", lenient=True)
+    {'tools': ['Read', 'Grep'], 'description': 'use when: asked'}
     """
+    if len(text) > MAX_LENGTH:
+        raise ValueError(f"the fields have more than {MAX_LENGTH:,} characters")
     if found := re.search(_UNPRINTABLE, text):
         line = text.count("\n", 0, found.start()) + 1
         raise ValueError(f"line {line}: the character U+{ord(found[0]):04X} is not allowed")
@@ -57,25 +67,24 @@ def parse_mapping(text: str) -> dict[str, Value]:
         if text[found.end() :].strip():
             raise ValueError(f"line {text.count(chr(10), 0, found.start()) + 1}: there is more after the end, `...`")
         text = text[: found.start()]
-    parser = _Parser(text.split("\n"))
+    parser = _Parser(text.split("\n"), lenient=lenient)
     parser.skip_blank()
     if parser.at == len(parser.lines):
         raise ValueError("there are no fields")
-    value = parser.block(parser.indent(), 0)
+    fields = parser.mapping(parser.indent(), 0)
     parser.skip_blank()
     if parser.at < len(parser.lines):
         raise parser.error("the indentation does not fit the lines above")
-    if not isinstance(value, dict):
-        raise ValueError("the fields must have the form `name: value`")
-    return value
+    return fields
 
 
 class _Parser:
     """Reads lines from top to bottom."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], *, lenient: bool) -> None:
         self.lines = lines
         self.at = 0
+        self._lenient = lenient
 
     def error(self, problem: str) -> ValueError:
         return ValueError(f"line {self.at + 1}: {problem}")
@@ -99,9 +108,9 @@ class _Parser:
         if line == "-" or line.startswith("- "):
             return self._list(indent, depth)
         if self._key_of(line):
-            return self._mapping(indent, depth)
+            return self.mapping(indent, depth)
         self.at += 1
-        return self._scalar(line, indent - 1, depth)
+        return self._scalar(line, indent - 1)
 
     def _key_of(self, line: str) -> re.Match[str] | None:
         found = re.match(_KEY, line)
@@ -115,7 +124,8 @@ class _Parser:
             return re.match(r"([^\n]+?):[ \t]+(.*)$", line)
         return found if len(key) < 1024 else None
 
-    def _mapping(self, indent: int, depth: int) -> dict[str, Value]:
+    def mapping(self, indent: int, depth: int) -> dict[str, Value]:
+        """Return the mapping that begins here."""
         fields: dict[str, Value] = {}
         while self._goes_on(indent):
             line = self.lines[self.at].strip()
@@ -125,6 +135,8 @@ class _Parser:
             if not found or line.startswith(("- ", "? ")) or line in ("-", "?"):
                 raise self.error(f"{line[:60]!r} must have the form `name: value`")
             key = _unquoted(found[1], self)
+            if not key:
+                raise self.error("a name cannot be empty")
             if key in fields:
                 raise self.error(f"the field {key[:60]!r} is there twice")
             fields[key] = self._value((found[2] or "").strip(" \t"), indent, depth)
@@ -136,7 +148,7 @@ class _Parser:
             line = self.lines[self.at]
             rest = line.strip()
             if rest != "-" and not rest.startswith("- "):
-                raise self.error("a list goes on with `- `")
+                break  # the next name of the mapping, if the list is not indented; else its indentation does not fit
             inner = rest[1:].lstrip(" ")
             if inner and (inner.startswith("- ") or self._key_of(inner)):
                 # The item is a block of its own, which begins in this line.
@@ -160,7 +172,7 @@ class _Parser:
         """Return what follows a key or a dash, which is in the current line."""
         if text and not text.startswith("#"):
             self.at += 1
-            return self._scalar(text, indent, depth)
+            return self._scalar(text, indent)
         self.at += 1
         self.skip_blank()
         if self.at == len(self.lines):
@@ -171,16 +183,18 @@ class _Parser:
             return self.block(below, depth + 1)
         return ""
 
-    def _scalar(self, text: str, indent: int, depth: int) -> str:
-        """Return a text that begins in the line above."""
+    def _scalar(self, text: str, indent: int) -> Value:
+        """Return a text that begins in the line above; in the lenient form, also a list or a table in brackets."""
         self.at -= 1
         first = text[0]
-        if first in _REFUSED:
-            raise self.error(_REFUSED[first])
         if first in "|>":
             return self._literal(text, indent)
         if first in "\"'":
             return self._quoted(text, indent)
+        if self._lenient:
+            return _flow(self._plain(text, indent), self)
+        if first in _REFUSED:
+            raise self.error(_REFUSED[first])
         if text.startswith(("- ", "? ", ": ")) or text in ("-", "?", ":"):
             raise self.error("a list or a table cannot begin here; put the text in quotes")
         return self._plain(text, indent)
@@ -191,9 +205,9 @@ class _Parser:
         line: str | None = text
         while line is not None:
             words, commented = _without_comment(line)
-            if "\t" in self.lines[self.at].partition(" #")[0]:
+            if not self._lenient and "\t" in self.lines[self.at].partition(" #")[0]:
                 raise self.error("a text with a tab must be in quotes")
-            if re.search(r":(?=[ \t]|$)", words):
+            if not self._lenient and re.search(r":(?=[ \t]|$)", words):
                 raise self.error("a text with a colon and a space must be in quotes")
             pieces.append(("\n" * breaks if breaks else " ") + words if pieces else words)
             self.at += 1
@@ -219,10 +233,13 @@ class _Parser:
     def _quoted(self, text: str, indent: int) -> str:
         quote = text[0]
         end = re.compile(r'"(?:[^"\\]|\\.)*"' if quote == '"' else r"'(?:[^']|'')*'", re.DOTALL)
-        whole = "\n".join([text, *(line.strip() for line in self.lines[self.at + 1 :])])
-        found = end.match(whole)
-        if not found:
-            raise self.error(f"the text in {quote} does not end")
+        found, whole, count = None, "", 1
+        while found is None:  # most texts end in their first line; joining all lines for each text takes quadratic time
+            whole = "\n".join([text, *(line.strip() for line in self.lines[self.at + 1 : self.at + count])])
+            found = end.match(whole)
+            if not found and self.at + count >= len(self.lines):
+                raise self.error(f"the text in {quote} does not end")
+            count *= 4
         self.at += found[0].count("\n")
         rest = whole[found.end() :].partition("\n")[0]
         if (rest.strip() and not re.match(r"[ \t]+#", rest)) or self.lines[self.at].rstrip(" ").endswith("\t"):
@@ -333,3 +350,37 @@ def _fold_lines(text: str, *, is_double: bool) -> str:
         result = result[:-1] if escaped else result + ("\n" * breaks if breaks else " ")
         result, breaks = result + stripped, 0
     return result
+
+
+def _flow(text: str, parser: _Parser) -> Value:
+    """Return the list or the table that a text in brackets is, else the text. Their items are texts."""
+    if text.startswith("[") and text.endswith("]"):
+        return [_item(part, parser) for part in split_names(text[1:-1])]
+    if text.startswith("{") and text.endswith("}"):
+        pairs = (part.partition(":") for part in split_names(text[1:-1]))
+        return {_item(name.strip(), parser): _item(value.strip(), parser) for name, _, value in pairs}
+    return text
+
+
+def _item(text: str, parser: _Parser) -> str:
+    return _unquoted(text, parser) if len(text) > 1 and text[0] in "\"'" and text[0] == text[-1] else text
+
+
+def split_names(text: str) -> list[str]:
+    """Split at commas, except inside brackets and quotes.
+
+    >>> split_names("Bash(git add, git push), Read, 'a, b'")
+    ['Bash(git add, git push)', 'Read', "'a, b'"]
+    """
+    parts, depth, quote = [""], 0, ""
+    for character in text:
+        if quote:
+            quote = "" if character == quote else quote
+        elif character in "\"'" and not parts[-1].strip():  # an apostrophe within a word is no quote
+            quote = character
+        depth = max(0, depth + (character == "(") - (character == ")"))
+        if character == "," and not depth and not quote:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]

@@ -1,0 +1,67 @@
+"""The types in the signatures of public classes and functions, for annotations of your own.
+
+The classes that you construct are in `outrider` itself; events are in `outrider.events`.
+"""
+
+from outrider.batches.task import UnknownCall as UnknownCall
+from outrider.conversation.attachments import OpenFile as OpenFile
+from outrider.conversation.codec import MessageLike as MessageLike
+from outrider.conversation.history import History as History
+from outrider.conversation.messages import Block as Block
+from outrider.conversation.messages import ProviderState as ProviderState
+from outrider.conversation.messages import Role as Role
+from outrider.conversation.passages import Found as Found
+from outrider.conversation.prompt import Prompt as Prompt
+from outrider.conversation.store import AttachmentStore as AttachmentStore
+from outrider.log.backend import Backend as Backend
+from outrider.log.copying import ImportedEntry as ImportedEntry
+from outrider.log.entries import CallResult as CallResult
+from outrider.log.entries import Entry as Entry
+from outrider.log.entries import Record as Record
+from outrider.log.entries import SessionSettings as SessionSettings
+from outrider.log.files import SessionFiles as SessionFiles
+from outrider.log.holder import Holder as Holder
+from outrider.log.inbox import Inbox as Inbox
+from outrider.log.journal import Journal as Journal
+from outrider.log.replay import Replay as Replay
+from outrider.log.rows import Extent as Extent
+from outrider.log.rows import Row as Row
+from outrider.log.session_filter import SessionFilter as SessionFilter
+from outrider.log.snapshot_store import SnapshotStore as SnapshotStore
+from outrider.log.summary import Summary as Summary
+from outrider.log.usage_index import UsageReport as UsageReport
+from outrider.log.usage_tables import Dimension as Dimension
+from outrider.log.usage_tables import TurnUsage as TurnUsage
+from outrider.mcp.bounds import Bounds as Bounds
+from outrider.mcp.elicitation import OnElicit as OnElicit
+from outrider.mcp.pool import Authorize as Authorize
+from outrider.mcp.pool import OnNotice as OnNotice
+from outrider.mcp.pool import ServerPool as ServerPool
+from outrider.mcp.running import ServerTools as ServerTools
+from outrider.mcp.servers import McpServer as McpServer
+from outrider.mcp.supervision import Restarts as Restarts
+from outrider.mcp.supervision import ServerStatus as ServerStatus
+from outrider.providers.testing.scripted import Step as Step
+from outrider.runtime.agent_loop import Results as Results
+from outrider.runtime.agent_spec import AgentSpec as AgentSpec
+from outrider.runtime.answer_schema import AnswerSchema as AnswerSchema
+from outrider.runtime.observers import AnyObserver as AnyObserver
+from outrider.runtime.observers import Observer as Observer
+from outrider.runtime.opening import SessionOpening as SessionOpening
+from outrider.runtime.rewinding import RewindPoint as RewindPoint
+from outrider.runtime.rewinding import RewindPreview as RewindPreview
+from outrider.runtime.rewinding import Rewound as Rewound
+from outrider.runtime.session_servers import Mcp as Mcp
+from outrider.runtime.steering import QueuedMessage as QueuedMessage
+from outrider.runtime.working_folder import FileChange as FileChange
+from outrider.runtime.working_folder import WorkingFolder as WorkingFolder
+from outrider.skills.skill import Skill as Skill
+from outrider.sync import ToolResults as ToolResults
+from outrider.sync import Tools as Tools
+from outrider.tools.approval import Approver as Approver
+from outrider.tools.context import OpenChild as OpenChild
+from outrider.tools.schema.signatures import Signature as Signature
+from outrider.tools.server_tool import ServerToolName as ServerToolName
+from outrider.tools.threads import Threads as Threads
+from outrider.tools.tool import Effect as Effect
+from outrider.tools.tool import Guidance as Guidance
