@@ -19,8 +19,8 @@ APPEND, CLAIM, OUTCOME, POLL, BEAT = 0.0004, 0.004, 0.004, 0.0004, 0.0006
 """Seconds of one core of the database: for a durable append, for DBOS to hand out a task, to store its result and to
 look for work, and for the heartbeats of a process."""
 BEAT_SECONDS = 3.0
-CONNECTIONS = 6
-"""Connections of one process: three of DBOS, one for leases and budgets, two of the log."""
+CONNECTIONS = 7
+"""Connections of one process: three of DBOS, one for leases and budgets, three of the log."""
 
 
 class Setup(NamedTuple):

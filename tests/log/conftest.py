@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from outrider.log.log import Log
+from outrider.log.postgres import loop_writer
 from tests.log.proxy import Proxy
 from tests.postgres import new_database
 
@@ -48,8 +50,15 @@ def proxy(url: str) -> Iterator[Proxy]:
     proxy.close()
 
 
+@pytest.fixture(params=["loop", "thread"])
+def home(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Write on a connection in the loop of the test from the second append on, or never."""
+    appends = 1 if request.param == "loop" else sys.maxsize
+    monkeypatch.setattr(loop_writer, "APPENDS_BEFORE_CONNECTION", appends)
+
+
 @pytest.fixture
-def far(url: str, proxy: Proxy) -> Iterator[Log]:
+def far(url: str, proxy: Proxy, home: None) -> Iterator[Log]:
     """The log behind the proxy."""
     head, _, rest = url.rpartition(":")
     with Log(f"{head}:{proxy.port}/{rest.partition('/')[2]}") as log:

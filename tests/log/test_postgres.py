@@ -26,13 +26,14 @@ from outrider.errors import LogError, NewerLogError, SessionHeldError, SessionLo
 from outrider.log.entries import MessageEntry, SessionSettings
 from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
+from outrider.log.postgres import loop_writer
 from outrider.log.postgres.address import Address
 from outrider.log.postgres.inbox import PostgresWatcher, _Watch
 from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
 from outrider.log.transfer import export, import_session
 from tests.lengths import only_long
-from tests.log import Process, change, entry, look, open_session, patch_everywhere, texts, until, until_so
+from tests.log import DEADLINE, Process, change, entry, look, open_session, patch_everywhere, texts, until, until_so
 from tests.log.proxy import Proxy
 from tests.postgres import Server, execute, own_server, rights_of, without, worker_role
 
@@ -134,9 +135,10 @@ async def test_a_lost_answer_of_creating_opening_forking_and_importing_leaves_on
     assert look(far, "SELECT session FROM event WHERE session NOT IN (SELECT number FROM session)") == []
 
 
-async def test_postgres_may_be_restarted_and_killed_under_open_sessions(server: Server) -> None:
-    server.execute("CREATE DATABASE restarted")
-    with Log(server.url("restarted")) as log:
+async def test_postgres_may_be_restarted_and_killed_under_open_sessions(server: Server, home: None) -> None:
+    database = f"restarted_{os.urandom(4).hex()}"
+    server.execute(f"CREATE DATABASE {database}")
+    with Log(server.url(database)) as log:
         journals = [log.create() for _ in range(4)]
         written: list[list[str]] = [[] for _ in journals]
 
@@ -526,6 +528,33 @@ def test_sslmode_of_the_url_decides_about_tls(url: str, tmp_path: Path) -> None:
             log.sessions()
     with Log(f"{url}?sslmode=require") as log, pytest.raises(LogError, match="SSL"):
         log.sessions()  # this server offers none
+
+
+def append_in_a_loop_and_close_it(log: Log) -> None:
+    """Append until the loop has a connection."""
+    journal = log.create()
+
+    async def append() -> None:
+        home = None
+        while home is None or home._connection is None:
+            await journal.write(entry("hello")).finished()
+            home = log._backend._writer._loops[asyncio.get_running_loop()]  # type: ignore[attr-defined]
+
+    loop = asyncio.new_event_loop()
+    loop.run_until_complete(asyncio.wait_for(append(), DEADLINE))
+    loop.close()
+    journal.close()
+
+
+def test_a_log_over_tls_may_be_closed_after_its_loop(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(loop_writer, "APPENDS_BEFORE_CONNECTION", 1)
+    ours, key = certificate(tmp_path, "ours")
+    port = int(url.rpartition(":")[2].partition("/")[0])
+    with tls(port, ours, key) as secured:
+        address = url.replace(f":{port}/", f":{secured}/")
+        with Log(f"{address}?sslmode=verify-full&sslrootcert={ours}") as log:
+            append_in_a_loop_and_close_it(log)
+        gc.collect()  # a socket that is still open would warn
 
 
 # Without asyncpg

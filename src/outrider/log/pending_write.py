@@ -1,21 +1,23 @@
-"""A handle on a write that the log's thread has not finished yet."""
+"""A handle on a write that the log has not finished yet."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 
 class PendingWrite:
     """A write that is done once it is on disk. Cancelling a waiting task does not cancel the write."""
 
-    __slots__ = ("_then", "_waiters", "done", "error")
+    __slots__ = ("_then", "_waiters", "done", "error", "lead")
 
     def __init__(self) -> None:
         self.done = False
         self.error: BaseException | None = None
         """The reason for the failure, once it is done."""
+        self.lead: Callable[[], Coroutine[Any, Any, None]] | None = None
+        """Writes what waits in the task that calls it, so that no other task has to wake up. A cancel is safe."""
         self._then: list[Callable[[], None]] = []
         self._waiters: list[asyncio.Future[None]] = []
 
@@ -40,10 +42,9 @@ class PendingWrite:
         """
         cancelled: asyncio.Task[Any] | None = None
         while not self.done:
-            waiter = asyncio.get_running_loop().create_future()
-            self._waiters.append(waiter)
+            lead, self.lead = self.lead, None
             try:
-                await waiter
+                await (lead() if lead else self._woken())
             except asyncio.CancelledError:
                 if cancelled := asyncio.current_task():
                     cancelled.uncancel()
@@ -53,6 +54,11 @@ class PendingWrite:
             if cancelled:
                 await asyncio.sleep(0)  # there is nothing to update, and the cancel comes before the error
             raise self.error
+
+    def _woken(self) -> asyncio.Future[None]:
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters.append(waiter)
+        return waiter
 
     def _wake(self, error: BaseException | None) -> None:
         self.done, self.error = True, error

@@ -10,21 +10,21 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from outrider.environment import data_folder
-from outrider.errors import DamagedLogError, SessionHeldError, SessionLostError, UnknownSessionError
+from outrider.errors import DamagedLogError, UnknownSessionError
 from outrider.log.append import Append
-from outrider.log.backend import LOST
 from outrider.log.copying import Fork, Import
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.files import remove_unreferenced
 from outrider.log.holder import STALE_SECONDS, Holder
-from outrider.log.inbox_tables import ANSWERED_SECONDS, InboxTables
+from outrider.log.inbox_tables import InboxTables
 from outrider.log.passage_tables import PassageTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.postgres.address import Address
 from outrider.log.postgres.files import PostgresStore, remove_unreferenced_files
+from outrider.log.postgres.holding import Creation, acquire, release
 from outrider.log.postgres.link import Database, Line, LoopThread
 from outrider.log.postgres.schema import Connection
-from outrider.log.postgres.statements import NOW, ROW, Addition, add, create, created_as, forget_inbox
+from outrider.log.postgres.statements import NOW, ROW
 from outrider.log.postgres.whole_sessions import PAGE, Deletion, write_fork, write_import
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
@@ -36,15 +36,6 @@ from outrider.log.usage_tables import UsageTables
 T = TypeVar("T")
 STOP_SECONDS = 20.0
 _FOLDER = "settings::json ->> 'cwd'"
-_RELEASE = """
-    WITH released AS (UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING number),
-        question AS (DELETE FROM question USING released WHERE session = number),
-        signal AS (
-            DELETE FROM signal USING released
-            WHERE session = released.number AND (taken IS NULL OR taken < $3)
-        )
-    DELETE FROM listener USING released WHERE session = number
-"""
 
 
 class PostgresBackend:
@@ -234,56 +225,21 @@ class PostgresBackend:
 
     def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
         """Create a session, held with fence 1."""
-        created, writer = time.time(), self._writer
-        attempts = 0
-
-        async def work(connection: Connection) -> int:
-            nonlocal attempts
-            attempts += 1
-            number = await created_as(connection, started.session, created) if attempts > 1 else None
-            if number is None and link is not None:
-                async with connection.transaction():
-                    number = await create(connection, started, created, holder.encoded, append)
-                    if number and not await add(connection, [Addition.of(link, writer.last.get(link.number, -1))]):
-                        raise SessionLostError(LOST)
-            elif number is None:
-                number = await create(connection, started, created, holder.encoded, append)
-            if number is None:
-                raise SessionHeldError(f"the session {started.session[:8]} was just created; try again")
-            writer.last[number] = len(append.bodies)
-            if link:
-                writer.last[link.number] += len(link.bodies)
-            return number
-
-        return writer.run(work)
+        creation = Creation(started, append, holder, link, self._writer.positions)
+        return self._writer.run(creation.run, *[link.number] if link else [])
 
     def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
         """Hold a session, unless another did meanwhile."""
-        opened = ", opened = nextval('opening')" if mark_opened else ""
 
-        async def work(connection: Connection) -> bool:
-            row = await connection.fetchrow(
-                f"UPDATE session SET holder = $1, fence = fence + 1, beaten = {NOW}{opened} "
-                "WHERE number = $2 AND fence = $3 AND beat = $4 RETURNING last",
-                *(holder.encoded, found.number, found.fence, found.beat),
-            ) or await connection.fetchrow(  # an attempt whose answer was lost
-                "SELECT last FROM session WHERE number = $2 AND fence = $3 + 1 AND holder = $1",
-                *(holder.encoded, found.number, found.fence),
-            )
-            if row is not None:
-                self._writer.hold(found.number, row[0])
-                await forget_inbox(connection, [found.number])
-            return row is not None
+        def work(connection: Connection) -> Coroutine[Any, Any, bool]:
+            return acquire(connection, found, holder, self._writer.positions, mark_opened=mark_opened)
 
-        return self._writer.run(work)
+        return self._writer.run(work, found.number)
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
         """Clear the holder if the fence is still this one."""
-
-        async def work(connection: Connection) -> None:
-            await connection.execute(_RELEASE, number, fence, time.time() - ANSWERED_SECONDS)
-
-        (self._writer.run_or_post if wait else self._writer.post)(work)
+        work = partial(release, number=number, fence=fence)
+        (self._writer.run_or_post if wait else self._writer.post)(work, number)
 
     def is_held(self, row: SessionRow) -> bool:
         """Return whether a live process holds the session. The clock of the database judges its lease."""
@@ -358,4 +314,5 @@ def _stop(thread: LoopThread, writer: PostgresWriter, reader: Line) -> None:
         await writer.close()
         await reader.close()
 
+    writer.disconnect_loops()
     thread.stop(last, STOP_SECONDS)

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
 import asyncpg
@@ -22,6 +22,8 @@ COMMAND_SECONDS = 60.0
 """The longest wait for an answer. Without an answer the connection counts as broken: a cut network sends no error."""
 RETRY_SECONDS = 30.0
 """How long to try again after a connection broke: Postgres may be restarting."""
+WRITER_SETTINGS = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_plan"}
+"""Of connections that append. They must find a session by the index, however few there were when it was planned."""
 PAUSES = (0.02, 0.1, 0.3, 1.0)
 """The waits between attempts; the last one repeats."""
 
@@ -36,64 +38,89 @@ class LoopThread:
     """Runs coroutines in an event loop of its own. The first use starts the thread."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # reentrant: a finalizer may run anywhere
         self._process = os.getpid()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
+        self._ending: threading.Thread | None = None
+        """The thread that was stopped last. The next one waits for its end: both use the same connections, and asyncpg
+        ends the process with a segmentation fault if a connection is used in two threads."""
 
     @property
     def is_current(self) -> bool:
         """Whether the caller runs in the thread."""
         return threading.current_thread() is self._thread
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether the caller can wait for the thread: it is another one, and not one that the thread waits for."""
+        return threading.current_thread() not in (self._thread, self._ending)
+
+    @property
+    def is_of_this_process(self) -> bool:
+        """Whether the process has not forked since."""
+        return self._process == os.getpid()
+
+    def check_process(self) -> None:
+        """Raise LogError in a process that was forked."""
+        if self._process != os.getpid():
+            raise LogError("this Log was created before the process forked; create a new Log in the child process")
+
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine and wait for its result."""
         try:
-            return asyncio.run_coroutine_threadsafe(work, self._running()).result()
+            with self._running() as loop:
+                future = asyncio.run_coroutine_threadsafe(work, loop)
+            return future.result()
         finally:
             work.close()  # if it could not be started
 
     def call(self, function: Callable[..., object], *arguments: Any) -> None:
         """Call a function in the thread soon. Safe in finalizers."""
-        self._running().call_soon_threadsafe(function, *arguments)
+        with self._running() as loop:
+            loop.call_soon_threadsafe(function, *arguments)
 
     def stop(self, last: Callable[[], Coroutine[Any, Any, None]], seconds: float | None = None) -> None:
         """Run a last coroutine and end the thread. The next use starts another."""
-        if self._process != os.getpid():
+        if not self.is_of_this_process:
             return
         with self._lock:
             loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is None or thread is None:
-            return
+            if loop is None or thread is None:
+                return
+            self._loop, self._thread, self._ending = None, None, thread
+            asyncio.run_coroutine_threadsafe(_end(loop, last, seconds), loop)
+        if thread is not threading.current_thread():  # or a finalizer runs there: it cannot wait for itself
+            thread.join()
 
-        async def end() -> None:
-            async with asyncio.timeout(seconds):
-                await last()
-
-        ended = asyncio.run_coroutine_threadsafe(end(), loop)
-        with contextlib.suppress(Exception):
-            ended.result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-
-    def _running(self) -> asyncio.AbstractEventLoop:
-        if self._process != os.getpid():  # before the lock: a thread of the parent process may have held it
-            raise LogError("this Log was created before the process forked; create a new Log in the child process")
+    @contextlib.contextmanager
+    def _running(self) -> Iterator[asyncio.AbstractEventLoop]:
+        """Return the loop. What is queued in the block is done before the thread ends."""
+        self.check_process()  # before the lock: a thread of the parent process may have held it
         with self._lock:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=_serve, args=(self._loop,), name="outrider-log", daemon=True)
-                try:
-                    self._thread.start()
-                except RuntimeError as error:
-                    self._loop.close()
-                    self._loop = self._thread = None
-                    raise LogError(f"the log cannot be used: {error}") from None
-            return self._loop
+                self._start()
+            assert self._loop
+            yield self._loop
+
+    def _start(self) -> None:
+        loop = asyncio.new_event_loop()
+        if self._loop is not None:  # a finalizer has started it
+            loop.close()
+            return
+        self._loop = loop
+        self._thread = threading.Thread(target=_serve, args=(loop, self._ending), name="outrider-log", daemon=True)
+        try:
+            self._thread.start()
+        except RuntimeError as error:
+            loop.close()
+            self._loop = self._thread = None
+            raise LogError(f"the log cannot be used: {error}") from None
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, before: threading.Thread | None) -> None:
+    if before:
+        before.join()
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
@@ -103,6 +130,15 @@ def _serve(loop: asyncio.AbstractEventLoop) -> None:
             loop.run_until_complete(asyncio.wait([task]))
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.close()
+
+
+async def _end(
+    loop: asyncio.AbstractEventLoop, last: Callable[[], Coroutine[Any, Any, None]], seconds: float | None
+) -> None:
+    with contextlib.suppress(Exception):
+        async with asyncio.timeout(seconds):
+            await last()
+    loop.stop()
 
 
 class Database:
@@ -115,14 +151,14 @@ class Database:
         self.was_reached = False
         """Whether a connection was made before: then Postgres may be restarting, and waiting makes sense."""
 
-    async def connect(self, **settings: str) -> Connection:
-        """Return a new connection."""
+    async def connect(self, settings: Mapping[str, str], seconds: float | None = COMMAND_SECONDS) -> Connection:
+        """Return a new connection, which waits for answers for so many seconds, or for as long as it takes."""
         address = self.address
         connection: Connection = await asyncpg.connect(
             address.url,
             password=address.password,
             timeout=CONNECT_SECONDS,
-            command_timeout=COMMAND_SECONDS,
+            command_timeout=seconds,
             server_settings={"application_name": "outrider", "search_path": SCHEMA, **settings},
         )
         try:
@@ -196,10 +232,23 @@ class Line:
 
     async def _connected(self) -> Connection:
         if self._connection is None or self._connection.is_closed():
-            self._connection = await self._database.connect(**self._settings)
+            self._connection = await self._database.connect(self._settings)
         return self._connection
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.terminate()
+
+
+def terminate(connection: Connection) -> None:
+    """Disconnect without waiting. The event loop of the connection may be closed."""
+    transport: Any = getattr(connection, "_transport", None)
+    try:
+        connection.terminate()
+    except RuntimeError:
+        # A closed loop cannot call the transport any more, which would leave its socket open and warn about it.
+        # TLS is a transport on another, which has the socket.
+        socket = getattr(getattr(transport, "_ssl_protocol", None), "_transport", transport)
+        with contextlib.suppress(AttributeError, RuntimeError):
+            socket._call_connection_lost(None)

@@ -1,0 +1,72 @@
+"""What waits to be written to a log in Postgres, and the answers to the callers."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from outrider.log.append import Append
+from outrider.log.pending_write import PendingWrite, resolve_all
+from outrider.log.postgres.schema import Connection
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[Connection], Coroutine[Any, Any, T]]
+BATCH_JOBS, BATCH_BYTES = 512, 4_000_000
+"""The largest number of jobs in one commit, and of bytes after which no more join."""
+
+
+class Write(msgspec.Struct, eq=False):
+    """Entries to append, and who waits for them."""
+
+    append: Append
+    waiting: Future[None] | PendingWrite
+    loop: asyncio.AbstractEventLoop | None = None
+
+    @property
+    def sessions(self) -> tuple[int, ...]:
+        """The numbers of the sessions among whose writes it has a place."""
+        return (self.append.number,)
+
+
+class Other(msgspec.Struct, eq=False):
+    """Work that has a place in the order of writes, and a transaction of its own."""
+
+    work: Work[Any]
+    waiting: Future[Any] | PendingWrite
+    sessions: tuple[int, ...] = ()
+    loop: asyncio.AbstractEventLoop | None = None
+
+
+def take_batch(jobs: deque[Any]) -> list[Write]:
+    """Remove the writes at the front of a queue that can share a commit, and return them."""
+    batch: list[Write] = []
+    size = 0
+    while jobs and len(batch) < BATCH_JOBS and isinstance(job := jobs[0], Write):
+        size += job.append.update.size
+        if batch and size > BATCH_BYTES:
+            break
+        batch.append(job)
+        jobs.popleft()
+    return batch
+
+
+def resolve(jobs: Sequence[Write | Other], errors: Sequence[BaseException | None], value: Any = None) -> None:
+    """Pass outcomes to the callers, with one call for each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[PendingWrite, BaseException | None]]] = {}
+    for job, error in zip(jobs, errors, strict=True):
+        if isinstance(job.waiting, PendingWrite):
+            assert job.loop
+            loops.setdefault(job.loop, []).append((job.waiting, error))
+        elif error is None:
+            job.waiting.set_result(value)
+        else:
+            job.waiting.set_exception(error)
+    for loop, done in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so no task waits
+            loop.call_soon_threadsafe(resolve_all, done)
