@@ -71,13 +71,14 @@ class Report:
             refuse_names(self._schema.json)
         root = resolve_root_reference(self._schema.json)
         self._is_wrapped = not describes_objects(root)
+        parameters = wrapped(root, WRAPPED) if self._is_wrapped else root
         self._data: tuple[Any, ...] = ()
         self.tool: Tool = make_tool(
             self._take,
             name=TOOL,
             description=prompt_text("report_back_tool"),
             effect="read",
-            schema=wrapped(root, WRAPPED) if self._is_wrapped else root,
+            schema=Schema.of(parameters).json,  # checked once more: a reference may lead nowhere now
             guidance=prompt_text("report_back"),
             final_turn=prompt_text("report_final_turn"),
             built_in=True,

@@ -339,6 +339,7 @@ def test_ripgrep_is_found_beside_python_then_on_the_path_but_never_in_the_folder
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert ripgrep.find() is not None
+    monkeypatch.setattr(sys, "base_prefix", sys.prefix)  # not a virtual environment: its scripts may be elsewhere
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "scripts"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
     monkeypatch.chdir(tmp_path)
