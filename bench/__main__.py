@@ -10,31 +10,9 @@ from importlib import import_module
 from bench.figure import Figure
 
 MEASUREMENTS = (
-    *(
-        "imports",
-        "startup",
-        "turns",
-        "sessions",
-        "providers",
-        "log",
-        "postgres",
-        "long_sessions",
-        "context",
-        "large_results",
-    ),
-    *(
-        "large_results",
-        "shell",
-        "sandbox",
-        "snapshots",
-        "subagents",
-        "updates",
-        "acp",
-        "mcp",
-        "batch",
-        "telemetry",
-        "web",
-    ),
+    *("imports", "startup", "turns", "sessions", "providers", "log", "postgres", "long_sessions", "context"),
+    *("large_results", "shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "batch"),
+    *("telemetry", "web"),
 )
 
 
