@@ -125,6 +125,23 @@ async def test_closing_without_a_connection_fails_what_waits(
     assert texts(far, journal.id) == ["later"]
 
 
+async def test_a_log_that_nobody_closed_does_not_wait_long_for_a_database_that_is_gone(
+    far: Log, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patch_everywhere(monkeypatch, UNCLOSED_SECONDS=0.1)
+    patch_everywhere(monkeypatch, STOP_SECONDS=1_000.0)
+    unclosed = Log(far._backend.url)
+    journal = unclosed.create()
+    proxy.cut()
+    write = journal.write(entry("lost"))
+    await let_everything_happen()
+    backend: Any = unclosed._backend
+    await asyncio.to_thread(backend._finalizer)  # as the garbage collector would
+    with pytest.raises(LogError, match="closed before Postgres could be reached"):
+        await write.finished()
+    proxy.is_open = True
+
+
 def test_a_log_that_is_not_used_disconnects_and_connects_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     patch_everywhere(monkeypatch, BEAT_SECONDS=0.02)
     monkeypatch.setattr(thread_writer, "IDLE_SECONDS", 0.0)

@@ -35,6 +35,10 @@ from outrider.log.usage_tables import UsageTables
 
 T = TypeVar("T")
 STOP_SECONDS = 20.0
+"""How long `close` waits for what is queued."""
+UNCLOSED_SECONDS = 2.0
+"""The same for a log that nobody closed. The garbage collector may find it in any thread, and must not stop that for
+long while Postgres cannot be reached."""
 _FOLDER = "settings::json ->> 'cwd'"
 
 
@@ -48,7 +52,7 @@ class PostgresBackend:
         self._reader = Line(self._database)
         self._writer = PostgresWriter(self._thread, self._database, held)
         self.store = PostgresStore(self._change)
-        self._finalizer = weakref.finalize(self, _stop, self._thread, self._writer, self._reader)
+        self._finalizer = weakref.finalize(self, _stop, self._thread, self._writer, self._reader, UNCLOSED_SECONDS)
 
     @property
     def url(self) -> str:
@@ -73,7 +77,7 @@ class PostgresBackend:
 
     def close(self) -> None:
         """Finish the queued writes and disconnect."""
-        _stop(self._thread, self._writer, self._reader)
+        _stop(self._thread, self._writer, self._reader, STOP_SECONDS)
 
     # Reading
 
@@ -309,10 +313,10 @@ def _condition(where: SessionFilter, first: int) -> tuple[str, list[str | float]
     return " AND ".join(["true", *conditions]), [value for _, value in parts]
 
 
-def _stop(thread: LoopThread, writer: PostgresWriter, reader: Line) -> None:
+def _stop(thread: LoopThread, writer: PostgresWriter, reader: Line, seconds: float) -> None:
     async def last() -> None:
         await writer.close()
         await reader.close()
 
     writer.disconnect_loops()
-    thread.stop(last, STOP_SECONDS)
+    thread.stop(last, seconds)
