@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ import pytest
 from outrider import Agent
 from outrider.errors import LogError, ValidationError
 from outrider.log.entries import MessageEntry
+from outrider.log.inbox import HeldInbox
+from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.questions import Say, Signal
 from outrider.log.sqlite.database import reading
@@ -69,32 +73,34 @@ def said_in(log: Log, session: str) -> list[str]:
     return [message.text for message in messages if message.role == "user"]
 
 
-async def test_a_message_that_a_program_does_not_take_before_it_closes_is_not_lost(tmp_path: Path) -> None:
+@asynccontextmanager
+async def open_elsewhere(folder: Path) -> AsyncIterator[tuple[Log, str, Journal, HeldInbox]]:
+    """A session that another log has open, as a chat in another process would."""
     with default_log() as log, Log(log.folder) as chat:
-        with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
-            await session.run("Hello")
-        journal = chat.open(session.id)
-        chat.inbox.listen(session.id)
-        await until_so(lambda: log.inbox.is_listening(session.id))
-        talks = Talks(log)
-        saying = asyncio.ensure_future(talks.say(session.id, Say("Anyone there?")))
-        await until_so(lambda: waiting(log) == 1)
-        journal.close()  # without a look at its messages
-        await saying
-        await until_so(lambda: not talks._open)
-        assert said_in(log, session.id) == ["Hello", "Anyone there?"]
-        await talks.close()
-
-
-async def test_a_message_that_was_taken_is_not_said_twice_though_the_program_closes_at_once(tmp_path: Path) -> None:
-    with default_log() as log, Log(log.folder) as chat:
-        with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
+        with Session.open(log, None, Agent("demo"), cwd=folder).now() as session:
             await session.run("Hello")
         journal = chat.open(session.id)
         held = chat.inbox.listen(session.id)
         await until_so(lambda: log.inbox.is_listening(session.id))
+        yield log, session.id, journal, held
+
+
+async def test_a_message_that_a_program_does_not_take_before_it_closes_is_not_lost(tmp_path: Path) -> None:
+    async with open_elsewhere(tmp_path) as (log, session, journal, _):
         talks = Talks(log)
-        saying = asyncio.ensure_future(talks.say(session.id, Say("Anyone there?")))
+        saying = asyncio.ensure_future(talks.say(session, Say("Anyone there?")))
+        await until_so(lambda: waiting(log) == 1)
+        journal.close()  # without a look at its messages
+        await saying
+        await until_so(lambda: not talks._open)
+        assert said_in(log, session) == ["Hello", "Anyone there?"]
+        await talks.close()
+
+
+async def test_a_message_that_was_taken_is_not_said_twice_though_the_program_closes_at_once(tmp_path: Path) -> None:
+    async with open_elsewhere(tmp_path) as (log, session, journal, held):
+        talks = Talks(log)
+        saying = asyncio.ensure_future(talks.say(session, Say("Anyone there?")))
         await until_so(lambda: waiting(log) == 1)
         taken: list[Signal] = []
         await held.take_signals(taken.append)
@@ -102,25 +108,20 @@ async def test_a_message_that_was_taken_is_not_said_twice_though_the_program_clo
         await saying
         assert taken == [Say("Anyone there?")]
         assert talks._open == {}
-        assert said_in(log, session.id) == ["Hello"]
+        assert said_in(log, session) == ["Hello"]
 
 
 async def test_the_page_waits_for_a_program_that_has_a_message_and_not_for_one_that_does_not_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(talking, "TAKE_SECONDS", 0.0)
-    with default_log() as log, Log(log.folder) as chat:
-        with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
-            await session.run("Hello")
-        journal = chat.open(session.id)
-        held = chat.inbox.listen(session.id)
-        await until_so(lambda: log.inbox.is_listening(session.id))
+    async with open_elsewhere(tmp_path) as (log, session, journal, held):
         talks = Talks(log)
         with pytest.raises(LogError, match="does not respond"):
-            await talks.say(session.id, Say("Anyone there?"))
+            await talks.say(session, Say("Anyone there?"))
         await held.take_signals()
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        number = log.inbox.send(session.id, Say("/compact"))
+        number = log.inbox.send(session, Say("/compact"))
         await held.take_signals(lambda signal: taken)
         looks: list[int] = []
         is_delivered = log.inbox.is_delivered

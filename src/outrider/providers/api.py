@@ -267,25 +267,24 @@ class ApiProvider(ABC):
         """Send the request once, and again only without images that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = PreparedRequest(*await self._prepare(request))
+        tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
             for notice in prepared.rendering.take_notices():
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
-            parser: ReplyParser | None = None  # made when bytes arrive: many requests may wait at once
+            parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)
                 async with aclosing(response) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
-                        parser = parser or self._parser(request)
                         for item in merge_deltas(parser.feed(chunk)):
                             shown = True
                             yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
                         if parser.ended:
                             return
-                rest = (parser or self._parser(request)).finish()
+                rest = parser.finish()
             except ProviderError as error:
-                parser = parser or self._parser(request)
                 mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
                 if isinstance(error, BadCallError):
@@ -299,11 +298,6 @@ class ApiProvider(ABC):
             for item in rest:
                 yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
-
-    def _parser(self, request: Request) -> ReplyParser:
-        """Return the parser of a response."""
-        tools = {tool.name: tool.parameters for tool in request.tools}
-        return ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
 
     async def _without_images(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool

@@ -37,8 +37,7 @@ T = TypeVar("T")
 STOP_SECONDS = 20.0
 """How long `close` waits for what is queued."""
 UNCLOSED_SECONDS = 2.0
-"""The same for a log that nobody closed. The garbage collector may find it in any thread, and must not stop that for
-long while Postgres cannot be reached."""
+"""How long a log waits that nobody closed. The garbage collector ends it, in any thread, which must not wait long."""
 _FOLDER = "settings::json ->> 'cwd'"
 
 
