@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import sys
-
 from outrider.acp.connection import RpcError
 from outrider.acp.schema.requests import AuthMethod, AuthMethodTerminal, ClientCapabilities
+from outrider.processes.starting import python_module
 
 PROVIDERS = {"anthropic": "Anthropic", "openai": "OpenAI", "gemini": "Gemini"}
 """The providers that are offered by name. `outrider login` knows more."""
@@ -42,7 +41,8 @@ def _in_terminal(provider: str) -> AuthMethodTerminal:
 
 
 def _in_former_terminal(provider: str) -> AuthMethod:
-    command = {"label": "outrider login", "command": sys.executable, "args": ["-m", "outrider", "login", provider]}
+    program, *arguments = python_module("outrider", "login", provider)
+    command = {"label": "outrider login", "command": program, "args": arguments}
     return AuthMethod(_id(provider), _name(provider), _DESCRIPTION, {"terminal-auth": command})
 
 

@@ -15,6 +15,7 @@ from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
 from outrider.acp.writer import Writer
 from outrider.coding.permissions.question import MODES
+from outrider.processes.starting import python_module
 from outrider.providers.base import EFFORTS
 
 DESCRIPTION = """\
@@ -38,7 +39,7 @@ def acp(arguments: list[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     if options.login:
-        os.execv(sys.executable, [sys.executable, "-m", "outrider", "login", options.login])
+        os.execv(sys.executable, python_module("outrider", "login", options.login))
     if options.metrics:
         try:
             append(options.metrics, b"")

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from outrider.errors import LogError, OutriderError
+from outrider.processes.starting import start
 
 QUICK_SECONDS = 10.0
 """A worker that ends before has probably not started at all."""
@@ -82,12 +83,12 @@ class WorkerPool:
 
     async def _start(self) -> None:
         try:
-            process = await asyncio.create_subprocess_exec(
-                *self._command,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.DEVNULL,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
+            process = await start(
+                self._command,
+                environment=None,
+                input=asyncio.subprocess.PIPE,
+                output=asyncio.subprocess.DEVNULL,
+                errors=asyncio.subprocess.PIPE,
             )
         except OSError as error:
             raise WorkerFailedError(f"a worker cannot be started: {error.strerror}") from None

@@ -15,6 +15,9 @@ from typing import NamedTuple
 
 from outrider.errors import ConfigError, OutriderError, SessionHeldError
 from outrider.filesystem import make_private, open_lock, try_lock
+from outrider.processes.git import PREFIX, git_environment
+from outrider.processes.programs import Programs
+from outrider.processes.starting import start
 
 CHECKOUT_SECONDS = 900.0
 CHECKOUT_BYTES = 5_000_000_000
@@ -28,15 +31,6 @@ _URL = re.compile(rf"(?:{'|'.join(PROTOCOLS)})://(?:(?P<user>[^/@\s]*)@)?[^/\s@]
 _SCP = re.compile(r"(?:[\w.-]+@)?[\w.-]+:(?!//)[^\s:]\S*")
 _REVISION = re.compile(r"[\w.][\w./+-]*")
 MESSAGE_BYTES = 64 * 1024
-_SAFE = (
-    *("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false", "-c", "advice.detachedHead=false"),
-    *("-c", "gc.auto=0", "-c", "maintenance.auto=false"),  # they would outlive the command
-)
-_OTHER_REPOSITORY = (
-    *("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"),
-    *("GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH", "GIT_NAMESPACE", "GIT_SHALLOW_FILE"),
-)
-"""Variables that lead git to another repository. A worker that a git hook has started has some."""
 
 
 class CheckoutError(OutriderError):
@@ -157,27 +151,20 @@ async def _check_out(repository: str, revision: str, folder: Path) -> None:
 
 async def _git(folder: Path, *arguments: str) -> None:
     """Run git in a process group of its own, which is killed if it stores too much or its caller is cancelled."""
-    environment = {
-        **os.environ,
-        "GIT_ALLOW_PROTOCOL": ":".join(PROTOCOLS),
-        "GIT_TERMINAL_PROMPT": "0",
-        "GIT_LFS_SKIP_SMUDGE": "1",
-        "LC_ALL": "C",
-    }
-    for name in _OTHER_REPOSITORY:
-        environment.pop(name, None)
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *("git", *_SAFE, *arguments),
-            cwd=folder,
-            env=environment,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-    except FileNotFoundError:
-        raise ConfigError("a task with a repository needs git, which is not installed on this machine") from None
+    programs = Programs((folder, os.curdir))
+    program = programs.find("git")
+    if program is None:
+        raise ConfigError("a task with a repository needs git, which is not installed on this machine")
+    # Fetching may need the user's secrets, for credential helpers; the rest reaches no other machine.
+    protocols = PROTOCOLS if arguments[0] == "fetch" else ()
+    process = await start(
+        [program, *PREFIX, *arguments],
+        environment={**git_environment(os.environ, protocols=protocols), "PATH": programs.path},
+        folder=folder,
+        input=asyncio.subprocess.DEVNULL,
+        output=asyncio.subprocess.DEVNULL,
+        errors=asyncio.subprocess.PIPE,
+    )
     said = asyncio.ensure_future(_last_words(process))
     try:
         while not (await asyncio.wait([said], timeout=LOOK_SECONDS))[0]:

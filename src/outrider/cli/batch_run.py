@@ -26,6 +26,7 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.tool_files import load_tools
 from outrider.environment import default_model
+from outrider.processes.starting import python_module
 from outrider.sync import default_log
 
 
@@ -143,8 +144,7 @@ class BatchRun:
 
     def _command(self, batch: str, files: list[str]) -> list[str]:
         tools = [part for file in files for part in ("--tools", file)]
-        command = [sys.executable, "-m", "outrider", "worker", "--quiet", "--until-eof", "--batch", batch]
-        return [*command, *tools]
+        return python_module("outrider", "worker", "--quiet", "--until-eof", "--batch", batch, *tools)
 
     @contextmanager
     def _catching(self, pool: WorkerPool, progress: Progress) -> Iterator[None]:

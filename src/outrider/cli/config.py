@@ -163,7 +163,8 @@ def _access(loaded: Loaded) -> Iterator[str]:
 def _is_sandboxed(loaded: Loaded) -> bool:
     from outrider.coding.sandbox.finding import find_sandbox
 
-    return loaded.settings.sandbox.use != "off" and find_sandbox() is not None
+    folders = loaded.settings.permissions.working_folders(Path.cwd())
+    return loaded.settings.sandbox.use != "off" and find_sandbox(folders=folders) is not None
 
 
 def _files(loaded: Loaded) -> Iterator[str]:

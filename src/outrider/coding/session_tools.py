@@ -34,6 +34,7 @@ class SessionTools:
         self._folder = folder
         self._permissions = permissions
         self._own = own
+        self._folders = settings.permissions.working_folders(folder)
         self._trial = threading.Lock()
         permissions.before_command = self.use_sandbox
         self.enabled: Sequence[str] = ALL_NAMES if settings.tools is None else settings.tools
@@ -83,7 +84,7 @@ class SessionTools:
         from outrider.coding.sandbox.host_filter import filter_hosts
 
         wanted = self._settings.sandbox
-        found = None if wanted.use == "off" else find_sandbox()
+        found = None if wanted.use == "off" else find_sandbox(folders=self._folders)
         found = found and filter_hosts(found, wanted.allow_hosts)[0]
         if found is None and wanted.use == "require":
             raise ConfigError(
@@ -102,6 +103,19 @@ class SessionTools:
     def environment(self) -> Mapping[str, str]:
         """The environment of commands, hooks and servers, without keys."""
         return command_environment(os.environ, self._settings.sandbox.pass_env)
+
+    def at_read(self, argv: Sequence[str], workspace: Workspace) -> list[str]:
+        """Return the arguments that run a program at `read` in the folder, where there is a sandbox.
+
+        What it prints is for the user, so secrets of the folder are not masked. Raises ConfigError as `sandbox` does.
+        """
+        if self.sandbox is None:
+            return list(argv)
+        from outrider.coding.sandbox.sandbox import Confinement
+
+        temporary = self.shell(workspace).shared_tmp()
+        places = Confinement(folder=self._folder, cwd=self._folder, temporary=temporary, secrets=())
+        return self.sandbox.wrap(argv, "read", places)
 
     @property
     def _confinement(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.environment import config_file, data_folder
+from outrider.processes.programs import Programs
 
 
 def user_policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:
@@ -27,7 +28,7 @@ def user_policy(settings: Settings, workspace: Workspace, remembered: Sequence[s
     policy = Policy(
         mode=wanted.mode,
         folder=folder,
-        folders=tuple((folder / Path(each).expanduser()).resolve() for each in wanted.folders),
+        folders=wanted.working_folders(folder)[1:],
         allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
@@ -49,5 +50,5 @@ def protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     package = Path(__file__).resolve().parents[1]
     if "site-packages" in package.parts:  # in a checkout of Outrider itself, it may be changed
         yield package
-    if search := ripgrep.find():
+    if search := ripgrep.find(Programs(settings.permissions.working_folders(folder))):
         yield search.resolve()

@@ -33,6 +33,7 @@ from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, LogError
 from outrider.log.log import Log
+from outrider.processes.programs import Programs
 from outrider.providers import resolve
 from outrider.providers.base import Effort, EffortChoice, Provider
 from outrider.providers.efforts import check_effort, offered
@@ -81,6 +82,7 @@ class Workbench:
         """
         self.settings = settings
         self.workspace = Workspace(folder)
+        self.workspace.programs = Programs(settings.permissions.working_folders(self.workspace.folder))
         self._servers = servers
         self._front_end = front_end
         self._start_seconds = start_seconds
@@ -94,6 +96,7 @@ class Workbench:
         )
         self.permissions = self._new_approver()
         self.workspace.confirm = self.permissions.confirm
+        self.workspace.grounds = self.permissions.grounds
         self.extensions = Extensions(self.folder, settings.hooks.files)
         """What the user and the project add: skills, commands and hooks."""
         self.models = SessionModels(settings, meter)
@@ -151,7 +154,8 @@ class Workbench:
             on_elicit=self._dialogue.elicit if self._front_end.elicit else None,
             on_notice=self._front_end.on_server_notice,
             authorize=authorize,
-            environment=self._tools.environment,
+            environment={**self._tools.environment, "PATH": self.workspace.programs.path},
+            programs=self.workspace.programs,
             grace=self._start_seconds,
             tools_share=self.settings.mcp.tools_share,
         )
@@ -167,6 +171,10 @@ class Workbench:
     def sandbox(self) -> Sandbox | None:
         """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         return self._tools.sandbox
+
+    def at_read(self, argv: Sequence[str]) -> list[str]:
+        """Return the arguments that run a program of ours at `read`, where there is a sandbox. Raises ConfigError."""
+        return self._tools.at_read(argv, self.workspace)
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
@@ -365,6 +373,7 @@ class Workbench:
         )
         approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
         workspace.confirm = approve.confirm
+        workspace.grounds = approve.grounds
         try:
             yield SubagentSetup(agent, approve, self.folder)
         finally:

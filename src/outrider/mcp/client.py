@@ -45,6 +45,7 @@ from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.subscription import keep_listening
 from outrider.mcp.wording import one_line
 from outrider.processes.processes import Processes
+from outrider.processes.programs import Programs
 from outrider.trace_context import trace_context
 
 T = TypeVar("T")
@@ -74,6 +75,7 @@ class Client:
         on_close: OnClose | None = None,
         authorization: Authorization | None = None,
         environment: Mapping[str, str] | None = None,
+        programs: Programs | None = None,
         processes: Processes | None = None,
         bounds: Bounds = DEFAULT,
         handshake_first: bool = False,
@@ -92,6 +94,7 @@ class Client:
         self._on_close = on_close
         self._authorization = authorization
         self._environment = environment
+        self._programs = programs
         self._processes = processes
         self._bounds = bounds
         self._handshake_first = handshake_first
@@ -245,7 +248,14 @@ class Client:
         from outrider.mcp.stdio import StdioChannel
 
         processes = self._processes = self._processes or Processes()
-        return StdioChannel(self.server, self, processes=processes, environment=self._environment, bounds=self._bounds)
+        return StdioChannel(
+            self.server,
+            self,
+            processes=processes,
+            environment=self._environment,
+            programs=self._programs,
+            bounds=self._bounds,
+        )
 
     def _start_listening(self) -> None:
         agreed, channel = self._agreed, self._channel

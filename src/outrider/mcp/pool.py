@@ -14,6 +14,7 @@ from outrider.mcp.elicitation import OnElicit
 from outrider.mcp.servers import HttpServer, McpServer, tool_prefix
 from outrider.mcp.supervision import Restarts, ServerStatus, SupervisedServer
 from outrider.processes.processes import Processes
+from outrider.processes.programs import Programs
 from outrider.tools.tool import Tool
 
 OnNotice: TypeAlias = Callable[[str], None]
@@ -37,6 +38,7 @@ class ServerPool:
         on_change: Callable[[], None] | None = None,
         authorize: Authorize | None = None,
         environment: Mapping[str, str] | None = None,
+        programs: Programs | None = None,
         restarts: Restarts | None = None,
         bounds: Bounds = DEFAULT,
     ) -> None:
@@ -53,6 +55,7 @@ class ServerPool:
                 on_close=supervised.lost,
                 authorization=authorize(server) if authorize and isinstance(server, HttpServer) else None,
                 environment=environment,
+                programs=programs,
                 processes=self._processes,
                 bounds=bounds,
                 handshake_first=supervised.is_old,

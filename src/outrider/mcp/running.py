@@ -18,6 +18,7 @@ import msgspec
 from outrider.errors import McpClosedError, McpError
 from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.servers import McpServer
+from outrider.processes.programs import Programs
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
@@ -50,6 +51,7 @@ class RunningServers:
         on_notice: OnNotice | None = None,
         authorize: Authorize | None = None,
         environment: Mapping[str, str] | None = None,
+        programs: Programs | None = None,
         grace: float = GRACE,
         tools_share: float = TOOLS_SHARE,
         restarts: Restarts | None = None,
@@ -70,6 +72,7 @@ class RunningServers:
             on_notice=on_notice or self._keep_notice,
             authorize=authorize,
             environment=environment,
+            programs=programs,
             restarts=restarts,
             bounds=bounds,
         )

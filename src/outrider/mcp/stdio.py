@@ -23,6 +23,7 @@ from outrider.mcp.servers import StdioServer, secrets_of
 from outrider.mcp.wording import plain_text
 from outrider.processes.process_tree import MARK
 from outrider.processes.processes import Process, Processes, end
+from outrider.processes.programs import ProgramNotFoundError, Programs
 from outrider.tools.threads import Threads
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
@@ -45,6 +46,7 @@ class StdioChannel:
         *,
         processes: Processes,
         environment: Mapping[str, str] | None = None,
+        programs: Programs | None = None,
         bounds: Bounds,
     ) -> None:
         self.protocol_version = ""
@@ -52,6 +54,7 @@ class StdioChannel:
         self._receiver = receiver
         self._processes = processes
         self._environment = inherited_environment() if environment is None else environment
+        self._programs = programs
         self._bounds = bounds
         self._exchange = Exchange(server.name, receiver, bounds)
         self._lines = LineSplitter(bounds.message_bytes)
@@ -114,11 +117,11 @@ class StdioChannel:
 
     def _start(self, input: int, output: int, errors: int) -> Process:
         mark = self._processes.next_mark()
-        server = self._server
+        server, folder = self._server, os.path.abspath(self._server.cwd or os.curdir)
         return self._processes.start(
-            [server.command, *server.args],
+            [program_of(server, self._environment, self._programs), *server.args],
             mark,
-            folder=os.fspath(server.cwd) if server.cwd else None,
+            folder=folder,
             environment={**self._environment, **server.env, MARK: mark},
             input=input,
             output=output,
@@ -221,6 +224,8 @@ class StdioChannel:
 
     def _start_failure(self, error: OSError | ValueError) -> str:
         name, command = self._server.name, self._server.command
+        if isinstance(error, ProgramNotFoundError) and error.inside:
+            return f"The MCP server {name} cannot start: {error}."
         if isinstance(error, FileNotFoundError | NotADirectoryError):
             if self._server.cwd and not os.path.isdir(self._server.cwd):
                 return f"The MCP server {name} cannot start: its folder {self._server.cwd} does not exist."
@@ -239,6 +244,22 @@ class StdioChannel:
         said = plain_text(said, _SHOWN_STDERR)
         why = f"It said: {said}" if said else "Run its command in a terminal to see why."
         return f"The MCP server {self._server.name} ended{how}. {why}"
+
+
+def program_of(server: StdioServer, environment: Mapping[str, str], programs: Programs | None = None) -> str:
+    """Return the absolute path of a server's program. A path is relative to the server's folder; a name is looked up.
+
+    `environment` is what the program inherits. Without `programs`, the folders of the server and of this process are
+    the working folders. Raises ProgramNotFoundError if there is no such program outside of them.
+    """
+    folder = os.path.abspath(server.cwd or os.curdir)
+    if os.path.dirname(server.command):
+        return os.path.join(folder, server.command)
+    path = server.env.get("PATH")
+    if programs is None or path is not None:
+        looked = environment.get("PATH", os.defpath) if path is None else path
+        programs = Programs((*(programs.folders if programs else ()), folder, os.curdir), looked)
+    return programs.require(server.command)
 
 
 def inherited_environment() -> dict[str, str]:

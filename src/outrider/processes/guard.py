@@ -9,6 +9,8 @@ import threading
 from collections.abc import Iterable
 
 from outrider.processes.process_tree import MARK
+from outrider.processes.programs import SYSTEM_PATH
+from outrider.processes.starting import SHELL
 
 SECONDS_TO_END = 2.0
 
@@ -54,11 +56,12 @@ class Guard:
         listening, lifeline = os.pipe()
         try:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT, "outrider-guard", f"{MARK}={self._mark}"],
+                [SHELL, "-c", _SCRIPT, "outrider-guard", f"{MARK}={self._mark}"],
                 stdin=listening,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
+                env={"PATH": SYSTEM_PATH},  # the user's may lead into a project
                 start_new_session=True,
             )
         except OSError:

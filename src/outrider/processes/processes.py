@@ -14,11 +14,14 @@ from typing import TypeAlias
 
 from outrider.processes.guard import Guard
 from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
+from outrider.processes.starting import checked
 
 GRACE = 0.3
 """Seconds between SIGTERM and SIGKILL."""
 KILL_SECONDS = 0.4
 """Seconds during which SIGKILL is repeated, because processes may start others meanwhile."""
+
+DEVNULL = subprocess.DEVNULL
 
 Pause: TypeAlias = Callable[[float], None]
 
@@ -132,9 +135,12 @@ class Processes:
         input: int = subprocess.DEVNULL,
         handles: Sequence[int] = (),
     ) -> Process:
-        """Start a command, by default with empty input. Raises OSError, or ValueError if it has a NUL."""
+        """Start a command, by default with empty input. It begins with an absolute path.
+
+        Raises OSError, or ValueError if it has a NUL.
+        """
         shell = subprocess.Popen(
-            argv,
+            checked(argv),
             cwd=folder,
             env=environment,
             stdin=input,

@@ -11,6 +11,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from outrider.cli.chat.completion import MAX_COMPLETIONS, ChatCompleter, FileNames
+from outrider.processes.programs import Programs
 
 COMMANDS = {"help": "what can be typed", "model": "who answers", "mode": "what is allowed"}
 
@@ -27,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
 
 def completed(text: str, folder: Path) -> list[str]:
     """What the line would become."""
-    found = ChatCompleter(folder, lambda: COMMANDS).get_completions(Document(text), CompleteEvent())
+    found = ChatCompleter(folder, Programs([folder]), lambda: COMMANDS).get_completions(Document(text), CompleteEvent())
     return [text[: len(text) + each.start_position] + each.text for each in found]
 
 
@@ -67,11 +68,11 @@ def test_files_that_git_ignores_are_left_out(folder: Path) -> None:
 def test_no_more_is_shown_than_can_be_read(tmp_path: Path) -> None:
     for number in range(MAX_COMPLETIONS + 10):
         (tmp_path / f"file{number}").touch()
-    assert len(FileNames(tmp_path).matching("file")) == MAX_COMPLETIONS
+    assert len(FileNames(tmp_path, Programs([tmp_path])).matching("file")) == MAX_COMPLETIONS
 
 
 def test_a_new_file_is_found_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = FileNames(tmp_path)
+    names = FileNames(tmp_path, Programs([tmp_path]))
     assert names.matching("new") == []
     (tmp_path / "new").touch()
     monkeypatch.setattr("outrider.cli.chat.completion.REFRESH_SECONDS", 0.0)
@@ -119,7 +120,7 @@ def test_folders_are_offered_and_hidden_files_come_last(tmp_path: Path) -> None:
     (tmp_path / "chapters" / "parts").mkdir(parents=True)
     for name in (".env", "a.txt", "a_long_name.txt", "chapters/parts/one.md"):
         (tmp_path / name).write_text("")
-    names = FileNames(tmp_path)
+    names = FileNames(tmp_path, Programs([tmp_path]))
     assert names.matching("")[-1] == ".env"
     assert names.matching("chap")[0] == "chapters/"
     assert "chapters/parts/" in names.matching("part")

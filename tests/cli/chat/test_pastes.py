@@ -7,6 +7,7 @@ from pathlib import Path
 
 from outrider.cli.chat.pastes import PasteHistory, Pastes
 from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
+from outrider.processes.programs import Programs
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with
 from tests.modelserver import ModelServer
 from tests.streams import Answer
@@ -111,7 +112,7 @@ def test_the_clipboard_gives_a_file_for_the_chat(tmp_path: Path) -> None:
     program = tmp_path / "xclip"
     program.write_text(f"#!/bin/sh\ncat '{tmp_path}/picture'\n")
     program.chmod(0o755)
-    clipboard = Clipboard({"DISPLAY": ":0", "PATH": f"{tmp_path}:/usr/bin:/bin"})
+    clipboard = Clipboard({"DISPLAY": ":0"}, Programs([], f"{tmp_path}:/usr/bin:/bin"))
     path = clipboard.picture()
     assert path
     assert path.read_bytes() == PICTURE
@@ -124,5 +125,5 @@ def test_a_clipboard_without_a_picture_gives_none(tmp_path: Path) -> None:
     program = tmp_path / "xclip"
     program.write_text("#!/bin/sh\necho text\n")
     program.chmod(0o755)
-    assert Clipboard({"DISPLAY": ":0", "PATH": f"{tmp_path}:/usr/bin:/bin"}).picture() is None
-    assert Clipboard({}).picture() is None
+    assert Clipboard({"DISPLAY": ":0"}, Programs([], f"{tmp_path}:/usr/bin:/bin")).picture() is None
+    assert Clipboard({}, Programs([])).picture() is None

@@ -14,6 +14,7 @@ from outrider.cli.chat.status_command import StatusCommand, first_line
 from outrider.cli.chat.status_line import branch_of, filled
 from outrider.coding.config.settings import Settings, flatten
 from outrider.coding.config.widening import find_widenings
+from outrider.processes.programs import Programs
 from tests.cli.chat.terminal import Terminal
 from tests.coding.toolbox.shelling import new_nap, sleepers
 
@@ -61,12 +62,13 @@ def test_a_project_needs_consent_for_both() -> None:
 
 def test_a_command_that_fails_or_hangs_or_floods_is_no_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(status_command, "SECONDS", 3.0)
-    assert first_line("echo no; exit 1", tmp_path, b"") == ""
-    assert first_line("true", tmp_path, b"") == ""
-    assert first_line("cat; echo; echo two", tmp_path, b"one") == "one"
-    assert first_line("head -c 3000000 /dev/zero | tr '\\0' x", tmp_path, b"{}" * 100_000) == "x" * 4096
+    programs = Programs([tmp_path])
+    assert first_line("echo no; exit 1", tmp_path, programs, b"") == ""
+    assert first_line("true", tmp_path, programs, b"") == ""
+    assert first_line("cat; echo; echo two", tmp_path, programs, b"one") == "one"
+    assert first_line("head -c 3000000 /dev/zero | tr '\\0' x", tmp_path, programs, b"{}" * 100_000) == "x" * 4096
     nap = new_nap()
-    assert first_line(f"sleep {nap} & sleep {nap}", tmp_path, b"") == ""
+    assert first_line(f"sleep {nap} & sleep {nap}", tmp_path, programs, b"") == ""
     assert sleepers(nap) == []
 
 
@@ -75,7 +77,9 @@ async def test_the_command_runs_again_only_when_something_has_changed(
 ) -> None:
     monkeypatch.setattr(status_command, "PAUSE_SECONDS", 0.0)
     drawn: list[str] = []
-    command = StatusCommand("echo x >> runs; wc -l < runs", tmp_path, lambda: drawn.append(command.line))
+    command = StatusCommand(
+        "echo x >> runs; wc -l < runs", tmp_path, Programs([tmp_path]), lambda: drawn.append(command.line)
+    )
     for fields in ({"mode": "ask"}, {"mode": "ask"}, {"mode": "all"}):
         command.update(fields)
         if command._task:

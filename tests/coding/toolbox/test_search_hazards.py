@@ -24,6 +24,7 @@ from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.search.glob import glob
 from outrider.coding.toolbox.search.grep import grep
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.processes.programs import Programs
 from outrider.tools.tool import Tool
 from tests.coding.toolbox.calling import call, put
 
@@ -221,7 +222,7 @@ async def test_an_endless_listing_fills_no_memory(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     endless = program(tmp_path / "rg", f"exec yes {folder}/other.txt")  # one path without an end
-    monkeypatch.setattr(ripgrep, "find", lambda: endless)
+    monkeypatch.setattr(ripgrep, "find", lambda programs: endless)
     monkeypatch.setattr(ripgrep, "MAX_OUTPUT", 4 * 1024 * 1024)
     tracemalloc.start()
     try:
@@ -248,7 +249,7 @@ async def test_a_cancelled_search_ends_with_all_it_started(
     pids = tmp_path / "pids"
     script = f"trap '' TERM INT; sleep 1000 & echo $! $$ > {pids}.new; mv {pids}.new {pids}; {output}"
     stubborn = program(tmp_path / "rg", script)
-    monkeypatch.setattr(ripgrep, "find", lambda: stubborn)
+    monkeypatch.setattr(ripgrep, "find", lambda programs: stubborn)
     monkeypatch.setattr(ripgrep, "MAX_OUTPUT", 1 << 60)
     search = asyncio.ensure_future(call(grep(Workspace(folder)), pattern="x", within=100))
     deadline = time.monotonic() + 60
@@ -281,7 +282,7 @@ async def test_progress_is_shown_while_a_search_takes_long(
     done = tmp_path / "done"
     script = f"while [ ! -e {done} ]; do printf '%s\\0' {folder}/a.py; sleep 0.02; done"
     slow = program(tmp_path / "rg", script)
-    monkeypatch.setattr(ripgrep, "find", lambda: slow)
+    monkeypatch.setattr(ripgrep, "find", lambda programs: slow)
     monkeypatch.setattr(throttle, "FIRST", 0.0)
     shown: list[Any] = []
 
@@ -316,7 +317,7 @@ async def test_settings_of_ripgrep_do_not_reach_it(
 
 
 async def test_without_ripgrep_there_is_a_sentence(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep, "find", lambda: None)
+    monkeypatch.setattr(ripgrep, "find", lambda programs: None)
     for tool, arguments in both(folder):
         result = await call(tool, **arguments)
         assert result.is_error
@@ -328,7 +329,7 @@ async def test_a_program_that_cannot_be_run_is_a_sentence(
 ) -> None:
     broken = put(tmp_path / "rg", b"\x7fELF nonsense")
     broken.chmod(0o755)
-    monkeypatch.setattr(ripgrep, "find", lambda: broken)
+    monkeypatch.setattr(ripgrep, "find", lambda programs: broken)
     for tool, arguments in both(folder):
         result = await call(tool, **arguments)
         assert result.is_error
@@ -338,19 +339,22 @@ async def test_a_program_that_cannot_be_run_is_a_sentence(
 def test_ripgrep_is_found_beside_python_then_on_the_path_but_never_in_the_folder_itself(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert ripgrep.find() is not None
+    project = tmp_path / "project"
+    project.mkdir()
+    assert ripgrep.find(Programs([project])) is not None
     monkeypatch.setattr(sys, "base_prefix", sys.prefix)  # not a virtual environment: its scripts may be elsewhere
     monkeypatch.setattr(sysconfig, "get_path", lambda _: str(tmp_path / "scripts"))
     monkeypatch.setattr(sys, "executable", str(tmp_path / "bin/python"))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", f".:{tmp_path / 'path'}")
-    assert ripgrep.find() is None
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("PATH", f".:{project / 'bin'}:{tmp_path / 'path'}")
+    program(project / "rg", "")
+    program(project / "bin/rg", "")
+    assert ripgrep.find(Programs([project])) is None
     on_path = program(tmp_path / "path/rg", "")
-    assert ripgrep.find() == on_path
-    program(tmp_path / "rg", "")
-    assert ripgrep.find() is None
+    assert ripgrep.find(Programs([project])) == on_path
     beside = program(tmp_path / "scripts/rg", "")
-    assert ripgrep.find() == beside
+    assert ripgrep.find(Programs([project])) == beside
+    assert ripgrep.find(Programs([project, tmp_path / "scripts"])) == on_path
 
 
 async def test_many_searches_at_once_all_end(folder: Path) -> None:

@@ -43,6 +43,7 @@ from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
 from outrider.coding.rewinding import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
+from outrider.processes.programs import Programs
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
@@ -66,6 +67,7 @@ class Chat:
         light: bool = False,
     ) -> None:
         self._loaded = loaded
+        self._programs = Programs(loaded.settings.permissions.working_folders(folder))
         self._task: asyncio.Task[None] | None = None
         self._one_question = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -96,11 +98,12 @@ class Chat:
         if command := loaded.settings.chat.status_command:
             from outrider.cli.chat.status_command import StatusCommand
 
-            self._status.command = StatusCommand(command, folder, self._editor.refresh)
+            self._status.command = StatusCommand(command, folder, self._programs, self._editor.refresh)
 
     def _new_editor(self, folder: Path) -> LineEditor:
         return LineEditor(
             folder,
+            self._programs,
             history_file(),
             lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
@@ -210,7 +213,7 @@ class Chat:
 
                 return await self._work(follow_task(command, self._view))
             case Page(text=text):
-                page(text)
+                page(text, self._programs)
             case Pick():
                 await self._pick(next_step)
         return ""
@@ -350,7 +353,7 @@ class Chat:
         try:
             text = self._whole_output()
             with self._keyboard.paused(), self._view.region.held():
-                await Threads().run(page, text)
+                await Threads().run(page, text, self._programs)
         finally:
             self._paging = None
         if self._turn.is_running:

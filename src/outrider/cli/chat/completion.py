@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -15,6 +14,8 @@ from prompt_toolkit.document import Document
 
 from outrider.cli.chat.server_names import ServerNames
 from outrider.cli.sanitize import safe_line
+from outrider.processes.programs import Programs
+from outrider.processes.starting import run
 
 MAX_COMPLETIONS = 50
 REFRESH_SECONDS = 10.0
@@ -27,9 +28,13 @@ class ChatCompleter(Completer):
     """Completes commands at the start of the line, and files and resources after an @."""
 
     def __init__(
-        self, folder: Path, commands: Callable[[], Mapping[str, str]], servers: ServerNames | None = None
+        self,
+        folder: Path,
+        programs: Programs,
+        commands: Callable[[], Mapping[str, str]],
+        servers: ServerNames | None = None,
     ) -> None:
-        self._files = FileNames(folder)
+        self._files = FileNames(folder, programs)
         self._commands = commands
         self._servers = servers
 
@@ -54,8 +59,9 @@ class ChatCompleter(Completer):
 class FileNames:
     """The files of a folder, without those that git ignores; refreshed from time to time."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, programs: Programs) -> None:
         self._folder = folder
+        self._programs = programs
         self._names: list[str] = []
         self._refreshed = float("-inf")
         self._refreshing = threading.Lock()
@@ -73,18 +79,18 @@ class FileNames:
     def _refresh(self) -> None:
         if time.monotonic() - self._refreshed < REFRESH_SECONDS:
             return
-        from outrider.coding.toolbox.search.ripgrep import find
+        from outrider.coding.toolbox.search.ripgrep import find, variables
 
         self._refreshed = time.monotonic()
-        binary = find()
+        binary = find(self._programs)
         if not binary:
             return
         command = [str(binary), "--no-config", "--files", "--hidden", "--glob=!.git", "-0"]
         try:
-            found = subprocess.run(command, cwd=self._folder, capture_output=True, timeout=5, stdin=subprocess.DEVNULL)
-        except (OSError, subprocess.TimeoutExpired):
+            found = run(command, environment=variables(), seconds=5, folder=self._folder)
+        except OSError:
             return
-        names = found.stdout.decode(errors="replace").split("\0")[:_MAX_FILES]
+        names = found.output.decode(errors="replace").split("\0")[:_MAX_FILES]
         files = [name for name in names if name and name.isprintable()]
         self._names = [*files, *_folders(files)]
 

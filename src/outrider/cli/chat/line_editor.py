@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING
@@ -27,6 +28,7 @@ from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style
 
 from outrider.cli.chat.completion import ChatCompleter
+from outrider.cli.chat.external_editor import edit_file
 from outrider.cli.chat.pager import page
 from outrider.cli.chat.pastes import PasteHistory, Pastes
 from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
@@ -34,6 +36,7 @@ from outrider.cli.chat.screen_output import ScreenOutput
 from outrider.cli.chat.server_names import ServerNames
 from outrider.cli.chat.status_line import fitted
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
+from outrider.processes.programs import Programs
 
 if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
@@ -66,6 +69,7 @@ class LineEditor:
     def __init__(
         self,
         folder: Path,
+        programs: Programs,
         history: Path,
         commands: Callable[[], Mapping[str, str]],
         status: Callable[[], str],
@@ -75,17 +79,17 @@ class LineEditor:
         vi_keys: bool = False,
     ) -> None:
         self._pastes = Pastes()
-        self._clipboard = Clipboard(os.environ)
+        self._clipboard = Clipboard(os.environ, programs)
         self._session: PromptSession[str] = PromptSession(
             message=ANSI(PROMPT),
             multiline=True,
             prompt_continuation=ANSI(CONTINUATION),
             history=_history(history, self._pastes),
-            completer=ChatCompleter(folder, commands, ServerNames(servers)),
+            completer=ChatCompleter(folder, programs, commands, ServerNames(servers)),
             complete_in_thread=True,
             complete_while_typing=True,
             key_bindings=merge_key_bindings(
-                [_line_bindings(), _action_bindings(actions), _paste_bindings(self._pastes, self._clipboard)]
+                [_line_bindings(), _action_bindings(actions, programs), _paste_bindings(self._pastes, self._clipboard)]
             ),
             bottom_toolbar=lambda: ANSI(styled(fitted(status(), get_terminal_size().columns), DIM)),
             style=_style(),
@@ -95,6 +99,8 @@ class LineEditor:
             reserve_space_for_menu=5,
             output=ScreenOutput.from_pty(sys.stdout),
         )
+        # prompt_toolkit itself would look for the editor on the whole PATH, also in the project.
+        self._session.default_buffer._open_file_in_editor = partial(edit_file, programs=programs)  # type: ignore[method-assign]
 
     async def read(self, default: str = "", unless: Callable[[], bool] = lambda: False) -> str:
         """Return the next text.
@@ -171,7 +177,7 @@ def _line_bindings() -> KeyBindings:
     return keys
 
 
-def _action_bindings(actions: Actions) -> KeyBindings:
+def _action_bindings(actions: Actions, programs: Programs) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("escape", "escape")
@@ -191,7 +197,7 @@ def _action_bindings(actions: Actions) -> KeyBindings:
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:
-        event.app.create_background_task(_page(actions.show_output()))
+        event.app.create_background_task(_page(actions.show_output(), programs))
 
     return keys
 
@@ -209,8 +215,8 @@ async def _complete(buffer: Buffer) -> None:
         buffer.go_to_completion(0)
 
 
-async def _page(text: str) -> None:
-    await run_in_terminal(lambda: page(text), in_executor=True)
+async def _page(text: str, programs: Programs) -> None:
+    await run_in_terminal(lambda: page(text, programs), in_executor=True)
 
 
 def _paste_bindings(pastes: Pastes, clipboard: Clipboard) -> KeyBindings:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
+
+from outrider.coding.command_environment import command_environment
+from outrider.processes.programs import Programs
+from outrider.processes.starting import run
 
 KINDS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 """Dropped files of these kinds are attached; other paths stay text."""
@@ -43,8 +45,9 @@ def mention(path: Path) -> str:
 class Clipboard:
     """The pictures that the user pasted from the clipboard, as files that live as long as the chat."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], programs: Programs) -> None:
         self._environment = environment
+        self._programs = programs
         self._folder: TemporaryDirectory[str] | None = None
         self._count = 0
 
@@ -60,16 +63,15 @@ class Clipboard:
         return path
 
     def _output(self, command: Sequence[str]) -> bytes:
-        program = shutil.which(command[0], path=self._environment.get("PATH"))
+        program = self._programs.find(command[0])
         if program is None:
             return b""
+        environment = {**command_environment(self._environment), "PATH": self._programs.path}
         try:
-            found = subprocess.run(
-                [program, *command[1:]], capture_output=True, timeout=SECONDS, stdin=subprocess.DEVNULL
-            )
-        except (OSError, subprocess.TimeoutExpired):
+            ended = run([program, *command[1:]], environment=environment, seconds=SECONDS)
+        except OSError:
             return b""
-        return found.stdout if found.returncode == 0 and len(found.stdout) <= LARGEST else b""
+        return ended.output if ended.code == 0 and len(ended.output) <= LARGEST else b""
 
     def close(self) -> None:
         """Delete the files."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from outrider.cli.command_output import command_output_lines
 from outrider.processes.guard import Guard
 from outrider.processes.process_tree import MARK
+from outrider.processes.starting import SHELL, start
 
 KEPT = 20_000
 """Characters of the output that are sent."""
@@ -27,14 +28,13 @@ async def run_shell_command(command: str, folder: Path, show: Callable[[Sequence
     guard = Guard(mark)  # ends it if this program is killed
     with suppress(OSError):
         guard.watch([])  # before the command runs, which carries the mark
-    process = await asyncio.create_subprocess_shell(
-        command,
-        cwd=folder,
-        env={**os.environ, MARK: mark},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
+    process = await start(
+        [SHELL, "-c", command],
+        environment={**os.environ, MARK: mark},  # as in the user's own shell: it is the user's command
+        folder=folder,
+        input=asyncio.subprocess.DEVNULL,
+        output=asyncio.subprocess.PIPE,
+        errors=asyncio.subprocess.STDOUT,
     )
     assert process.stdout
     with suppress(OSError):

@@ -6,8 +6,6 @@ import base64
 import os
 import re
 import select
-import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -15,7 +13,10 @@ from contextlib import suppress
 from typing import Literal, TextIO
 
 from outrider.cli.sanitize import safe_line
+from outrider.coding.command_environment import command_environment
 from outrider.coding.config.settings import Notify, Theme
+from outrider.processes.programs import Programs
+from outrider.processes.starting import run
 
 LONG_TURN_SECONDS = 10.0
 """The end of a longer turn is announced."""
@@ -35,11 +36,12 @@ def notify(stream: TextIO, how: Notify, text: str) -> None:
         stream.flush()
 
 
-def copy(stream: TextIO, text: str, environment: Mapping[str, str]) -> bool:
+def copy(stream: TextIO, text: str, environment: Mapping[str, str], programs: Programs) -> bool:
     """Put a text into the clipboard, also from another machine (OSC 52). Return whether it is short enough."""
     data = text.encode(errors="replace")
-    if environment.get("TMUX") and shutil.which("tmux"):  # tmux takes the code only if it is set up for that
-        subprocess.run(["tmux", "load-buffer", "-w", "-"], input=data, capture_output=True, timeout=5, check=False)
+    if environment.get("TMUX") and (tmux := programs.find("tmux")):  # it takes the code only if it is set up for that
+        with suppress(OSError):
+            run([tmux, "load-buffer", "-w", "-"], environment=command_environment(environment), seconds=5, input=data)
     if len(data) > LARGEST_COPY:
         return False
     stream.write(f"\x1b]52;c;{base64.b64encode(data).decode()}\x07")

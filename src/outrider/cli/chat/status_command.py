@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import subprocess
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,8 +14,11 @@ from tempfile import TemporaryFile
 import msgspec
 
 from outrider.cli.command_output import command_output_lines
+from outrider.coding.command_environment import command_environment
 from outrider.processes.process_tree import MARK
-from outrider.processes.processes import Processes, end
+from outrider.processes.processes import DEVNULL, Processes, end
+from outrider.processes.programs import Programs
+from outrider.processes.starting import SHELL
 from outrider.tools.threads import Threads
 
 SECONDS = 5.0
@@ -30,11 +32,12 @@ _MOST_BYTES = 4096
 class StatusCommand:
     """Runs a command when the status changes, in the background, and keeps the first line of its output."""
 
-    def __init__(self, command: str, folder: Path, refresh: Callable[[], None]) -> None:
+    def __init__(self, command: str, folder: Path, programs: Programs, refresh: Callable[[], None]) -> None:
         self.line = ""
         """The newest line; "" before the first one, and after a run that failed or printed nothing."""
         self._command = command
         self._folder = folder
+        self._programs = programs
         self._refresh = refresh
         self._given: Mapping[str, str] = {}
         self._began = float("-inf")
@@ -52,15 +55,19 @@ class StatusCommand:
                 self._task = loop.create_task(self._run(msgspec.json.encode(fields)))
 
     async def _run(self, given: bytes) -> None:
-        before, self.line = self.line, await self._threads.run(first_line, self._command, self._folder, given)
+        before, self.line = (
+            self.line,
+            await self._threads.run(first_line, self._command, self._folder, self._programs, given),
+        )
         if self.line != before:
             self._refresh()
 
 
-def first_line(command: str, folder: Path, given: bytes) -> str:
+def first_line(command: str, folder: Path, programs: Programs, given: bytes) -> str:
     """Return the first line that a shell command prints; "" if it fails. It ends with everything that it started.
 
-    Blocks for some seconds at most.
+    It runs again and again, so its PATH has no entry in the project, where a model can write. Blocks for some seconds
+    at most.
     """
     processes, (source, sink) = Processes(), os.pipe()
     mark = processes.next_mark()
@@ -69,12 +76,12 @@ def first_line(command: str, folder: Path, given: bytes) -> str:
             file.write(given)
             file.seek(0)
             process = processes.start(
-                ["/bin/sh", "-c", command],
+                [SHELL, "-c", command],
                 mark,
                 folder=folder,
-                environment={**os.environ, MARK: mark},
+                environment={**command_environment(os.environ), "PATH": programs.path, MARK: mark},
                 output=sink,
-                errors=subprocess.DEVNULL,
+                errors=DEVNULL,
                 input=file.fileno(),
             )
         os.close(sink)

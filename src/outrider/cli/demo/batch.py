@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from outrider.cli.demo.story import Story, last_line
+from outrider.processes.programs import Programs
+from outrider.processes.starting import run
 from outrider.text import counted
 
 TASKS = 12
@@ -72,8 +74,9 @@ def _is_right(rows: Any) -> bool:
 
 def _children(pid: int) -> list[int]:
     with suppress(OSError):
-        listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, timeout=10)
-        pairs = (line.split() for line in listed.stdout.splitlines())
+        ps = Programs([Path.cwd()]).require("ps")
+        listed = run([ps, "-A", "-o", "pid=,ppid="], environment={}, seconds=10)
+        pairs = (line.split() for line in listed.output.decode().splitlines())
         return [int(child) for child, parent in pairs if int(parent) == pid]
     return []
 

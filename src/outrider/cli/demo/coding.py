@@ -6,7 +6,6 @@ import asyncio
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from shutil import which
 
 from outrider.cli.chat.tool_call_lines import diff_lines
 from outrider.cli.demo.story import Story
@@ -14,6 +13,7 @@ from outrider.cli.styles import unstyled
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
+from outrider.processes.programs import Programs
 from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
@@ -65,7 +65,7 @@ def coding_task(story: Story) -> str:
 
 
 def _test_command() -> str:
-    return f"{'python3' if which('python3') else sys.executable} -m unittest -q"
+    return f"{'python3' if Programs([Path.cwd()]).find('python3') else sys.executable} -m unittest -q"
 
 
 def _replies() -> Sequence[Step]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 from outrider.cli.demo.apis import Json
 from outrider.cli.demo.editor import Editor, calls_of, running_agent
 from outrider.cli.demo.story import Story, last_line
+from outrider.processes.starting import run
 
 FILES = {
     "CLAUDE.md": "Times are in minutes since midnight.\n",
@@ -82,6 +82,6 @@ def _text_of(call: Json) -> str:
 
 def _run(story: Story, folder: Path, *arguments: str) -> None:
     command, env = story.command("outrider", *arguments)
-    ended = subprocess.run(command, env=env, cwd=folder, capture_output=True, text=True, timeout=30)
-    if ended.returncode:
-        raise RuntimeError(f"outrider {arguments[0]} failed: {last_line(ended.stderr)}")
+    ended = run(command, environment=env, seconds=30, folder=folder)
+    if ended.code:
+        raise RuntimeError(f"outrider {arguments[0]} failed: {last_line(ended.errors.decode(errors='replace'))}")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 from outrider.cli.demo.apis import Json
 from outrider.cli.demo.sample import list_files, read_file
 from outrider.cli.demo.story import Story, last_line
+from outrider.processes.starting import run
 from outrider.sync import dumps, loads, think
 from outrider.text import counted, human_size
 
@@ -56,10 +56,8 @@ def _outcome(result: Json) -> str:
 
 def _resume(story: Story, saved: Path, turns: str) -> Json:
     command, env = story.command("outrider.cli.demo.other_process", str(saved), turns)
-    process = subprocess.run(
-        command, env=env, cwd=story.sample, capture_output=True, text=True, encoding="utf-8", timeout=TIMEOUT
-    )
-    if process.returncode:
-        raise RuntimeError(f"the other process failed: {last_line(process.stderr)}")
-    outcome: Json = json.loads(process.stdout)
+    ended = run(command, environment=env, seconds=TIMEOUT, folder=story.sample)
+    if ended.code:
+        raise RuntimeError(f"the other process failed: {last_line(ended.errors.decode(errors='replace'))}")
+    outcome: Json = json.loads(ended.output)
     return outcome

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.styles import columns, fit, styled
+from outrider.processes.starting import python_module
 from outrider.providers.testing.demo import DemoModel
 
 PACE = 0.02
@@ -74,7 +74,7 @@ class Story:
         ours = {"OUTRIDER_HOME": str(self.folder / "home"), "OUTRIDER_CONFIG": str(self.folder / "config.toml")}
         ours["TMPDIR"] = str(self.folder)  # a process that is killed cannot tidy up
         others = {name: value for name, value in os.environ.items() if not name.startswith("OUTRIDER_")}
-        return [sys.executable, "-m", module, *arguments], others | ours | {"PYTHONIOENCODING": "utf-8"}
+        return python_module(module, *arguments), others | ours | {"PYTHONIOENCODING": "utf-8"}
 
     @property
     def _width(self) -> int:

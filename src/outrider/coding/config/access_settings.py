@@ -1,6 +1,7 @@
 """The settings that say what agents may do: permissions, sandbox, web and hooks."""
 
 # No `from __future__ import annotations`: evaluating the annotations from strings takes twice as long.
+from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -56,6 +57,11 @@ class PermissionSettings(msgspec.Struct, frozen=True):
             consent=if_exposes_secrets("the model may read files that are hidden now"),
         ),
     ] = None
+
+    def working_folders(self, folder: Path) -> tuple[Path, ...]:
+        """Return the project's folder and those that are set, resolved."""
+        folder = folder.resolve()
+        return (folder, *((folder / Path(each).expanduser()).resolve() for each in self.folders))
 
 
 class SandboxSettings(msgspec.Struct, frozen=True):

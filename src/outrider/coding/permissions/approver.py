@@ -21,6 +21,7 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.coding.permissions.decision import Decision
     from outrider.coding.permissions.part_decision import Verdict
+    from outrider.coding.toolbox.workspace import Grounds
 
 
 CHANGED = "it changed while the user was asked, so the call did not run; check again before you repeat it"
@@ -63,6 +64,8 @@ class PermissionApprover:
         self._one_at_a_time = asyncio.Lock()
         self._answered: dict[tuple[str, str], tuple[str, ...]] = {}
         """The resolved paths that the user agreed to, by sub-agent and call."""
+        self._unasked: dict[tuple[str, str], PendingCall] = {}
+        """The commands that are allowed by the names of their programs alone, by sub-agent and call."""
 
     @property
     def policy(self) -> Policy:
@@ -129,6 +132,13 @@ class PermissionApprover:
         agreed = part.verdict == "allow" or path in self._answered.get((asker, call_id), ())
         return "" if agreed else f"it leads to {path} now, which was not approved"
 
+    def grounds(self, call_id: str, asker: str = "") -> Grounds:
+        """Return why a command runs. One that nobody was asked about is checked once more: links may have changed."""
+        call = self._unasked.pop((asker, call_id), None)
+        if call is None:
+            return "agreed"
+        return "unasked" if self._decide(call).verdict == "allow" else "changed"
+
     def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> SubagentApprover:
         """Return an approver for a sub-agent. Its questions name the sub-agent; its shell may be in another folder."""
         return SubagentApprover(self, asker, cwd or self._cwd)
@@ -164,13 +174,23 @@ class PermissionApprover:
                     return await self._ask_user(self._ask, call, decision)
         match decision.verdict:
             case "allow":
+                self._note_unasked(call, decision)
                 return ""
             case "deny":
                 return f"this is not permitted: {decision.reason}"
         return self._denial_without_user(call, decision)
 
+    def _note_unasked(self, call: PendingCall, decision: Decision) -> None:
+        key = call.asker, call.use.id
+        self._unasked.pop(key, None)
+        while len(self._unasked) >= MOST_ANSWERS:
+            self._unasked.pop(next(iter(self._unasked)))
+        if decision.unasked:
+            self._unasked[key] = call
+
     async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> str:
         use = call.use
+        self._unasked.pop((call.asker, use.id), None)
         answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker))
         if answer.verdict == "never":
             self._policy = self._policy.denying(at_any_level(decision.always))
@@ -243,6 +263,10 @@ class SubagentApprover:
     def confirm(self, call_id: str, tool: str, path: str) -> str:
         """Return why an approved call may not open a resolved path after all, or ""."""
         return self._permissions.confirm(call_id, tool, path, self._asker)
+
+    def grounds(self, call_id: str) -> Grounds:
+        """Return why a command runs."""
+        return self._permissions.grounds(call_id, self._asker)
 
 
 def _approval(reason: str) -> Allow | Deny:

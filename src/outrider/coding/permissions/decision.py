@@ -45,6 +45,8 @@ class Decision(msgspec.Struct, frozen=True):
     """The narrowest useful rules that would allow the call; none if no rule can."""
     resolved_paths: tuple[str, ...] = ()
     """The resolved paths that need approval. If they change, the user must be asked again."""
+    unasked: bool = False
+    """Whether a command is allowed by the names of its programs alone. It then runs at `read`."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -74,7 +76,7 @@ def _decide(policy: Policy, call: Call) -> Decision:
     parts = _check_parts(policy, call)
     worst = max((part.verdict for part in parts), key=("allow", "ask", "deny").index)
     if worst == "allow":
-        return Decision("allow", "")
+        return Decision("allow", "", unasked=any(part.unasked for part in parts))
     decisive = [part for part in parts if part.verdict == worst]
     reasons = list(dict.fromkeys(part.reason for part in decisive if part.reason))
     more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []

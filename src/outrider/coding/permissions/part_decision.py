@@ -20,9 +20,12 @@ class PartDecision(msgspec.Struct, frozen=True):
     """Whether allow rules and the mode cannot change it, because a deny or ask rule applies or may apply."""
     resolved_paths: tuple[str, ...] = ()
     """The resolved paths in question."""
+    unasked: bool = False
+    """Whether it is allowed by the names of programs alone, so that it runs at `read` with programs of the system."""
 
 
 ALLOWED = PartDecision("allow", "")
+READS = PartDecision("allow", "", unasked=True)
 
 
 def deny_part(reason: str) -> PartDecision:

@@ -111,7 +111,7 @@ def main() -> None:
     restrict_files(rules)
     restrict_calls(code)
     try:
-        os.execvp(argv[0], argv)
+        os.execv(argv[0], argv)
     except OSError as error:
         error.filename = argv[0]
         raise

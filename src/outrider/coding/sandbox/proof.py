@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -12,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.processes.programs import SYSTEM_PATH
+from outrider.processes.starting import run
 from outrider.text import clean
 
 SECONDS = 20.0
@@ -84,12 +85,12 @@ def _run(sandbox: Sandbox | None, base: Path, port: int) -> dict[str, bool]:
     if sandbox:
         argv = sandbox.wrap(argv, "write", Confinement(folder=folder, cwd=folder, temporary=base / "tmp"))
     try:
-        ended = subprocess.run(argv, cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=SECONDS)
-        return msgspec.json.decode(ended.stdout, type=dict[str, bool])
-    except subprocess.TimeoutExpired:
+        ended = run(argv, environment={"PATH": SYSTEM_PATH}, seconds=SECONDS, folder=folder)
+        return msgspec.json.decode(ended.output, type=dict[str, bool])
+    except TimeoutError:
         raise SandboxProofError(f"no answer within {SECONDS:g} seconds") from None
     except OSError as error:
         raise SandboxProofError(error.strerror or str(error)) from None
     except msgspec.DecodeError:
-        said = clean(ended.stderr.decode(errors="replace")).strip().splitlines()
-        raise SandboxProofError(said[-1][:200] if said else f"exit code {ended.returncode}") from None
+        said = clean(ended.errors.decode(errors="replace")).strip().splitlines()
+        raise SandboxProofError(said[-1][:200] if said else f"exit code {ended.code}") from None

@@ -15,12 +15,17 @@ import msgspec
 from outrider.coding.toolbox.background_commands import BackgroundCommands
 from outrider.coding.toolbox.seen_files import SeenFiles
 from outrider.processes.processes import Processes
+from outrider.processes.programs import Programs
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.editor import Buffers, Terminals
 
 Confirm: TypeAlias = Callable[[str, str, str], str]
 """Takes a call's id, the tool and a resolved path. Returns why the call may not open the file, or ""."""
+
+Grounds: TypeAlias = Literal["agreed", "unasked", "changed"]
+"""Why a command runs: a person, a rule or the mode agreed to its level; it only reads, by the names of its programs, so
+that it runs at `read`; or it does not run, because it would not be allowed any more."""
 
 TodoStatus: TypeAlias = Literal["pending", "in_progress", "completed"]
 
@@ -39,6 +44,11 @@ def confirm_all(call_id: str, tool: str, path: str) -> str:
     return ""
 
 
+def agree(call_id: str) -> Grounds:
+    """Let every command run at the level that it asks for."""
+    return "agreed"
+
+
 class Workspace:
     """The folder and the state of one session's tools."""
 
@@ -51,6 +61,10 @@ class Workspace:
         """What the model has seen of files."""
         self.confirm: Confirm = confirm_all
         """Called by file tools with a resolved path, just before they open it."""
+        self.grounds: Callable[[str], Grounds] = agree
+        """Called by Bash with a call's id, just before its command starts."""
+        self.programs: Programs = parent.programs if parent else Programs([self.folder])
+        """The programs outside the working folders."""
         self.todos: Sequence[Todo] = ()
         """The plan."""
         self.processes = Processes()

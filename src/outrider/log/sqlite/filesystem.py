@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -20,7 +19,7 @@ def network_file_system(folder: Path) -> str:
     try:
         folder = folder.resolve()
         kind = _kind_on_linux(folder) if sys.platform == "linux" else _kind_by_mount(folder)
-    except (OSError, subprocess.SubprocessError, ValueError):
+    except (OSError, ValueError):
         return ""
     return kind if re.fullmatch(NETWORK, kind) else ""
 
@@ -47,7 +46,9 @@ def _kind_by_mount(folder: Path) -> str:
     """Read the type from the output of `mount`, as on macOS: `//server/share on /Volumes/share (smbfs, nodev)`."""
     if sys.platform == "win32":
         return "smb2" if str(folder).startswith("\\\\") else ""
-    output = subprocess.run(["/sbin/mount"], capture_output=True, text=True, timeout=5, check=True).stdout
+    from outrider.processes.starting import run
+
+    output = run(["/sbin/mount"], environment={}, seconds=5).output.decode(errors="surrogateescape")
     found, depth = "", -1
     for match in re.finditer(r"^.* on (.+) \((\w+)[,)]", output, re.MULTILINE):
         point = Path(match[1])

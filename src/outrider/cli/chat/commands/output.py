@@ -20,7 +20,7 @@ def _copy_answer(chat: CommandContext, _: str) -> None:
     said = next((each.text for each in reversed(messages) if each.role == "assistant" and each.text.strip()), "")
     if not said:
         chat.view.dim("There is no answer to copy yet.")
-    elif copy(sys.stdout, said, os.environ):
+    elif copy(sys.stdout, said, os.environ, chat.current.bench.workspace.programs):
         chat.view.dim(
             f"Copied: {counted(len(said), 'character')}. If it does not arrive, allow OSC 52 in your terminal."
         )
@@ -31,7 +31,9 @@ def _copy_answer(chat: CommandContext, _: str) -> None:
 def _show_diff(chat: CommandContext, _: str) -> Next:
     from outrider.cli.chat.git_diff import changes_since_commit
 
-    lines = safe_lines(changes_since_commit(chat.current.folder)).rstrip("\n").split("\n")
+    bench = chat.current.bench
+    changes = changes_since_commit(chat.current.folder, bench.workspace.programs, bench.at_read)
+    lines = safe_lines(changes).rstrip("\n").split("\n")
     if lines == [""]:
         chat.view.dim("Nothing has changed since the last commit.")
         return None

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.permissions.access_table import LEVELS_THAT_RUN
 from outrider.coding.permissions.files import PLAN_MODE, check_path
-from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, deny_part
+from outrider.coding.permissions.part_decision import ALLOWED, READS, PartDecision, deny_part
 from outrider.coding.permissions.paths import is_inside, resolve_shell_path
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule, exact_rule
@@ -28,6 +28,7 @@ from outrider.coding.permissions.shell.named_paths import check_named_paths
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line
 from outrider.coding.permissions.shell.short_list import files_read
 from outrider.coding.permissions.word_set import word_set
+from outrider.processes.programs import Programs
 
 EXPANDS_PATTERNS = word_set("git find fd tar rsync zip unzip rg grep")
 """Programs that find files by patterns among their arguments."""
@@ -128,15 +129,16 @@ class _CommandLine:
             return
         commands, cwd = self._after_cd()
         certain = len(commands) == 1 or all(command.words[0] not in STATE_CHANGERS for command in commands)
-        open_commands = [command for command in commands if not self._is_covered(command, cwd, certain)]
+        others = [command for command in commands if not self._has_rule_for(command, cwd, certain)]
+        unasked = len(others) == len(commands)
+        open_commands = [command for command in others if not self._only_reads(command, cwd, unasked)]
         for command in open_commands:
             alone = len(open_commands) == 1 and certain and self._is_project(cwd) and command.operator != "|"
             rule = exact_rule(self._text if not alone else _quoted(command.words))
-            if (paths := files_read(command.words)) is None:
-                yield self._ask(f"it runs {command.title}", rule)
-            else:
-                yield from self._check_reads(paths, cwd)
-        yield ALLOWED
+            reads = self._check_reads(files_read(command.words) or (), cwd)
+            refused = [part for part in reads if part.verdict != "allow"]
+            yield from refused or [self._ask(f"it runs {command.title}", rule)]
+        yield READS if unasked else ALLOWED
 
     def _after_cd(self) -> tuple[Sequence[Command], str]:
         """Return the commands after a leading `cd folder &&`, if any, and the folder that they run in."""
@@ -153,11 +155,22 @@ class _CommandLine:
             return self._commands, self._cwd
         return rest, folder
 
-    def _is_covered(self, command: Command, cwd: str, certain: bool) -> bool:
-        """Return whether the short list or a rule allows a command. `certain` is False after a builtin like `cd`."""
-        paths = files_read(command.words)
-        if paths is not None and all(part.verdict == "allow" for part in self._check_reads(paths, cwd)):
+    def _only_reads(self, command: Command, cwd: str, unasked: bool) -> bool:
+        """Return whether the short list allows a command. It is about names, so it never allows `full`.
+
+        `unasked` lines run at `read`. Without a sandbox, nothing holds them there but the programs of the system. The
+        other lines run with the user's PATH, in which another program may have the name.
+        """
+        paths = None if self._asked_for == "full" else files_read(command.words)
+        if paths is None or any(part.verdict != "allow" for part in self._check_reads(paths, cwd)):
+            return False
+        if self._policy.sandboxed:
             return True
+        programs = Programs(self._policy.inside)
+        return not programs.is_shadowed(command.words[0], programs.path if unasked else None)
+
+    def _has_rule_for(self, command: Command, cwd: str, certain: bool) -> bool:
+        """Return whether a rule allows a command. `certain` is False after a builtin like `cd`."""
         in_project = certain and self._is_project(cwd)
         if self._policy.mode == "plan" or not in_project or command.operator == "|":
             return False  # a program obeys the files in its folder and runs what it is fed

@@ -12,6 +12,7 @@ from outrider.coding.toolbox.search.wildcards import matcher, split
 from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.processes.programs import Programs
 from outrider.text import counted
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
@@ -39,7 +40,7 @@ def glob(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
         """
         try:
             place = locate(workspace, searched_folder(pattern, path or ""), hidden, "Glob", context)
-            listing = _Listing(pattern, place, hidden, context)
+            listing = _Listing(workspace.programs, pattern, place, hidden, context)
             await listing.fill()
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
@@ -63,11 +64,12 @@ def searched_folder(pattern: str, path: str = "") -> str:
 class _Listing:
     """The matching files of a folder."""
 
-    def __init__(self, pattern: str, folder: Path, hidden: Hidden, context: ToolContext) -> None:
+    def __init__(self, programs: Programs, pattern: str, folder: Path, hidden: Hidden, context: ToolContext) -> None:
         if not pattern:
             raise ToolCallError("The pattern is empty. `**` finds all files.")
         if not folder.is_dir():
             raise ToolCallError(f"{printable(str(folder))} is a file, not a folder.")
+        self._programs = programs
         self._found: list[str] = []
         self._pattern = pattern
         self._above, self._rest = split(pattern)
@@ -103,7 +105,7 @@ class _Listing:
             self._throttle.show(lambda: f"{counted(len(found), 'file')} so far")
             return True
 
-        ended = await ripgrep.run(options, self._folder, take)
+        ended = await ripgrep.run(self._programs, options, self._folder, take)
         self._cut = self._cut or ended.truncated
         return found
 

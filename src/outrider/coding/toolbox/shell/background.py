@@ -30,11 +30,13 @@ _POLL_SECONDS = 0.2
 """Seconds within which the end of the shell is noticed on systems without pidfds."""
 
 
-async def start_in_background(shell: Shell, command: str, access: Access, threads: Threads) -> ToolResult:
+async def start_in_background(
+    shell: Shell, command: str, access: Access, threads: Threads, *, unasked: bool = False
+) -> ToolResult:
     """Start a command and report whether it has already ended. Raises ToolCallError."""
     began, note = time.monotonic(), shell.enter_folder()
     folder = shell.workspace.shell_cwd
-    started, following = _start(shell, command, access)
+    started, following = _start(shell, command, access, unasked=unasked)
     try:
         await threads.run(following.shell_ended.wait, FIRST_LOOK)
     except asyncio.CancelledError:
@@ -50,13 +52,13 @@ async def start_in_background(shell: Shell, command: str, access: Access, thread
     return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(started.exit_code), details=figures)
 
 
-def _start(shell: Shell, command: str, access: Access) -> tuple[BackgroundCommand, _Following]:
+def _start(shell: Shell, command: str, access: Access, *, unasked: bool) -> tuple[BackgroundCommand, _Following]:
     workspace = shell.workspace
     output = NewestOutput(workspace.temporary / f"background-{os.urandom(4).hex()}.txt")
     source, sink = make_pipe()
     try:
         # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
-        process = shell.start(command, sink, access=access)
+        process = shell.start(command, sink, access=access, unasked=unasked)
     except BaseException:
         os.close(source)
         output.close()

@@ -66,22 +66,33 @@ class _Commands:
         command = clean(command)
         try:
             _check(command, timeout)
+            unasked = self._is_unasked(context.call_id)
+            access = "read" if unasked else access
             if run_in_background:
                 from outrider.coding.toolbox.shell.background import start_in_background  # few commands need it
 
-                return await start_in_background(self._shell, command, access, self._threads)
+                return await start_in_background(self._shell, command, access, self._threads, unasked=unasked)
             seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
             if terminals := self._shell.workspace.terminals:
                 from outrider.coding.toolbox.shell.terminal_command import TerminalCommand  # for some editors
 
-                in_terminal = TerminalCommand(self._shell, terminals, command, access, seconds, context.progress)
+                in_terminal = TerminalCommand(
+                    self._shell, terminals, command, access, seconds, context.progress, unasked=unasked
+                )
                 if result := await in_terminal.run(self._threads):
                     return result
                 notes = in_terminal.notes
-            foreground = _Foreground(self._shell, command, access, seconds, context.progress, notes)
+            foreground = _Foreground(self._shell, command, access, seconds, context.progress, notes, unasked=unasked)
             return await foreground.run(self._threads)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
+
+    def _is_unasked(self, call_id: str) -> bool:
+        """Return whether only the names of its programs allow a command. Raises ToolCallError if nothing does now."""
+        grounds = self._shell.workspace.grounds(call_id)
+        if grounds == "changed":
+            raise ToolCallError("The command was not run: a file that it names has changed since it was checked.")
+        return grounds == "unasked"
 
 
 def _check(command: str, timeout: float) -> None:
@@ -104,7 +115,10 @@ class _Foreground:
         seconds: float,
         progress: Callable[[object], None],
         notes: Sequence[str],
+        *,
+        unasked: bool,
     ) -> None:
+        self._unasked = unasked
         self._shell = shell
         self._command = command
         self._access = access
@@ -148,7 +162,7 @@ class _Foreground:
         source, sink = make_pipe()
         try:
             try:
-                process = self._shell.start(self._command, sink, report, access=self._access)
+                process = self._shell.start(self._command, sink, report, access=self._access, unasked=self._unasked)
             finally:
                 os.close(sink)
             try:

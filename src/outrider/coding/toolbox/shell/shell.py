@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from outrider.coding.access import Access
@@ -16,6 +17,7 @@ from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.processes.process_tree import MARK
 from outrider.processes.processes import Process
+from outrider.processes.programs import Programs
 from outrider.trace_context import trace_variables
 
 VARIABLES = {
@@ -118,6 +120,8 @@ class Shell:
         self.unset = unset
         """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
+        path = None if environment is None else environment.get("PATH", os.defpath)
+        self._programs = Programs((workspace.folder, *self._writable), path)
         self._spool: Path | None = None
 
     @property
@@ -144,13 +148,22 @@ class Shell:
         return self._spool
 
     def start(
-        self, command: str, output: int, report: FolderReport | None = None, *, access: Access = "read"
+        self,
+        command: str,
+        output: int,
+        report: FolderReport | None = None,
+        *,
+        access: Access = "read",
+        unasked: bool = False,
     ) -> Process:
-        """Start a command that prints to `output`. Raises ToolCallError if that is impossible."""
+        """Start a command that prints to `output`. Raises ToolCallError if that is impossible.
+
+        `unasked` is for commands that run because of their name: without a sandbox, PATH has no entry in the project.
+        """
         mark = self.workspace.processes.next_mark()
         try:
             return self.workspace.processes.start(
-                self._argv(command, mark, VARIABLES, report, access),
+                self._argv(command, mark, self._settings(access, unasked=unasked), report, access),
                 mark,
                 folder=self.workspace.shell_cwd,
                 environment=self._environment,
@@ -161,16 +174,21 @@ class Shell:
             raise self._start_error(error, command) from None
 
     def argv(self, command: str, mark: str, access: Access) -> list[str]:
-        """Return the arguments that run a command in the sandbox. Raises ToolCallError if there is no shell."""
+        """Return the arguments that run a command of a hook in the sandbox. Raises ToolCallError if there is no shell.
+
+        Outside the sandbox, PATH has no entry in the project: the user agreed to the hook, not to such programs.
+        """
         try:
-            return self._argv(command, mark, VARIABLES, None, access)
+            return self._argv(command, mark, self._settings(access, unasked=True), None, access)
         except OSError as error:
             raise self._start_error(error, command) from None
 
-    def editor_argv(self, command: str, mark: str, report: FolderReport, access: Access = "read") -> list[str]:
+    def editor_argv(
+        self, command: str, mark: str, report: FolderReport, access: Access = "read", *, unasked: bool = False
+    ) -> list[str]:
         """Return the arguments that run a command like `start`, but from another program. Raises ToolCallError."""
         path = (self._environment or {}).get("PATH")
-        settings = VARIABLES if path is None else {**VARIABLES, "PATH": path}
+        settings = {**({} if path is None else {"PATH": path}), **self._settings(access, unasked=unasked)}
         try:
             argv = self._argv(command, mark, settings, report, access)
         except OSError as error:
@@ -179,10 +197,15 @@ class Shell:
         # Before the sandbox: inside, the environment of its first process would show the variables.
         return [ENV, *unset, *argv] if unset else argv
 
+    def _settings(self, access: Access, *, unasked: bool) -> Mapping[str, str]:
+        """Return the variables of a command."""
+        confined = access != "full" and self.sandbox is not None
+        return {**VARIABLES, "PATH": self._programs.path} if unasked and not confined else VARIABLES
+
     def _argv(
         self, command: str, mark: str, settings: Mapping[str, str], report: FolderReport | None, access: Access
     ) -> list[str]:
-        program = self._program()
+        program = self._program
         name = os.path.basename(program)
         variables = [f"{key}={value}" for key, value in {**settings, **trace_variables(), MARK: mark}.items()]
         # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
@@ -231,14 +254,10 @@ class Shell:
         self.workspace.shell_cwd = self.workspace.folder
         return f"{reason}: the next command runs in {self.workspace.folder}."
 
+    @cached_property
     def _program(self) -> str:
-        import shutil
-
-        path = None if self._environment is None else self._environment.get("PATH", os.defpath)
-        for name in ("bash", "sh"):
-            found = shutil.which(name, path=path)
-            if found and os.path.isabs(found):  # a relative PATH entry would run a program from the project
-                return found
+        if found := self._programs.find("bash") or self._programs.find("sh"):
+            return found
         raise ToolCallError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
     def _sandboxed(self, argv: list[str], access: Access) -> list[str]:

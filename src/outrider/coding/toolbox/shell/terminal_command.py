@@ -55,8 +55,11 @@ class TerminalCommand:
         access: Access,
         seconds: float,
         progress: Callable[[object], None],
+        *,
+        unasked: bool = False,
     ) -> None:
         self._shell = shell
+        self._unasked = unasked
         self._terminals = terminals
         self._command = command
         self._access = access
@@ -88,7 +91,7 @@ class TerminalCommand:
         shell = self._shell
         self.notes.append(await threads.run(shell.enter_folder))
         with contextlib.closing(NamedFolderReport(shell.shared_tmp())) as report:
-            argv = shell.editor_argv(self._command, self._mark, report, self._access)
+            argv = shell.editor_argv(self._command, self._mark, report, self._access, unasked=self._unasked)
             if not arguments_fit(argv):
                 return None  # starting a process of our own reports the error
             with launcher(argv, shell.workspace.temporary) as short:
