@@ -20,7 +20,7 @@ ROUNDS, UPDATES, BURST = 7, 10_000, 100
 LINES = 2_000
 PRINTED = LINES * 81
 HERE = Path(__file__).parent
-OURS = (sys.executable, "-m", "outrider", "acp")
+OURS = (sys.executable, "-P", "-m", "outrider", "acp")
 PEER = HERE / "peers" / "acp_sdk_agent.py"
 MISSING = "the Python SDK is missing: name a Python that has it in OUTRIDER_BENCH_ACP_PYTHON"
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

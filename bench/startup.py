@@ -24,7 +24,7 @@ PROMPT = "› ".encode()
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 """What every terminal answers to the questions where its cursor is and what it is."""
 DEADLINE = 20.0
-PROGRAM = (sys.executable, "-m", "outrider")
+PROGRAM = (sys.executable, "-P", "-m", "outrider")
 
 
 def measure() -> Iterator[Figure]:

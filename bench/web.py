@@ -117,7 +117,7 @@ class _Server:
 @asynccontextmanager
 async def _serving(environment: dict[str, str]) -> AsyncIterator[_Server]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "outrider", "web", "--port", "0"),
+        *(sys.executable, "-P", "-m", "outrider", "web", "--port", "0"),
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

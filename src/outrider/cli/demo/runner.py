@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TypeAlias
 
@@ -21,6 +20,7 @@ from outrider.cli.demo.script import script_that_holds_its_conversation
 from outrider.cli.demo.story import Story
 from outrider.cli.demo.vendors import one_conversation
 from outrider.cli.event_printer import EventPrinter
+from outrider.processes.programs import Programs
 
 StoryFunction: TypeAlias = Callable[[Story], str]
 STORIES: dict[str, StoryFunction] = {
@@ -77,9 +77,9 @@ def run_stories(sample: Path = SAMPLE) -> int:
 
 def program() -> str:
     """Return the command that starts this program: after `make demo` it is not on the path."""
-    if which("outrider"):
+    if Programs([Path.cwd()]).find("outrider"):
         return "outrider"
-    return sys.argv[0] if Path(sys.argv[0]).name == "outrider" else "python -m outrider"
+    return sys.argv[0] if Path(sys.argv[0]).name == "outrider" else "python -P -m outrider"
 
 
 def _run_story(run: StoryFunction, story: Story) -> str:

@@ -89,7 +89,7 @@ def trial_error(sandbox: Sandbox, access: Access = "read") -> str:
         temporary.mkdir()
         argv = sandbox.wrap(["/bin/sh", "-c", ":"], access, Confinement(folder=folder, cwd=folder, temporary=temporary))
         try:
-            trial = run(argv, environment={"PATH": SYSTEM_PATH}, seconds=TRIAL_SECONDS, folder="/")
+            trial = run(argv, environment={}, seconds=TRIAL_SECONDS, folder="/")
         except TimeoutError:
             return f"it did not answer within {TRIAL_SECONDS:g} seconds"
         except OSError as error:
