@@ -106,7 +106,15 @@ def is_own_setting(path: str, folder: str) -> bool:
 
 def is_configuration(path: str, folder: str) -> bool:
     """Return whether an absolute path is configuration of an editor, a shell, hooks or a CI service, at any depth."""
-    return is_secret(path, CONFIGURATION, folder)
+    return is_secret(path, CONFIGURATION, folder) or path.casefold() == bare_head(folder).casefold() != ""
+
+
+def bare_head(folder: str) -> str:
+    """Return the `HEAD` of a folder without `.git`, present or not; "" for one with it.
+
+    Together with `objects` and `refs`, it makes the folder itself a repository, whose `config` names programs.
+    """
+    return "" if os.path.lexists(os.path.join(folder, ".git")) else os.path.join(folder, "HEAD")
 
 
 def git_folders(folder: Path) -> tuple[Path, ...]:

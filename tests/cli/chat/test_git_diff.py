@@ -121,7 +121,11 @@ def test_a_bare_repository_in_the_folder_is_none(tmp_path: Path, use: str) -> No
     git(tmp_path, "init", "-q", "--bare", "project")
     git(folder, "--git-dir=.", "config", "core.bare", "false")
     git(folder, "--git-dir=.", "config", "core.worktree", ".")
-    git(folder, "--git-dir=.", "config", "core.fsmonitor", evil(folder))
+    git(folder, "--git-dir=.", "config", "filter.x.clean", evil(folder))
+    (folder / "a.txt").write_text("one")
+    git(folder, "--git-dir=.", "add", "a.txt")
+    (folder / ".gitattributes").write_text("*.txt filter=x")
+    (folder / "a.txt").write_text("two")
     with pytest.raises(OutriderError, match="bare"):
         diff(folder, use)
     assert not (tmp_path / "ran").exists()

@@ -18,9 +18,11 @@ from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import MODES, Answer, Mode, Question
 from outrider.coding.workbench import Workbench
-from outrider.conversation.messages import ToolResultBlock
+from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.session import Session
+from outrider.tools.approval import Allow, Deny
+from outrider.tools.tool import Tool
 from tests.coding.sandbox.world import mechanisms
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="shells of POSIX")
@@ -128,3 +130,28 @@ async def test_without_a_sandbox_a_covered_line_asks_if_another_program_has_the_
         project.asked.clear()
         assert await project.run(command, "read", "ask", sandboxed=False, allow=("Bash(hostname)",)) == expected
     assert not project.evil_ran
+
+
+async def test_a_link_that_is_swapped_after_the_check_is_not_read(project: Project) -> None:
+    """Without a sandbox, a command that nobody was asked about is checked again when it starts."""
+    (project.folder / "harmless").write_text("harmless\n")
+    (project.folder / ".env").write_text("KEY=canary\n")
+    (project.folder / "link").symlink_to("harmless")
+    settings = Settings(sandbox=SandboxSettings(use="off"))
+    bench = Workbench(settings, project.folder, front_end=FrontEnd(project._ask))
+
+    async def approve_then_swap(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
+        approval = await bench.permissions(use, tool)
+        (project.folder / "link").unlink()
+        (project.folder / "link").symlink_to(".env")
+        return approval
+
+    try:
+        agent = bench.agent(model=ScriptedModel([[call("Bash", command="cat link")], "done"]))
+        session = Session(agent, cwd=project.folder, approve=approve_then_swap)
+        await session.run("go")
+        [result] = [each for message in session.history.tail for each in message.tool_results]
+    finally:
+        bench.close()
+    assert "canary" not in result.text
+    assert "a file that it names has changed since it was checked" in result.text

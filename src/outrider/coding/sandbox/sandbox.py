@@ -11,7 +11,7 @@ from typing import Protocol
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.protected_paths import PROTECTED, SECRETS, git_folders
+from outrider.coding.protected_paths import PROTECTED, SECRETS, bare_head, git_folders
 
 _ENTRIES = tuple(dict.fromkeys(name.partition("/")[0] for name in PROTECTED))
 
@@ -55,6 +55,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         A protected path stands for the whole entry that holds it: an entry below could be renamed away with its folder.
         """
         found = {f"{folder.rstrip('/')}/{name}": None for folder in self.folders for name in _ENTRIES}
+        found.update((head, None) for head in map(bare_head, self.folders) if head)
         for path in (*(path for folder in self.folders for path in git_folders(Path(folder))), *self.kept):
             absolute = os.path.abspath(path)
             if holder := max((each for each in self.folders if is_inside(absolute, each)), key=len, default=""):
