@@ -219,7 +219,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
 
 
 def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda: None)
+    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
@@ -237,7 +237,7 @@ async def test_the_system_prompt_has_the_instructions_of_the_project(folder: Pat
 def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda: None)
+    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["-p", "What is 2+2?", "--model", "demo"]) == 0
@@ -250,7 +250,7 @@ def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
 def test_the_sandbox_of_a_prompt_is_tried_after_its_request(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda: os.write(1, b"TRIED\n") and None)
+    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: os.write(1, b"TRIED\n") and None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["-p", "What is 2+2?", "--model", "demo", "--output-format", "stream-json"]) == 0
@@ -261,7 +261,7 @@ def test_the_sandbox_of_a_prompt_is_tried_after_its_request(
 
 
 def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda: None)
+    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert bench.sandbox_note == NO_SANDBOX
@@ -275,7 +275,7 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
     sandbox = RecordingSandbox()
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda: sandbox)
+    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: sandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder, permissions__mode=mode)
     written, _ = await results(
@@ -287,7 +287,7 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 
 
 def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", NoSandbox)
+    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: NoSandbox())
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     assert isinstance(bench_in(folder).sandbox, NoSandbox)
     assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
@@ -298,7 +298,7 @@ async def test_a_sandbox_that_works_decides_about_the_first_command(
 ) -> None:
     trials: list[NoSandbox] = []
 
-    def find() -> NoSandbox:
+    def find(**_: object) -> NoSandbox:
         trials.append(NoSandbox())
         return trials[-1]
 
@@ -319,7 +319,7 @@ def test_a_sandbox_that_is_needed_during_its_trial_is_waited_for(folder: Path, m
     begun, may_end = threading.Event(), threading.Event()
     trials: list[NoSandbox] = []
 
-    def find() -> NoSandbox:
+    def find(**_: object) -> NoSandbox:
         begun.set()
         assert may_end.wait(60)
         trials.append(NoSandbox())
