@@ -43,7 +43,7 @@ SHOWN = (
     r"✗ Bash\(rm times.txt\) +Bash was not run: a hook blocked it: Nothing is deleted here\.",
     "Mistral +image_url, moved +as words",
     "- A batch on Postgres needs a database: docs/stories/8-a-batch-on-postgres.md",
-    r"Next:\n  (python -m )?outrider +chat in this folder\n",
+    r"Next:\n  (python -P -m )?outrider +chat in this folder\n",
 )
 """What each story is there to show."""
 
@@ -86,7 +86,7 @@ def test_it_tells_nine_stories_all_of_which_hold_and_leaves_nothing_behind(tmp_p
     ("started_as", "shown"),
     [
         (".venv/bin/outrider", ".venv/bin/outrider"),
-        ("/somewhere/outrider/__main__.py", "python -m outrider"),
+        ("/somewhere/outrider/__main__.py", "python -P -m outrider"),
     ],
 )
 def test_the_next_commands_can_be_typed_where_outrider_is_not_on_the_path(
