@@ -22,7 +22,7 @@ import os
 import select
 import time
 
-TYPE_CHECKING = False  # importing it would take longer than all the rest
+TYPE_CHECKING = False  # typing takes long to import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -247,7 +247,7 @@ class Keeper:
             os.close(handle)
             return False
         self._held[path] = handle
-        try:
+        try:  # noqa: SIM105 - contextlib takes longer to import than all the rest
             os.mkdir(f"{path}/{MARKER}")
         except FileExistsError:
             pass

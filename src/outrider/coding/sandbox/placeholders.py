@@ -61,7 +61,7 @@ class _Keeper:
         with theirs:
             subprocess.run(
                 ["/bin/sh", "-c", _START, "sh", python, "-I", "-S", str(Path(keeper.__file__).resolve())],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd="/",
