@@ -328,14 +328,15 @@ def test_without_input_it_ends(program: Any) -> None:
     assert b"ended: closed" in process.stderr.read()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_good_order(program: Any, number: signal.Signals) -> None:
     process = program()
     process.stdin.write(WAIT)
     process.stdin.flush()
     assert process.stderr.readline() == b"waiting\n"
     process.send_signal(number)
+    assert process.stderr.readline() == b"on_end\n"
     output, said = process.communicate(timeout=DEADLINE)
-    assert said.splitlines() == [b"on_end", b"cleaned up", b"ended: signal"]
+    assert said.splitlines() == [b"cleaned up", b"ended: signal"]
     assert json.loads(output.splitlines()[0])["error"]["code"] == -32800
     assert process.returncode == 0

@@ -71,7 +71,7 @@ def test_a_workbench_removes_what_a_killed_process_left_in_its_folders(tmp_path:
 async def test_after_commands_with_write_a_rewind_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     folder.mkdir()
-    settings = load(folder, environment=os.environ, flags={"permissions.mode": "all"}).settings
+    settings = load(folder, environment=os.environ, flags={"permissions.mode": "all", "sandbox.use": "auto"}).settings
     commands = [call("Bash", command=f"echo {n} > {n}.txt", access="write") for n in (1, 2)]
     bench = Workbench(settings, folder)
     with Log(tmp_path / "log") as log, bench.open(log, model="demo") as session:
