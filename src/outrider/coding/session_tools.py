@@ -68,10 +68,8 @@ class SessionTools:
 
     def remove_leftovers(self) -> None:
         """Remove the placeholders that a killed process has left in the working folders."""
-        confinement, folder = self._confinement, self._folder
-        writable, kept = confinement["writable"], confinement["kept"]
-        places = Confinement(folder=folder, cwd=folder, temporary=folder, writable=writable, kept=kept)
-        remove_unused(places.protected)
+        folder, others = self._folder, self._permissions.policy.folders
+        remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder, writable=others).protected)
 
     def use_sandbox(self) -> None:
         """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -120,7 +121,7 @@ def test_what_the_user_makes_in_the_meantime_is_kept(world: World, sandbox: Sand
         until((world.folder / "ready").exists)
         (git / "HEAD").write_text("ref: refs/heads/main")
         long.communicate(b"go\n")
-    until(lambda: os.listdir(git) == ["HEAD"])
+    until(lambda: os.listdir(git) == ["HEAD"] and not git.stat().st_mode & stat.S_ISVTX)
 
 
 def test_the_user_can_remove_a_placeholder_and_create_the_file(world: World, sandbox: Sandbox) -> None:

@@ -47,8 +47,9 @@ def is_placeholder(path: str) -> bool:
     Markers of older versions have numbers at their end.
     """
     try:
-        names = [] if os.path.islink(path) else os.listdir(path)
-        return bool(names) and all(name.startswith(MARKER) and not os.listdir(f"{path}/{name}") for name in names)
+        names = os.listdir(path)
+        is_marked = all(name.startswith(MARKER) and not os.listdir(f"{path}/{name}") for name in names)
+        return bool(names) and is_marked and not os.path.islink(path)
     except OSError:
         return False
 
@@ -144,11 +145,11 @@ class Keeper:
     def run(self) -> None:
         """Answer requests. End when the parent and all of its commands have, and nothing is left."""
         while self._has_parent or self._tickets or self._held:
-            for handle, _ in self._events.poll(self._pause()):
-                if handle == self._parent:
-                    self._read()
-                else:
+            for handle, event in self._events.poll(self._pause()):
+                if handle != self._parent:
                     self._drop(handle)
+                elif event & select.POLLHUP or not self._read():
+                    self._orphan()
             self._revoke()
             if not self._tickets and time.monotonic() >= self._until:
                 self._free()
@@ -160,20 +161,24 @@ class Keeper:
             moments.append(self._until)
         return max(0.0, min(moments) - time.monotonic()) * 1e3 + 1 if moments else None
 
-    def _read(self) -> None:
+    def _read(self) -> bool:
+        """Answer what has arrived. Return whether the parent is there."""
         try:
             data = os.read(self._parent, 1 << 16)
         except OSError:
-            data = b""
+            return False
         self._unread += data
         while END in self._unread:
             request, _, self._unread = self._unread.partition(END)
             answer = self._answered([os.fsdecode(word) for word in request.split(b"\0")])
             _succeeds(_send, self._parent, answer)  # the parent may have been killed
-        if not data:
-            self._has_parent = False
-            self._events.unregister(self._parent)
-            self._deadlines = dict.fromkeys(self._deadlines, 0.0)
+        return bool(data)
+
+    def _orphan(self) -> None:
+        """Go on without the parent. Its last requests are not answered, and no command of it starts any more."""
+        self._has_parent = False
+        self._events.unregister(self._parent)
+        self._deadlines = dict.fromkeys(self._deadlines, 0.0)
 
     def _answered(self, words: list[str]) -> list[str]:
         if words[0] == "end":  # the parent has seen the end of its commands
