@@ -180,7 +180,7 @@ async def test_an_impatient_person_cancels_many_times(tmp_path: Path) -> None:
         assert await editor.prompt(session, "What is 2 + 2?") == "end_turn"
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_ends_the_agent_in_good_order(tmp_path: Path, number: signal.Signals) -> None:
     async with introduced("--permissions", "all") as editor:
         session = await editor.new(tmp_path)

@@ -328,14 +328,14 @@ def test_without_input_it_ends(program: Any) -> None:
     assert b"ended: closed" in process.stderr.read()
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_good_order(program: Any, number: signal.Signals) -> None:
     process = program()
     process.stdin.write(WAIT)
     process.stdin.flush()
     assert process.stderr.readline() == b"waiting\n"
     process.send_signal(number)
-    output, said = process.communicate(timeout=DEADLINE)
-    assert said.splitlines() == [b"on_end", b"cleaned up", b"ended: signal"]
+    assert [process.stderr.readline() for _ in range(3)] == [b"on_end\n", b"cleaned up\n", b"ended: signal\n"]
+    output, _ = process.communicate(timeout=DEADLINE)
     assert json.loads(output.splitlines()[0])["error"]["code"] == -32800
     assert process.returncode == 0

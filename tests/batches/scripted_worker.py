@@ -15,7 +15,7 @@ from outrider import Agent, Log, ScriptedModel, tool
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.queue import open_queue
 from outrider.batches.running import AgentSessions, TaskRunner
-from outrider.cli.worker import _stop_at_eof, _stop_on_signals
+from outrider.cli.worker import _stop_at_eof, _stopping
 from outrider.providers.base import Request
 from outrider.providers.testing.scripted import Delay, Step, call
 from outrider.tools.tool import Tool
@@ -52,10 +52,10 @@ async def work(options: argparse.Namespace) -> None:
     sessions = AgentSessions(agent(Path(options.ledger), options.seconds), log)
     runner = TaskRunner(sessions, queue, log.folder / "workspaces")
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
-    _stop_on_signals(stop, working.cancel)
     _stop_at_eof(stop)
     try:
-        await working
+        with _stopping(stop, working):
+            await working
     except asyncio.CancelledError:
         pass
     finally:

@@ -33,7 +33,11 @@ from tests.modelserver import Held, ModelServer
 from tests.processes import is_running
 from tests.streams import Answer
 
-STOPS = [(signal.SIGINT, 130, "Interrupted."), (signal.SIGTERM, 143, "Terminated.")]
+STOPS = [
+    (signal.SIGINT, 130, "Interrupted."),
+    (signal.SIGTERM, 143, "Terminated."),
+    (signal.SIGHUP, 129, "Hung up."),
+]
 STUBBORN = """
 import time
 from pathlib import Path

@@ -10,6 +10,7 @@ import pytest
 
 from outrider import Agent, Message, ScriptedModel, Session, ToolUseBlock
 from outrider.cli import main
+from outrider.coding.sandbox.keeper import MARKER
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
@@ -116,3 +117,9 @@ def test_the_entries_are_shown_and_exported(session: str, capsys: pytest.Capture
     kinds = [json.loads(line).get("kind") for line in capsys.readouterr().out.splitlines()]
     assert kinds[-1] == "rewound"
     assert "snapshot" in kinds
+
+
+def test_it_removes_what_a_killed_process_left_in_the_folder(session: str, folder: Path) -> None:
+    (folder / ".git" / MARKER).mkdir(parents=True)
+    assert main(["sessions", "rewind", session, "--to", "1", "--files", "--yes"]) == 0
+    assert names(folder) == ["notes.txt"]

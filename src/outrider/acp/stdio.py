@@ -12,16 +12,15 @@ import select
 import signal
 import stat
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from functools import partial
-from types import FrameType
-from typing import Any, Literal
+from typing import Literal
 
 from outrider.acp.connection import Connection
 from outrider.acp.writer import FileWriter, PipeWriter, Writer
 from outrider.descriptors import fill_closed_streams
+from outrider.processes.signals import ENDING, on_signals
 from outrider.tools.threads import Threads
 
 __all__ = ["Ending", "Writer", "serve"]
@@ -29,7 +28,6 @@ __all__ = ["Ending", "Writer", "serve"]
 Ending = Literal["closed", "gone", "signal"]
 """How serving ended: the client closed its end; the client is gone or stalled; a signal arrived."""
 
-SIGNALS = (signal.SIGTERM, signal.SIGINT)
 GRACE_SECONDS = 0.5
 FLUSH_SECONDS = 5.0
 _CHUNK = 256 * 1024
@@ -41,7 +39,7 @@ async def serve(
     input: int | None = None,
     output: int | None = None,
     on_end: Callable[[], Awaitable[None]] | None = None,
-    signals: Iterable[signal.Signals] = SIGNALS,
+    signals: Iterable[signal.Signals] = ENDING,
     grace: float = GRACE_SECONDS,
 ) -> Ending:
     """Serve one client over two descriptors, by default standard input and output, until the client ends it.
@@ -57,7 +55,13 @@ async def serve(
         connection = connection_factory(writer)
         stop_reading = await _start_reading(source, connection, partial(finish, "closed"))
         ending: Ending = "signal"
-        with _signals(signals, partial(finish, "signal")):
+        with ExitStack() as handling:
+
+            def on_signal(_: signal.Signals) -> None:
+                handling.close()
+                finish("signal")
+
+            handling.enter_context(on_signals(on_signal, signals))
             try:
                 ending = await end
             finally:
@@ -138,30 +142,6 @@ class _Reader(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed()
-
-
-@contextmanager
-def _signals(wanted: Iterable[signal.Signals], caught: Callable[[], None]) -> Iterator[None]:
-    """Handle signals in the block, except those that are ignored, as in a shell's background job."""
-    loop = asyncio.get_running_loop()
-    previous: dict[signal.Signals, Any] = {}
-
-    def handle(number: int, frame: FrameType | None) -> None:
-        restore()
-        loop.call_soon_threadsafe(caught)
-
-    def restore() -> None:
-        while previous:
-            signal.signal(*previous.popitem())
-
-    try:
-        if threading.current_thread() is threading.main_thread():
-            for number in wanted:
-                if signal.getsignal(number) not in (signal.SIG_IGN, None):
-                    previous[number] = signal.signal(number, handle)
-        yield
-    finally:
-        restore()
 
 
 @contextmanager

@@ -7,11 +7,16 @@ import re
 import stat
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from typing import TYPE_CHECKING
 
 from outrider.cli.log_option import take_log_option, use_log_setting
 from outrider.version import __version__
+
+if TYPE_CHECKING:
+    from outrider.processes.signals import EndingSignals
 
 USAGE = """\
 Outrider: a coding agent for the terminal, and an agent runtime for Python.
@@ -75,17 +80,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments == ["--version"]:
         print(f"outrider {__version__}")
         return 0
-    if is_program:
-        from outrider.cli.late_collection import delay_first_collection
+    from outrider.processes.signals import EndingSignals
 
-        delay_first_collection()
+    signals = EndingSignals()
+    if not is_program:
+        return _dispatch(arguments, signals, is_program=False)
+    from outrider.cli.late_collection import delay_first_collection
+
+    delay_first_collection()
+    with signals:
+        return _dispatch(arguments, signals, is_program=True)
+
+
+def _dispatch(arguments: list[str], signals: EndingSignals, *, is_program: bool) -> int:
     if arguments and arguments[0] in COMMANDS:
-        return _run(arguments[0], arguments[1:], hidden=is_program and arguments[0] in FRONT_ENDS)
+        return _run(arguments[0], arguments[1:], signals, hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)
     if arguments and not is_for_print and not arguments[0].startswith("-") and " " not in arguments[0]:
         print(_unknown(arguments[0]), file=sys.stderr)
         return 2
-    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments, hidden=is_program)
+    return _run("prompt" if is_for_print or not _at_a_terminal() else "chat", arguments, signals, hidden=is_program)
 
 
 def _can_answer() -> bool:
@@ -111,7 +125,7 @@ def _unknown(word: str) -> str:
     return f"outrider: unknown command {word!r}; {hint} see outrider --help"
 
 
-def _run(name: str, arguments: list[str], *, hidden: bool) -> int:
+def _run(name: str, arguments: list[str], signals: EndingSignals, *, hidden: bool) -> int:
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals whose encoding lacks some characters
     if not _start_debug_log():
@@ -126,8 +140,11 @@ def _run(name: str, arguments: list[str], *, hidden: bool) -> int:
         sys.stdout.flush()
         return code
     except KeyboardInterrupt:
-        print("\nInterrupted.", file=sys.stderr)
-        return 130
+        from outrider.processes.signals import exit_code, sentence
+
+        with suppress(OSError):  # the terminal is gone
+            print(f"\n{sentence(signals.caught)}", file=sys.stderr, flush=True)
+        return exit_code(signals.caught)
     except BrokenPipeError:
         return _discard_output()
     except OSError as error:  # a full disk behind standard output

@@ -25,7 +25,8 @@ examples:
 
 With --log postgresql://… the tasks can be run on many machines: start `outrider worker --log URL` there.
 
-exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up, 130 interrupted, 143 terminated
+exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up, 129 hung up, 130 interrupted,
+  143 terminated
 """
 
 

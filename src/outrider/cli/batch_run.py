@@ -27,6 +27,7 @@ from outrider.coding.config.registry import SETTINGS
 from outrider.coding.tool_files import load_tools
 from outrider.environment import default_model
 from outrider.processes.starting import python_module
+from outrider.processes.signals import exit_code, on_signals
 from outrider.sync import default_log
 
 
@@ -149,22 +150,15 @@ class BatchRun:
     @contextmanager
     def _catching(self, pool: WorkerPool, progress: Progress) -> Iterator[None]:
         """Let the first signal drain the workers, the second cancel their tasks, and the third kill them."""
-        loop = asyncio.get_running_loop()
 
         def caught(number: signal.Signals) -> None:
             self._signals.append(number)
+            [pool.drain, pool.cancel, pool.kill][min(len(self._signals), 3) - 1]()
             if len(self._signals) == 1:
                 progress.note("Stopping: the running tasks finish. Press Ctrl-C again to interrupt them.")
-            [pool.drain, pool.cancel, pool.kill][min(len(self._signals), 3) - 1]()
 
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        for number in numbers:
-            loop.add_signal_handler(number, caught, number)
-        try:
+        with on_signals(caught):
             yield
-        finally:
-            for number in numbers:
-                loop.remove_signal_handler(number)
 
     def _report(self, progress: Progress, collector: Collector) -> int:
         """Print the last line, and return the exit code."""
@@ -175,7 +169,7 @@ class BatchRun:
             return 1 if progress.failed else 0
         if self._signals:
             print("Stopped. To continue, start the same command with --resume.", file=sys.stderr)
-            return 128 + self._signals[0]
+            return exit_code(self._signals[0])
         print(
             f"outrider batch: the budget of ${state.budget:g} is used up; continue with --resume and a larger --budget",
             file=sys.stderr,

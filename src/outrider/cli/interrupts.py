@@ -1,4 +1,4 @@
-"""SIGINT and SIGTERM: the first signal cancels the work and waits for its cleanup, the second does not wait."""
+"""Ending signals: the first one cancels the work and waits for its cleanup, the second does not wait."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from collections.abc import Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
+from outrider.processes.signals import ENDING, is_free
+
 T = TypeVar("T")
-_DEFAULT_HANDLERS = {signal.SIGINT: signal.default_int_handler, signal.SIGTERM: signal.SIG_DFL}
 
 
 class Interrupts:
@@ -24,19 +25,14 @@ class Interrupts:
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
-            for number, default in _DEFAULT_HANDLERS.items():
-                if signal.getsignal(number) == default:  # a signal that the shell ignores for us stays ignored
+            for number in ENDING:
+                if is_free(number):
                     self._previous_handlers[number] = signal.signal(number, self._interrupted)
         return self
 
     def __exit__(self, *_: object) -> None:
         for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
-
-    @property
-    def exit_code(self) -> int:
-        """Return the code that shells use: 130 for SIGINT, 143 for SIGTERM."""
-        return 128 + (self.caught or signal.SIGINT)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run async work. If a signal cancels it, raise KeyboardInterrupt after its cleanup."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 from contextlib import suppress
-from signal import SIGINT
 from typing import TYPE_CHECKING
 
 from outrider.cli.options import UsageError
 from outrider.cli.prompt_options import output_format, parse
 from outrider.cli.sanitize import safe_lines
+from outrider.processes.signals import exit_code, sentence
 
 if TYPE_CHECKING:
     from outrider.cli.interrupts import Interrupts
@@ -33,7 +33,7 @@ def prompt(arguments: list[str]) -> int:
         raise stdout.failure
     if not stdout.has_reader:
         return 0
-    return interrupts.exit_code if outcome.status == "cancelled" else outcome.exit_code
+    return exit_code(interrupts.caught) if outcome.status == "cancelled" else outcome.exit_code
 
 
 def _parse_options(arguments: list[str]) -> tuple[argparse.Namespace | None, str]:
@@ -59,7 +59,7 @@ def _report_end(outcome: Outcome, interrupts: Interrupts) -> None:
 
     if outcome.status == "cancelled" and interrupts.caught:
         hint = f"\n[to resume: outrider --resume {outcome.session[:8]}]" if outcome.session else ""
-        print_stderr(f"{hint}\n{'Interrupted' if interrupts.caught == SIGINT else 'Terminated'}.")
+        print_stderr(f"{hint}\n{sentence(interrupts.caught)}")
     elif outcome.status not in ("done", "error", "cancelled"):
         print_stderr(f"outrider: stopped by the limit {outcome.status}")
     if outcome.error:

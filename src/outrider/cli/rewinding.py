@@ -60,6 +60,8 @@ def _done(rewinder: Rewinder, options: argparse.Namespace, force: bool) -> Rewou
 
 
 def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewinder:
+    from outrider.coding.sandbox.keeper import remove_unused
+    from outrider.coding.sandbox.sandbox import Confinement
     from outrider.coding.snapshots.folder import FolderSnapshots
     from outrider.runtime.rewinding import Rewinder
 
@@ -70,6 +72,7 @@ def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewind
         raise OutriderError(
             f"the session's folder {str(folder)!r} does not exist; to rewind without its files, add --conversation"
         )
+    remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder).protected)
     return Rewinder(log, journal, FolderSnapshots(folder, log, journal.id))
 
 

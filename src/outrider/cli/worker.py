@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import signal
 import sys
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.processes.signals import on_signals
 
 if TYPE_CHECKING:
     from outrider.batches.queue import Claim, Run
     from outrider.batches.task import TaskResult
 
 DESCRIPTION = """\
-Run tasks of the batches in a log, until Ctrl-C or SIGTERM. The first signal lets the tasks that run finish, the second
-puts them back: another worker resumes their sessions. Start as many workers as you like. A task brings its prompt,
-model, permissions, limits and schema with it; tool files and API keys must be here.
+Run tasks of the batches in a log, until Ctrl-C, SIGTERM or SIGHUP. The first signal lets the tasks that run finish, the
+second puts them back: another worker resumes their sessions. Start as many workers as you like. A task brings its
+prompt, model, permissions, limits and schema with it; tool files and API keys must be here.
 """
 EXAMPLES = """\
 examples:
@@ -87,25 +87,18 @@ async def _work(options: argparse.Namespace) -> None:
             run = _Reporting(run)
         stop = asyncio.Event()
         work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
-        _stop_on_signals(stop, work.cancel)
         if options.until_eof:
             _stop_at_eof(stop)
-        with suppress(asyncio.CancelledError):
+        with _stopping(stop, work), suppress(asyncio.CancelledError):
             await work
     finally:
         queue.close()
         log.close()
 
 
-def _stop_on_signals(stop: asyncio.Event, cancel: Callable[[], object]) -> None:
+def _stopping(stop: asyncio.Event, work: asyncio.Future[None]) -> AbstractContextManager[None]:
     """Let the first signal stop the worker, and the second cancel its tasks."""
-
-    def caught() -> None:
-        cancel() if stop.is_set() else stop.set()
-
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, caught)
+    return on_signals(lambda _: work.cancel() if stop.is_set() else stop.set())
 
 
 def _stop_at_eof(stop: asyncio.Event) -> None:

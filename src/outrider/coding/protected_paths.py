@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from outrider.coding.permissions.patterns import to_regex
+from outrider.coding.sandbox.keeper import is_placeholder
 from outrider.coding.wildcards import alternatives
 
 SECRETS: tuple[str, ...] = (
@@ -128,7 +129,7 @@ def git_folders(folder: Path) -> tuple[Path, ...]:
 def _repository(folder: Path) -> Iterator[Path]:
     for each in (folder, *folder.parents):
         dot = each / ".git"
-        if os.path.lexists(dot):
+        if os.path.lexists(dot) and not is_placeholder(str(dot)):
             yield dot
             yield from _targets(dot)
             return

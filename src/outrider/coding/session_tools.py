@@ -14,6 +14,8 @@ from outrider.coding.command_environment import command_environment, unset_varia
 from outrider.coding.config.settings import Settings
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.files import is_hidden
+from outrider.coding.sandbox.keeper import remove_unused
+from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
@@ -64,6 +66,11 @@ class SessionTools:
     def offers_search(self) -> bool:
         """Whether web search is enabled, and no tool of the user has its name."""
         return WEB_SEARCH in self.enabled and all(tool.name != WEB_SEARCH for tool in self._own)
+
+    def remove_leftovers(self) -> None:
+        """Remove the placeholders that a killed process has left in the working folders."""
+        folder, others = self._folder, self._permissions.policy.folders
+        remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder, writable=others).protected)
 
     def use_sandbox(self) -> None:
         """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""

@@ -101,6 +101,7 @@ class Workbench:
         """What the user and the project add: skills, commands and hooks."""
         self.models = SessionModels(settings, meter)
         self._tools = SessionTools(settings, self.folder, self.permissions, tools)
+        self._tools.remove_leftovers()
         self._hooks = SessionHooks(
             self.extensions, self.workspace, self._tools, self.permissions, settings.hooks.access
         )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 import sys
 from contextlib import suppress
 
 from aiohttp import web
 
+from outrider.processes.signals import on_signals
 from outrider.sync import default_log
 from outrider.web.access import Access
 from outrider.web.server import Server
@@ -17,7 +17,8 @@ from outrider.web.server import Server
 
 async def serve(port: int, *, lan: bool) -> None:
     access = Access()
-    with default_log() as log:
+    stopped = asyncio.Event()
+    with default_log() as log, on_signals(lambda _: stopped.set()):
         server = Server(log, access)
         runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
@@ -30,7 +31,7 @@ async def serve(port: int, *, lan: bool) -> None:
             if lan and len(hosts) == 1:
                 print("This machine has no address in a local network; only it can open the page.", file=sys.stderr)
             _announce(access, hosts, port)
-            await _until_stopped(access, hosts, port)
+            await _until(stopped, access, hosts, port)
         finally:
             await runner.cleanup()
 
@@ -67,12 +68,9 @@ def print_qr(link: str) -> None:
     segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)
 
 
-async def _until_stopped(access: Access, hosts: list[str], port: int) -> None:
+async def _until(stopped: asyncio.Event, access: Access, hosts: list[str], port: int) -> None:
     """Wait for Ctrl-C. Print another link at each Enter."""
     loop = asyncio.get_running_loop()
-    stopped = asyncio.Event()
-    for name in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(name, stopped.set)
 
     def on_line() -> None:
         if not sys.stdin.readline():

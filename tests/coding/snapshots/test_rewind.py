@@ -18,7 +18,10 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Allow, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
+from outrider.coding.sandbox.keeper import MARKER, remove_unused
+from outrider.coding.snapshots import scanning
 from outrider.coding.snapshots.folder import FolderSnapshots
+from outrider.coding.snapshots.ignoring import Ignoring
 from outrider.coding.snapshots.scanning import Limits
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
@@ -376,7 +379,10 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from outrider import Log
+from outrider.coding.sandbox.keeper import MARKER, remove_unused
+from outrider.coding.snapshots import scanning
 from outrider.coding.snapshots.folder import FolderSnapshots
+from outrider.coding.snapshots.ignoring import Ignoring
 from outrider.runtime.rewinding import Rewinder
 
 left = int(sys.argv[4])
@@ -439,3 +445,66 @@ async def test_calls_that_only_read_take_no_snapshot(project: Project, log: Log)
     assert log.snapshots(project.session.id) == []
     assert not (log.folder / "snapshots").exists()
     assert not (await project.session.rewind_preview(1)).files
+
+
+def held(folder: Path, *names: str) -> list[str]:
+    """Placeholders of the sandbox, held by nobody."""
+    for name in names:
+        (folder / name / MARKER).mkdir(parents=True)
+    return [str(folder / name) for name in names]
+
+
+async def test_a_snapshot_has_no_placeholders(project: Project, folder: Path) -> None:
+    (folder / ".idea").mkdir()
+    (folder / ".idea/workspace.xml").write_text("mine")
+    await project.say("one", project.bash("echo 1 > one.txt"))
+    shutil.rmtree(folder / ".idea")
+    before = state(folder)
+    paths = held(folder, ".vscode", "Jenkinsfile", ".idea")
+    await project.say("two", project.bash("echo 2 > two.txt"))
+    await project.say("three", project.bash("echo 3 > three.txt"))
+    remove_unused(paths)
+    await project.session.rewind(2, force=True)
+    assert state(folder) == before
+    await project.session.undo_rewind()
+    assert state(folder).keys() - before.keys() == {"two.txt", "three.txt"}
+
+
+async def test_placeholders_of_running_commands_are_neither_removed_nor_conflicts(
+    project: Project, folder: Path
+) -> None:
+    (folder / ".idea").mkdir()
+    (folder / ".idea/workspace.xml").write_text("mine")
+    await project.say("one", project.bash("rm -r .idea"))
+    held(folder, ".vscode", ".idea")
+    assert not (await project.session.rewind_preview(1)).conflicts
+    await project.session.rewind(1)
+    assert (folder / ".vscode" / MARKER).is_dir()
+    assert (folder / ".idea/workspace.xml").read_text() == "mine"
+
+
+async def test_placeholders_that_older_versions_recorded_are_not_restored(
+    project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / ".idea").mkdir()
+    before = state(folder)
+    for name in (".vscode", ".idea"):
+        (folder / name / f"{MARKER}-402-7-0a0b0c0d").mkdir(parents=True)
+    (folder / ".idea/workspace.xml").write_text("mine")
+    with monkeypatch.context() as patch:
+        patch.setattr(scanning, "is_placeholder", lambda path: False)
+        await project.say("one", project.bash("echo 1 > one.txt"))
+    shutil.rmtree(folder / ".vscode")
+    shutil.rmtree(folder / ".idea")
+    await project.say("two", project.bash("echo 2 > two.txt"))
+    await project.session.rewind(1, force=True)
+    assert state(folder).keys() - before.keys() == {".idea/workspace.xml"}
+
+
+async def test_a_held_repository_does_not_hide_the_rules_of_the_one_around_it(log: Log, tmp_path: Path) -> None:
+    outer, folder = tmp_path / "outer", tmp_path / "outer/inner"
+    (outer / ".git").mkdir(parents=True)
+    (outer / ".gitignore").write_text("*.log\n")
+    folder.mkdir()
+    held(folder, ".git")
+    assert Ignoring(folder).ignores("a.log", False)

@@ -44,6 +44,7 @@ from outrider.coding.rewinding import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
+from outrider.processes.signals import on_signals
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
@@ -121,10 +122,11 @@ class Chat:
         if typed:
             self._editor.type_ahead(typed)
         self._task = asyncio.current_task()
-        self._loop = loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._exit)
-        loop.add_signal_handler(signal.SIGINT, self._on_sigint)
+        self._loop = asyncio.get_running_loop()
+        with on_signals(self._on_signal):
+            await self._run_until_exit(first, resume)
+
+    async def _run_until_exit(self, first: str, resume: str | None) -> None:
         greet(self._loaded, self._current, self._view, self._status)
         self._preparation.start(self._on_prepared)
         try:
@@ -359,8 +361,10 @@ class Chat:
         if self._turn.is_running:
             self._view.draw()
 
-    def _on_sigint(self) -> None:
-        if not self._keyboard.is_paused:  # else it is for the pager
+    def _on_signal(self, number: signal.Signals) -> None:
+        if number != signal.SIGINT:
+            self._exit()
+        elif not self._keyboard.is_paused:  # else it is for the pager
             self._turn.interrupt(True)
 
     def _next_mode(self) -> None:

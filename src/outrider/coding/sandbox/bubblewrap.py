@@ -16,8 +16,12 @@ _SHELL = "/bin/sh"
 _TICKET_HANDLE, _FILTER_HANDLE = 8, 9
 _SCRIPT = f'exec "$@" {_FILTER_HANDLE}<"$0"'
 """Opens the filter, because bwrap inherits no descriptor of ours."""
-_TICKET_SCRIPT = f'ticket=$1; shift; {_SCRIPT} {_TICKET_HANDLE}<>"$ticket"'
-"""Also opens the ticket. bwrap closes both before it runs the command, and keeps the ticket in its own process."""
+_LATE = "outrider: the command was not run: it was prepared too long ago, or Outrider has ended."
+_TICKET_SCRIPT = (
+    f'exec {_TICKET_HANDLE}<>"$1" || exit 126; [ -p "$1" ] || {{ echo "{_LATE}" >&2; exit 126; }}; shift; {_SCRIPT}'
+)
+"""Also opens the ticket. bwrap closes both before it runs the command, and keeps the ticket in its own process. Once
+the ticket is removed, nothing keeps the placeholders, and bwrap would make folders of its own and leave them."""
 _HIDDEN = ("/run", "/var/run")
 """Folders of sockets and pipes, through which programs can be started outside the sandbox."""
 _SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from outrider.coding.protected_paths import is_secret
-from outrider.coding.sandbox.placeholders import is_placeholder, is_token
+from outrider.coding.sandbox.keeper import is_placeholder
 
 FOLDERS, ENTRIES = 2_000, 20_000
 """The search of a working folder ends after this many folders or entries, the nearest first."""
@@ -129,7 +129,7 @@ def _look(path: str, changed: int, top: str, patterns: tuple[str, ...]) -> _Seen
         return None
     secrets, folders, candidate = [], [], _candidates(patterns)
     for entry in entries:
-        if entry.name in SKIPPED or is_token(entry.name):
+        if entry.name in SKIPPED:
             continue
         if (candidate.search(entry.name) or not entry.name.isascii()) and is_secret(entry.path, patterns, top):
             # A placeholder comes and goes; as a secret, it would be looked for everywhere when it is gone.

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
 
+from outrider.coding.sandbox.keeper import MARKER, is_placeholder
 from outrider.coding.snapshots.scanning import Limits, Scanner, TooLargeError
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.no_follow import opened_folder
@@ -94,7 +95,7 @@ class FolderSnapshots:
         """Return the files at the newest snapshot in the log; None if there is none, or it cannot be read."""
         timeline = self.timeline()
         try:
-            return timeline.state() if timeline.has_snapshots else None
+            return _state(timeline) if timeline.has_snapshots else None
         except LogError:
             return None
 
@@ -111,13 +112,13 @@ class FolderSnapshots:
     def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
         """Return what must change to bring the folder from its newest snapshot to a point."""
         others = timeline.changed_by_others(point)
-        current = timeline.state()
+        current = _state(timeline)
         wanted = self._wanted(timeline, point, current)
         return [
             FileChange(
                 path,
                 _action(current.get(path), state),
-                path in others or (path not in current and os.path.lexists(self._folder / path)),
+                path in others or (path not in current and self._is_taken(path)),
                 _is_kept(current.get(path), state),
                 self._diff(path, current.get(path), state) if diffs else "",
             )
@@ -128,7 +129,7 @@ class FolderSnapshots:
         """Bring these files to a point. Return those that could not be restored, with the reasons."""
         from outrider.coding.snapshots.restoring import Restorer  # few sessions are rewound
 
-        current = timeline.state()
+        current = _state(timeline)
         wanted = self._wanted(timeline, point, current)
         restorer = Restorer(self._folder, self._store)
         if self._scanner:
@@ -137,13 +138,17 @@ class FolderSnapshots:
 
     def _wanted(self, timeline: Timeline, point: int, current: dict[str, FileState]) -> Changes:
         """Return the files that differ, as they were at a point."""
-        target, adopted = timeline.state(point), timeline.adopted(point)
+        target, adopted = _state(timeline, point), timeline.adopted(point)
         wanted: Changes = {
             path: state
             for path, state in target.items()
             if not state.equals(current.get(path)) and not (path not in current and self._is_there(path, state))
         }
         return wanted | dict.fromkeys(path for path in current if path not in target and path not in adopted)
+
+    def _is_taken(self, path: str) -> bool:
+        place = str(self._folder / path)
+        return os.path.lexists(place) and not is_placeholder(place)
 
     def _is_there(self, path: str, state: FileState) -> bool:
         """Return whether a file that is ignored by now still has its former content."""
@@ -174,6 +179,17 @@ class FolderSnapshots:
             return self._store.read(state.content).decode()
         except (LogError, UnicodeDecodeError):
             return None
+
+
+def _state(timeline: Timeline, point: int | None = None) -> dict[str, FileState]:
+    """Return the files at a point, without the placeholders of the sandbox, which older versions recorded."""
+    files = timeline.state(point)
+    markers = {path for path in files if path.rpartition("/")[2].startswith(MARKER)}
+    if not markers:
+        return files
+    used = {path.rpartition("/")[0] for path in files.keys() - markers}
+    left_out = markers | {path.rpartition("/")[0] for path in markers} - used
+    return {path: state for path, state in files.items() if path not in left_out}
 
 
 def _action(current: FileState | None, wanted: FileState | None) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypeAlias
 
+from outrider.coding.sandbox.keeper import is_placeholder
 from outrider.coding.wildcards import GLOB
 
 NAME = ".gitignore"
@@ -146,9 +147,13 @@ def stamp_of(path: Path | str) -> Stamp | None:
     return found.st_mtime_ns, found.st_size, found.st_ino, found.st_ctime_ns
 
 
+def _is_repository(folder: Path) -> bool:
+    return (folder / ".git").exists() and not is_placeholder(f"{folder}/.git")
+
+
 def _files_above(folder: Path) -> list[tuple[str, IgnoreFile]]:
     """Return the ignore files of the repository that are not inside the folder, the nearest first."""
-    root = next((each for each in (folder, *folder.parents) if (each / ".git").exists()), None)
+    root = next((each for each in (folder, *folder.parents) if _is_repository(each)), None)
     if root is None:
         return []
     found: list[tuple[str, IgnoreFile]] = []

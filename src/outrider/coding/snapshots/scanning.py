@@ -14,6 +14,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 import msgspec
 
+from outrider.coding.sandbox.keeper import MARKER, is_placeholder
 from outrider.coding.snapshots.ignoring import NAME as IGNORE_FILE
 from outrider.coding.snapshots.ignoring import Ignoring, stamp_of
 from outrider.coding.toolbox.no_follow import Folder, opened_folder
@@ -182,6 +183,10 @@ class _Walk:
                 for entry in entries:
                     path = prefix + entry.name
                     known = self._known.get(path)
+                    if entry.name.startswith(MARKER) and is_placeholder(self._root + place):
+                        self.files.pop(place, None)
+                        self.folders.pop(place, None)
+                        return
                     if (known is None or self._fresh) and self._is_left_out(path, entry):
                         continue
                     self._look(path, entry.stat(follow_symlinks=False), known)
