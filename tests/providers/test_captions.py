@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.messages import AttachmentBlock
-from outrider.providers.captions import LONGEST_DESCRIPTION, LONGEST_NAME, Caption, one_line
+from outrider.providers.captions import LONGEST_DESCRIPTION, LONGEST_NAME, Caption
+from outrider.visible_text import one_line
 
 ANY = st.text(max_size=2000)
 

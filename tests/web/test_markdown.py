@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.web.markdown import render, safe_address
-from outrider.web.visible import visible
 from tests.lengths import examples
 
 KNOWN = {

@@ -14,7 +14,7 @@ from PIL import Image
 from wcwidth import wcswidth
 
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, diff_lines, finished_call_lines
-from outrider.cli.sanitize import safe_line, safe_lines
+from outrider.visible_text import safe_line, safe_lines
 from outrider.cli.styles import GREEN, RED, columns, fit, styled
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title

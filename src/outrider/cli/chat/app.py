@@ -34,7 +34,6 @@ from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.chat.waiting_questions import WaitingQuestions
 from outrider.cli.live_region import LiveRegion
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
 from outrider.coding.config.loading import Loaded
@@ -47,6 +46,7 @@ from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
 from outrider.tools.threads import Threads
+from outrider.visible_text import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer

@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, TextIO
 
-from outrider.cli.sanitize import safe_line
 from outrider.coding.config.settings import Notify, Theme
+from outrider.visible_text import safe_line
 
 LONG_TURN_SECONDS = 10.0
 """The end of a longer turn is announced."""

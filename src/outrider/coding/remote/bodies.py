@@ -32,6 +32,7 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
         diff="" if question.tool == "Write" else "\n".join(changed_lines(question.tool, question.input)),
         always=question.always,
         asker=question.asker,
+        facts=question.facts,
         options=tuple(_permission_options(question, mode)),
     )
 
