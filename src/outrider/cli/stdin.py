@@ -18,9 +18,9 @@ def confirm(question: str, otherwise: str) -> bool:
     """
     if sys.stdin is None or not sys.stdin.isatty():
         raise OutriderError(f"cannot ask for confirmation without a terminal; {otherwise}")
-    print(question, end="", file=sys.stderr, flush=True)
     with suppress(OSError, ValueError, termios.error):
         termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    print(question, end="", file=sys.stderr, flush=True)
     line = sys.stdin.readline()
     if _has_more():
         print("Several lines were pasted; that is no answer.", file=sys.stderr)

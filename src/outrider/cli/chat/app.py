@@ -82,7 +82,11 @@ class Chat:
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
         self._keyboard = Keyboard(
-            self._turn.interrupt, self._send, lambda: self._steering.take_back(self._give_back), self._open_pager
+            self._turn.interrupt,
+            self._send,
+            lambda: self._steering.take_back(self._give_back),
+            self._open_pager,
+            sys.stdout,
         )
         self._paging: asyncio.Future[None] | None = None
         self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)

@@ -7,7 +7,7 @@ import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from prompt_toolkit.input import create_input
 from prompt_toolkit.keys import Keys
@@ -21,7 +21,7 @@ TYPING_PAUSE_SECONDS = 0.7
 """A user who is typing when a question appears must pause this long; until then, keys are not taken as its answer."""
 REACTION_SECONDS = 0.4
 """No one can read and answer a question faster; earlier keys were meant for something else."""
-ALONE_SECONDS = 0.15
+ALONE_SECONDS = 0.1
 """A key answers a question only if no other key follows within this time: else it is the start of a text."""
 _INTERRUPTS = ("escape", "c-c")
 _NAMES = {"c-m": "enter", "c-j": "enter", "c-h": "backspace"}
@@ -45,6 +45,7 @@ class Keyboard:
         send: Callable[[str], bool] | None = None,
         take_back: Callable[[], None] = lambda: None,
         show_output: Callable[[], None] = lambda: None,
+        output: TextIO | None = None,
     ) -> None:
         self._interrupt = interrupt
         """Called with True for Ctrl-C and False for Escape."""
@@ -55,6 +56,8 @@ class Keyboard:
         """Called on ↑ in an empty line."""
         self._show_output = show_output
         """Called on Ctrl-O."""
+        self._output = output
+        """The terminal, which is asked to mark pastes."""
         self.is_paused = False
         """Whether another program has the terminal."""
         self._input = create_input()
@@ -73,20 +76,29 @@ class Keyboard:
     def watching(self) -> Iterator[None]:
         """Read keys from the terminal until the end of the block."""
         with self._input.raw_mode(), self._input.attach(self._ready):
+            self._mark_pastes(True)
             try:
                 yield
             finally:
+                self._mark_pastes(False)
                 if self._flush:
                     self._flush.cancel()
+
+    def _mark_pastes(self, wanted: bool) -> None:
+        if self._output:
+            self._output.write("\x1b[?2004h" if wanted else "\x1b[?2004l")
+            self._output.flush()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the terminal to another program until the end of the block."""
         with self._input.detach(), self._input.cooked_mode():
             self.is_paused = True
+            self._mark_pastes(False)
             try:
                 yield
             finally:
+                self._mark_pastes(True)
                 self.is_paused = False
 
     @contextmanager
