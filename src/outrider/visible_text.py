@@ -125,7 +125,7 @@ def _mark(character: str) -> str:
 
 def _unless_needed(found: re.Match[str]) -> str:
     character, text, at = found[0], found.string, found.start()
-    if character < _JOINERS:  # most are control characters
+    if character < _JOINERS[0]:  # most are control characters
         return _mark(character)
     before, after = text[at - 1 : at], text[at + 1 : at + 2]
     if character in _JOINERS:
