@@ -21,10 +21,15 @@ from outrider.acp.updates.size_estimates import size_of_items
 from outrider.acp.updates.update import Update
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.permissions.rules import at_any_level, meaning_of
+from outrider.coding.remote.bodies import EDIT_TOOLS, json_text
 from outrider.visible_text import revealed, revealed_line
 
 VISIBLE_COMMAND = 200
 """Characters of a command that a title shows; a longer command is shown in the content, so that the user sees all."""
+VISIBLE_ARGUMENTS = 40
+"""Characters of the arguments of other calls that a title shows."""
+MAX_SHOWN = 200_000
+"""Characters of a command or of arguments that a request shows. It says how many it leaves out."""
 MAX_REPEATED_CONTENT = 65_536
 """Bytes of content up to which a request repeats it, for editors that show nothing but the request."""
 _ASKED = "-asked-"
@@ -155,11 +160,30 @@ def permission_options(question: Question) -> list[PermissionOption]:
     ]
 
 
+def _is_in_title(question: Question) -> bool:
+    """Return whether the title, or the diff, shows the whole call."""
+    if question.tool in EDIT_TOOLS:
+        return True
+    if question.tool == "Bash" and isinstance(command := question.input.get("command"), str):
+        return len(command) <= VISIBLE_COMMAND and revealed_line(command) == command
+    return len(question.input) <= 1 and len(str(question.input)) <= VISIBLE_ARGUMENTS
+
+
+def _whole(question: Question) -> str:
+    """Return the command, or all arguments; cut with a note where no editor would show more."""
+    command = question.input.get("command") if question.tool == "Bash" else None
+    shown = command if isinstance(command, str) else json_text(question.input)
+    more = len(shown) - MAX_SHOWN
+    return (
+        revealed(shown) if more <= 0 else f"{revealed(shown[:MAX_SHOWN])}\n… [{more:,} more characters are not shown]"
+    )
+
+
 def _remarks(question: Question, folder: Path) -> Iterator[Text]:
     """Yield what the user should know before deciding."""
-    command, path = question.input.get("command"), question.input.get("file_path")
-    if question.tool == "Bash" and isinstance(command, str) and (len(command) > VISIBLE_COMMAND or "\n" in command):
-        yield Text(fenced(revealed(command)))
+    path = question.input.get("file_path")
+    if not _is_in_title(question):
+        yield Text(fenced(_whole(question)))
     if question.facts:
         yield Text(revealed_line(" · ".join(question.facts)))
     if question.tool == "Write" and isinstance(path, str) and os.path.lexists(folder / os.path.expanduser(path)):

@@ -116,9 +116,9 @@ def partial_fields(name: str, input: Mapping[str, Any], folder: Path) -> dict[st
 
 
 def single_line(text: str, limit: int = MAX_TITLE) -> str:
-    """Return the text in one line that shows its hidden characters; cut to the limit, with a note."""
-    line = revealed_line(text[:limit].strip())
-    return line if len(text) <= limit else f"{line} … [{len(text) - limit:,} more characters]"
+    """Return the text in one line that shows its hidden characters; cut to the limit, with an ellipsis."""
+    line = revealed_line(text[: limit + 1].strip())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:

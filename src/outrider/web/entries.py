@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from outrider.coding.remote.bodies import json_text
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import (
@@ -222,14 +221,6 @@ def _note(entry: Entry) -> Json | None:
 
 def _todo(step: Mapping[str, Any]) -> Json:
     return {name: safe_lines(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
-
-
-def json_text(value: Any) -> str:
-    """Return a value as indented JSON."""
-    try:
-        return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        return repr(value)
 
 
 def iter_files(records: Iterable[Record]) -> Iterator[AttachmentBlock]:

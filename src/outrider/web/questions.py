@@ -7,11 +7,10 @@ from typing import Any
 import msgspec
 
 from outrider.coding.mcp.forms import fields_of
-from outrider.coding.remote.bodies import shown_diff
+from outrider.coding.remote.bodies import json_text, shown_diff
 from outrider.log.log import Log
 from outrider.log.questions import Answer, Body, ElicitationQuestion, Question
 from outrider.visible_text import revealed, revealed_line
-from outrider.web.entries import json_text
 from outrider.web.markdown import safe_address
 
 Json = dict[str, Any]

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outrider.coding.permissions.question import ALL_EDITS, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox.titles import title
@@ -76,6 +78,14 @@ def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], st
 
     # Drop the file names and line numbers of the diff: the place in the file is not known yet.
     return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
+
+
+def json_text(value: Any) -> str:
+    """Return a value as indented JSON."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return repr(value)
 
 
 def _permission_options(question: Question, mode: Mode) -> Iterator[Option]:
