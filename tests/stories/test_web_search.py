@@ -54,6 +54,8 @@ async def test_the_chat_asks_once_and_remembers_always_for_the_next_chat(project
         assert "? Allow web_search" in terminal.screen
         assert not server.requests, "nothing is sent before the answer"
         terminal.press("a")
+        await terminal.wait_for("enter confirm")
+        terminal.press("enter")
         await terminal.wait_for("[1] A — https://a.test")
         await terminal.wait_for_prompt()
         terminal.say("Again.")

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.web.markdown import render, safe_address
-from outrider.web.visible import visible
 from tests.lengths import examples
 
 KNOWN = {
@@ -74,6 +73,4 @@ def test_links_lead_to_the_web() -> None:
 
 
 def test_terminal_sequences_and_directions_are_harmless() -> None:
-    assert visible("\x1b]0;title\x07\x1b[2J\x1b[31mred\x1b[0m") == "red"
-    assert visible("a\u202egnp.exe\x00") == "a\ufffdgnp.exe\ufffd"
-    assert visible("one\r\ntwo\rthree\ttab") == "one\ntwo\nthree\ttab"
+    assert render("\x1b]0;title\x07 a\u202egnp.exe") == [["p", {}, ["␛]0;title␇ a⟨U+202E⟩gnp.exe"]]]

@@ -14,16 +14,22 @@ from outrider.acp.client import Client
 from outrider.acp.connection import ClosedError, RpcError
 from outrider.acp.schema.client_requests import PermissionOption, RequestPermissionRequest
 from outrider.acp.tool_call_updates import ReadFile, to_tool_call_fields
-from outrider.acp.tool_calls import MAX_TITLE, fenced, new_call, single_line
+from outrider.acp.tool_calls import fenced, new_call, single_line
 from outrider.acp.updates.call_state import CallState, Status, Text
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.size_estimates import size_of_items
 from outrider.acp.updates.update import Update
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.permissions.rules import at_any_level, meaning_of
+from outrider.coding.remote.bodies import EDIT_TOOLS, json_text
+from outrider.visible_text import revealed, revealed_line
 
 VISIBLE_COMMAND = 200
 """Characters of a command that a title shows; a longer command is shown in the content, so that the user sees all."""
+VISIBLE_ARGUMENTS = 40
+"""Characters of the arguments of other calls that a title shows."""
+MAX_SHOWN = 200_000
+"""Characters of a command or of arguments that a request shows. It says how many it leaves out."""
 MAX_REPEATED_CONTENT = 65_536
 """Bytes of content up to which a request repeats it, for editors that show nothing but the request."""
 _ASKED = "-asked-"
@@ -88,7 +94,7 @@ class PermissionRequester:
         """Show the call with the remarks of the request. What is no call of its own is announced for the request."""
         call = new_call(question.call_id, question.tool, question.input, self._folder)
         if question.asker:
-            call = replace(call, title=f"{question.asker}: {call.title}")
+            call = replace(call, title=f"{single_line(question.asker)}: {call.title}")
         if known := self._tool_call_id(question):
             call = self._with_remarks(replace(call, id=known), question)
             self._engine().change(call.id, title=call.title, content=call.content)
@@ -106,8 +112,8 @@ class PermissionRequester:
         remarks = tuple(_remarks(question, self._folder))
         if self._engine().is_small(call.content):
             return replace(call, content=(*call.content, *remarks))
-        text = " ".join(remark.text for remark in remarks)
-        return replace(call, title=single_line(f"{call.title}: {text}", 2 * MAX_TITLE)) if text else call
+        text = " ".join(remark.text for remark in remarks).replace("\n", " ")
+        return replace(call, title=f"{call.title}: {text}") if text else call
 
     def _request_for(self, call: CallState, question: Question) -> RequestPermissionRequest:
         repeats = size_of_items(call.content) <= MAX_REPEATED_CONTENT or self._engine().is_small(call.content)
@@ -148,18 +154,39 @@ def permission_options(question: Question) -> list[PermissionOption]:
     here, never = meaning_of(question.always), meaning_of(at_any_level(question.always))
     return [
         allow,
-        PermissionOption(ALLOW_ALWAYS, f"Always here: {here}", "allow_always"),
+        PermissionOption(ALLOW_ALWAYS, f"Always here: {revealed_line(here)}", "allow_always"),
         reject,
-        PermissionOption(REJECT_ALWAYS, f"Never in this session: {never}", "reject_always"),
+        PermissionOption(REJECT_ALWAYS, f"Never in this session: {revealed_line(never)}", "reject_always"),
     ]
+
+
+def _is_in_title(question: Question) -> bool:
+    """Return whether the title, or the diff, shows the whole call."""
+    if question.tool in EDIT_TOOLS:
+        return True
+    if question.tool == "Bash" and isinstance(command := question.input.get("command"), str):
+        return len(command) <= VISIBLE_COMMAND and revealed_line(command) == command
+    return len(question.input) <= 1 and len(str(question.input)) <= VISIBLE_ARGUMENTS
+
+
+def _whole(question: Question) -> str:
+    """Return the command, or all arguments; cut with a note where no editor would show more."""
+    command = question.input.get("command") if question.tool == "Bash" else None
+    shown = command if isinstance(command, str) else json_text(question.input)
+    more = len(shown) - MAX_SHOWN
+    return (
+        revealed(shown) if more <= 0 else f"{revealed(shown[:MAX_SHOWN])}\n… [{more:,} more characters are not shown]"
+    )
 
 
 def _remarks(question: Question, folder: Path) -> Iterator[Text]:
     """Yield what the user should know before deciding."""
-    command, path = question.input.get("command"), question.input.get("file_path")
-    if question.tool == "Bash" and isinstance(command, str) and (len(command) > VISIBLE_COMMAND or "\n" in command):
-        yield Text(fenced(command))
+    path = question.input.get("file_path")
+    if not _is_in_title(question):
+        yield Text(fenced(_whole(question)))
+    if question.facts:
+        yield Text(revealed_line(" · ".join(question.facts)))
     if question.tool == "Write" and isinstance(path, str) and os.path.lexists(folder / os.path.expanduser(path)):
         yield Text("This replaces the content of the file.")
     if question.reason:
-        yield Text(question.reason)
+        yield Text(revealed(question.reason))

@@ -15,6 +15,7 @@ from outrider.coding.toolbox.files.regions import Region, proposed_regions, regi
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.runtime.calls import CANCELLED
+from outrider.visible_text import revealed, revealed_line, safe_lines, without_colours
 
 _KINDS = {
     "Read": "read",
@@ -36,7 +37,6 @@ _KINDS = {
 _FILE_TOOLS = ("Read", "Write", "Edit")
 _VERBATIM_TOOLS = ("Read", "Grep", "Glob", "Bash", "Recall")
 """Tools whose results are not Markdown."""
-_CONTROL_CHARACTERS = "[\0-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2066-\u2069]"
 MAX_TITLE = 400
 _MAX_RAW_OUTPUT = 2_000
 """Characters of a tool's details up to which they are sent as `rawOutput`."""
@@ -68,8 +68,29 @@ def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path, *,
         kind_of(name),
         content=content,
         locations=_at_line(locations_of(name, input, folder), regions),
-        raw_input=_without_diff(name, input) if content else dict(input),
+        raw_input=revealed_values(_without_diff(name, input) if content else dict(input)),
     )
+
+
+def revealed_values(value: Any) -> Any:
+    """Return a JSON value whose texts show their hidden characters: an editor shows it as it is."""
+    match value:
+        case str():
+            return revealed(value)
+        case dict():
+            return {revealed(str(key)): revealed_values(each) for key, each in value.items()}
+        case list() | tuple():
+            return [revealed_values(each) for each in value]
+    return value
+
+
+def _revealed_diff(path: str, new: str, old: str | None = None, line: int = 0) -> Diff:
+    return Diff(path, _revealed_lines(new), None if old is None else _revealed_lines(old), line)
+
+
+def _revealed_lines(text: str) -> str:
+    """Return the text of a file with its hidden characters shown. Editors show the kind of its line breaks."""
+    return "\r\n".join(map(revealed, text.split("\r\n")))
 
 
 def _without_diff(name: str, input: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,8 +116,9 @@ def partial_fields(name: str, input: Mapping[str, Any], folder: Path) -> dict[st
 
 
 def single_line(text: str, limit: int = MAX_TITLE) -> str:
-    """Return the text on one line, without control and direction characters, cut to the limit."""
-    return " ".join(re.sub(_CONTROL_CHARACTERS, " ", text[: 4 * limit]).split())[:limit]
+    """Return the text in one line that shows its hidden characters; cut to the limit, with an ellipsis."""
+    line = revealed_line(text[: limit + 1].strip())
+    return line if len(line) <= limit else f"{line[: limit - 1]}…"
 
 
 def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Location, ...]:
@@ -111,7 +133,7 @@ def locations_of(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Loc
 
 def _diffs(path: str, regions: Iterable[Region], folder: Path) -> tuple[Item, ...]:
     """Return a diff for each changed region of a file."""
-    return tuple(Diff(_absolute(path, folder), region.new, region.old, region.line) for region in regions)
+    return tuple(_revealed_diff(_absolute(path, folder), region.new, region.old, region.line) for region in regions)
 
 
 def _at_line(locations: tuple[Location, ...], regions: Sequence[Region]) -> tuple[Location, ...]:
@@ -128,9 +150,9 @@ def proposed_diff(name: str, input: Mapping[str, Any], folder: Path) -> Iterable
         return
     absolute = _absolute(path, folder)
     if name == "Edit" and isinstance(old := input.get("old_string"), str):
-        yield Diff(absolute, str(input.get("new_string", "")), old)
+        yield _revealed_diff(absolute, str(input.get("new_string", "")), old)
     elif name == "Write" and isinstance(content := input.get("content"), str):
-        yield Diff(absolute, content)
+        yield _revealed_diff(absolute, content)
 
 
 def _absolute(path: str, folder: Path) -> str:
@@ -178,7 +200,7 @@ def exit_code_of(details: Any) -> int | None:
 def _result_items(result: ToolResultBlock, limit: int | None, *, is_verbatim: bool) -> Iterable[Item]:
     for block in result.content:
         if isinstance(block, TextBlock) and block.text:
-            text = block.text if limit is None else _cut(block.text, limit)
+            text = safe_lines(without_colours(block.text if limit is None else _cut(block.text, limit)))
             yield Text(fenced(text) if is_verbatim else text)
         elif isinstance(block, AttachmentBlock):
             yield File(block)

@@ -32,7 +32,7 @@ exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up
 
 def batch(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    from outrider.cli.sanitize import safe_lines
+    from outrider.visible_text import safe_lines
 
     try:
         options = _parser().parse_args(arguments)

@@ -10,8 +10,8 @@ from typing import TextIO
 
 from outrider.batches.task import TaskResult
 from outrider.cli.live_region import LiveRegion
-from outrider.cli.sanitize import safe_line
 from outrider.text import counted, dollars
+from outrider.visible_text import safe_line
 
 WINDOW_SECONDS = 60.0
 """The rate is that of the last minute."""

@@ -26,8 +26,8 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.tool_files import load_tools
 from outrider.environment import default_model
-from outrider.processes.starting import python_module
 from outrider.processes.signals import exit_code, on_signals
+from outrider.processes.starting import python_module
 from outrider.sync import default_log
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.cli.sanitize import safe_line
 from outrider.coding.toolbox.shell.output import readable
+from outrider.visible_text import safe_line
 
 
 def command_output_lines(output: str) -> list[str]:

@@ -6,13 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
 from outrider.coding.config.consent import ConsentRequest, Consents
 from outrider.coding.config.loading import Loaded, find_project_file, load
@@ -26,6 +25,7 @@ from outrider.coding.permissions.access_table import access_table
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
+from outrider.visible_text import revealed_line, safe_line
 
 DESCRIPTION = """\
 Show every setting in effect in this folder, its value, and where the value comes from. API keys are not settings: they
@@ -65,6 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
     trust.set_defaults(action=_trust)
     forget = commands.add_parser("forget", help="remove the approval and the remembered rules of this project")
+    forget.add_argument("rules", nargs="*", metavar="RULE", help="remove only these remembered rules")
     forget.set_defaults(action=_forget)
     path = commands.add_parser("path", help="print the paths of the settings files, whether they exist or not")
     path.set_defaults(action=_path)
@@ -105,16 +106,25 @@ def _trust(folder: Path, options: argparse.Namespace) -> int:
 
 def _forget(folder: Path, options: argparse.Namespace) -> int:
     rules = RememberedRules(data_folder(), folder)
+    if options.rules:
+        return _forget_rules(rules, options.rules)
     forgotten = rules.rules()
     rules.forget()
     for rule in forgotten:
-        print(safe_line(f"  {rule}"))
+        print(revealed_line(f"  {rule}"))
     files = (find_project_file(folder), find_project_servers(folder), *Extensions(folder).consent_files)
     consented = [file for file in files if Consents(data_folder()).forget(file)]
     removed = counted(len(forgotten), "remembered rule")
     which = "the" if consented else "no"
     print(f"Removed: {removed}, {which} approval of the project's file{'s' if len(consented) > 1 else ''}.")
     return 0
+
+
+def _forget_rules(remembered: RememberedRules, rules: Sequence[str]) -> int:
+    unknown = [rule for rule in rules if not remembered.remove(rule)]
+    for rule in rules:
+        print(revealed_line(f"{'Not remembered' if rule in unknown else 'Removed'}: {rule}"))
+    return 1 if unknown else 0
 
 
 def _path(folder: Path, options: argparse.Namespace) -> int:
@@ -137,7 +147,7 @@ def _full_lines(key: str, value: Any) -> list[str]:
     """Return the whole value as lines, so that the user sees what they approve. Only the user's own keys are masked."""
     if not isinstance(value, tuple):
         return _value_lines(key, value)
-    return [reveal_hidden(mask_environment_secrets(each)).replace("\n", "⏎") for each in value] or ["none"]
+    return [revealed_line(mask_environment_secrets(each)) for each in value] or ["none"]
 
 
 def _settings(loaded: Loaded) -> Iterator[str]:
@@ -177,7 +187,7 @@ def _files(loaded: Loaded) -> Iterator[str]:
 def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
     yield "\nalways allowed in this project" + ("" if remembered else ": nothing")
     for rule in remembered:
-        yield f"  {safe_line(mask_secrets(rule))}"
+        yield f"  {revealed_line(mask_secrets(rule))}"
 
 
 def _notes(loaded: Loaded) -> Iterator[str]:
@@ -188,14 +198,14 @@ def _notes(loaded: Loaded) -> Iterator[str]:
 def _value_lines(key: str, value: Any) -> list[str]:
     """Return the value without secrets as one or more lines."""
     if isinstance(value, tuple):
-        return [safe_line(mask_secrets(each)) for each in value] or ["none"]
+        return [revealed_line(mask_secrets(each)) for each in value] or ["none"]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     if value is None:
         return [SETTINGS[key].unset]
     if isinstance(value, int | float):
         return [f"{value:,}" if isinstance(value, int) else f"{value:g}"]
-    return [safe_line(mask_secrets(value))]
+    return [revealed_line(mask_secrets(value))]
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:

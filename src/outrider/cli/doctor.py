@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Literal
 import msgspec
 
 from outrider.cli.models import HOSTED, api_of
-from outrider.cli.sanitize import safe_line
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
 from outrider.environment import data_folder, default_model
@@ -30,6 +29,7 @@ from outrider.providers.stored_keys import stored_names
 from outrider.sync import default_log
 from outrider.text import counted
 from outrider.version import __version__
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.coding.sandbox.sandbox import Sandbox

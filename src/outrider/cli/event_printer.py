@@ -11,7 +11,6 @@ from typing import Any, TextIO
 from outrider.cli.command_output import command_output_lines
 from outrider.cli.countdown import Countdown
 from outrider.cli.live_region import LiveRegion
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import source_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
 from outrider.cli.subagent_line import SubagentLine
@@ -37,6 +36,7 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 from outrider.text import counted, human_size
+from outrider.visible_text import safe_line, safe_lines
 
 LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Maximum characters of a call, of a denial, and of a sub-agent's state."""

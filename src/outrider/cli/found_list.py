@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import fit
+from outrider.visible_text import safe_line
 
 _LEAST_WIDTH = 20
 

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
 from outrider.cli.trust_command import run_trust_command
 from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.extensions import find_extensions
 from outrider.coding.hooks.finding import FoundHooks
 from outrider.coding.hooks.hook_command import EVENTS, HookCommand
+from outrider.visible_text import revealed_line, safe_line
 
 DESCRIPTION = f"""\
 Hooks are programs that run at certain points of a session: {", ".join(list(EVENTS)[:5])},
@@ -87,9 +87,9 @@ def _trust(found: FoundHooks, options: argparse.Namespace) -> int:
 def hook_lines(found: Sequence[HookCommand]) -> list[str]:
     """Return a line for each hook, in full, safe for a terminal."""
     return [
-        reveal_hidden(
+        revealed_line(
             f"{each.event}{f' {each.matcher}' if each.matcher else ''}: "
             f"{mask_environment_secrets(each.command)}  ({each.origin}, at most {each.seconds:g} s)"
-        ).replace("\n", "⏎")
+        )
         for each in found
     ]

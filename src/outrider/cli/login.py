@@ -8,8 +8,8 @@ import sys
 from getpass import getpass
 
 from outrider.cli.options import UsageError
-from outrider.cli.sanitize import safe_lines
 from outrider.errors import AuthenticationError, OutriderError
+from outrider.visible_text import safe_lines
 
 DESCRIPTION = """\
 Enter an API key. It is checked with the provider and kept in the system's keyring if the package keyring is installed,

@@ -13,7 +13,6 @@ from typing import Any
 
 from outrider.cli.browser import open_page
 from outrider.cli.mcp_report import Report, report_lines, report_on
-from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
 from outrider.coding.config.loading import label_of
 from outrider.coding.config.masking import mask_environment_secrets, mask_tokens
@@ -23,6 +22,7 @@ from outrider.coding.mcp.files import ServersFile, find_project_servers, user_fi
 from outrider.coding.mcp.finding import FoundServers, ServerConsent, find_servers
 from outrider.errors import ConfigError, OutriderError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+from outrider.visible_text import revealed_line, safe_line
 
 DESCRIPTION = """\
 MCP servers give the agent more tools, files and prompts. Your own are in mcp.json beside your settings; a project's are
@@ -196,10 +196,7 @@ def _trust(options: argparse.Namespace) -> int:
 
 def consent_lines(waiting: ServerConsent) -> list[str]:
     """Return what each server of a project starts or reaches, in full, as lines that are safe for a terminal."""
-    return [
-        reveal_hidden(mask_environment_secrets(f"{entry.name}: {entry}")).replace("\n", "⏎")
-        for entry in waiting.entries
-    ]
+    return [revealed_line(mask_environment_secrets(f"{entry.name}: {entry}")) for entry in waiting.entries]
 
 
 # Servers

@@ -15,8 +15,8 @@ from outrider.errors import McpError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
 from outrider.mcp.servers import HttpServer, McpServer
-from outrider.mcp.wording import one_line
 from outrider.text import counted
+from outrider.visible_text import one_line
 
 _SHOWN = 50
 """Names of each list that are shown."""

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.stdin import confirm
 from outrider.cli.trust_command import run_trust_command
 from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.extensions import Extensions, find_extensions
 from outrider.coding.plugins.finding import Plugin
 from outrider.text import counted
+from outrider.visible_text import revealed_line, safe_line
 
 DESCRIPTION = """\
 Plugins are folders with a plugin.json (https://agent-plugins.org, version 1.0.0), found in plugins/ of .outrider,
@@ -82,7 +82,7 @@ def _parts(plugin: Plugin, extensions: Extensions) -> Iterator[str]:
 
 
 def _program_line(text: str) -> str:
-    return reveal_hidden(mask_environment_secrets(text)).replace("\n", "⏎")
+    return revealed_line(mask_environment_secrets(text))
 
 
 def _trust(extensions: Extensions, options: argparse.Namespace) -> int:

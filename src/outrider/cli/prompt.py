@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from outrider.cli.options import UsageError
 from outrider.cli.prompt_options import output_format, parse
-from outrider.cli.sanitize import safe_lines
 from outrider.processes.signals import exit_code, sentence
+from outrider.visible_text import safe_lines
 
 if TYPE_CHECKING:
     from outrider.cli.interrupts import Interrupts

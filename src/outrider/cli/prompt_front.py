@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from outrider.cli.sanitize import safe_line
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.toolbox.titles import title
 from outrider.errors import ConversationError, OutriderError
+from outrider.visible_text import revealed_line, safe_line
 
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
@@ -38,7 +38,8 @@ class PromptFront:
 
     async def ask(self, question: Question) -> Answer:
         """Wait until the question is answered elsewhere."""
-        self._note(f"A question waits for an answer elsewhere: {safe_line(title(question.tool, question.input))}")
+        asked = " · ".join((title(question.tool, question.input), *question.facts))
+        self._note(f"A question waits for an answer elsewhere: {revealed_line(asked)}")
         never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         return await never
 

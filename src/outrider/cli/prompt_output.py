@@ -12,13 +12,13 @@ import msgspec
 
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.prompt_options import Format
-from outrider.cli.sanitize import safe_lines
 from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
 from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean
+from outrider.visible_text import safe_lines
 
 _NORMAL_STOPS = ("end", "tool_use")
 _INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exceeded": 5}

@@ -18,7 +18,6 @@ from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
 from outrider.cli.prompt_front import PromptFront
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import Outcome, Output, print_stderr
-from outrider.cli.sanitize import safe_line
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.mcp.finding import find_servers
@@ -42,6 +41,7 @@ from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.sync import default_log
 from outrider.text import counted, dollars
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.runtime.structured_output import Report

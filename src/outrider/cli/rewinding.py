@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.sanitize import safe_lines
 from outrider.cli.stdin import confirm
 from outrider.coding.rewinding import outcome_lines, point_lines, preview_lines
 from outrider.errors import OutriderError, RewindConflictError
 from outrider.log.log import Log
 from outrider.text import counted
+from outrider.visible_text import safe_lines
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal

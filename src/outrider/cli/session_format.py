@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.session_tree import Branch, tree_lines
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -43,6 +42,7 @@ from outrider.log.entries import (
 )
 from outrider.log.summary import Summary
 from outrider.text import counted, dollars, human_size, thousands
+from outrider.visible_text import safe_line, safe_lines
 
 LINES, CHARACTERS = 8, 600
 """Maximum lines of a text and characters of a line, unless --full is set."""

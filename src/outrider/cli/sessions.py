@@ -13,7 +13,6 @@ import msgspec
 
 from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.rewinding import add_options, rewind
-from outrider.cli.sanitize import safe_line
 from outrider.cli.session_context import context_lines
 from outrider.cli.session_format import format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
@@ -24,6 +23,7 @@ from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.sync import default_log
 from outrider.text import counted, human_size
+from outrider.visible_text import safe_line
 
 DESCRIPTION = """\
 List the stored sessions, the most recent first; or show, export, import, copy, rewind, rename or delete one. An ID is

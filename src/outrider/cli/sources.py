@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from urllib.parse import quote
 
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import fit
 from outrider.conversation.messages import Citation
+from outrider.visible_text import safe_line
 
 LONGEST_LABEL = 100
 _PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.cli.sanitize import safe_line
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Usage
@@ -24,6 +23,7 @@ from outrider.runtime.events import (
     TurnStarted,
 )
 from outrider.text import counted, dollars
+from outrider.visible_text import safe_line
 
 
 class SubagentLine:

@@ -6,8 +6,8 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from outrider.cli.sanitize import safe_line
 from outrider.errors import ConfigError, OutriderError
+from outrider.visible_text import safe_line
 
 Action = Callable[[argparse.Namespace], int]
 

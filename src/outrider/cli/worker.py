@@ -35,8 +35,8 @@ def worker(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
     from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
-    from outrider.cli.sanitize import safe_lines
     from outrider.errors import OutriderError
+    from outrider.visible_text import safe_lines
 
     try:
         asyncio.run(_work(options))
@@ -129,8 +129,8 @@ class _Reporting:
 
 def result_line(result: TaskResult) -> str:
     """Return one line about a result, for people."""
-    from outrider.cli.sanitize import safe_line
     from outrider.text import dollars
+    from outrider.visible_text import safe_line
 
     parts: Sequence[str] = [f"{result.seconds:.1f} s", dollars(result.usage.cost), result.error]
     return safe_line(f"{result.id}: {result.status} · {' · '.join(part for part in parts if part)}")

@@ -18,6 +18,7 @@ from typing import TypeAlias
 from outrider.coding.permissions.patterns import to_regex
 from outrider.coding.sandbox.keeper import is_placeholder
 from outrider.coding.wildcards import alternatives
+from outrider.visible_text import HIDDEN
 
 SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),
@@ -65,9 +66,6 @@ PROTECTED: tuple[str, ...] = (".git", ".outrider", *CONFIGURATION)
 
 Signed: TypeAlias = tuple[bool, re.Pattern[str]]
 """Whether an expression is negated, and the expression."""
-
-INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff]")
-"""Characters that some file systems ignore when they compare names."""
 
 
 def is_secret(path: str, patterns: tuple[str, ...], folder: str) -> bool:
@@ -169,7 +167,8 @@ def _spellings(path: str, beneath: str) -> Iterator[tuple[str, str]]:
 
 
 def _plain(path: str) -> str:
-    text = path if path.isascii() else INVISIBLE.sub("", unicodedata.normalize("NFC", path)).casefold()
+    # Some file systems ignore hidden characters when they compare names.
+    text = path if path.isascii() else HIDDEN.sub("", unicodedata.normalize("NFC", path)).casefold()
     if " " not in text and "./" not in text and not text.endswith("."):
         return text
     return "/".join(name.rstrip(" .") or name for name in text.split("/"))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from outrider.errors import RewindConflictError
 from outrider.text import counted
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.runtime.rewinding import RewindPoint, RewindPreview, Rewound
@@ -110,7 +111,7 @@ def preview_lines(preview: RewindPreview, *, files: bool = True, conversation: b
     for file in preview.files:
         remark = " (changed by someone else since)" if file.is_conflict else ""
         remark += "" if file.is_kept else " (not kept: it stays as it is)"
-        yield f"  {file.action:<7} {_one_line(file.path)}{remark}"
+        yield f"  {file.action:<7} {safe_line(file.path)}{remark}"
     lines = [line for file in preview.files for line in file.diff.splitlines()]
     yield from lines[:DIFF_LINES]
     if len(lines) > DIFF_LINES:
@@ -124,13 +125,9 @@ def outcome_lines(done: Rewound) -> Iterator[str]:
         parts.append(f"restored {counted(len(done.files), 'file')}")
     yield f"{'; '.join(parts)}."
     for path, reason in done.not_restored.items():
-        yield f"Not restored: {_one_line(path)} ({_one_line(reason)})"
+        yield f"Not restored: {safe_line(path)} ({safe_line(reason)})"
 
 
 def _beginning(text: str) -> str:
     words = " ".join(text.split()) or "(no text)"
     return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 1]}…"
-
-
-def _one_line(text: str) -> str:
-    return text.replace("\n", "⏎")

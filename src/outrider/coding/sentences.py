@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode
@@ -38,6 +41,15 @@ def model_is(name: str) -> str:
 def mode_is(mode: Mode) -> str:
     """Return the permission mode and what it means."""
     return f"Permissions: {mode}. {MODE_WORDS[mode]}"
+
+
+def stored_rules(rules: Sequence[str], file: Path) -> str:
+    """Return which rules an "always" has stored, where, and how to remove them."""
+    undo = shlex.join(("outrider", "config", "forget", *rules))
+    return (
+        f"Stored for this project: {', '.join(rules)} (in {file}). "
+        f"To undo it: {undo} (an open session keeps it until it ends)."
+    )
 
 
 def mode_not_restored(stored: Mode, mode: Mode) -> str:

@@ -112,9 +112,19 @@ class Workbench:
         return PermissionApprover(
             user_policy(self.settings, self.workspace, remembered.rules()),
             ask=self._dialogue.ask if self._front_end.ask else None,
-            remember=remembered.add,
+            remember=lambda rules: self._remember(remembered, rules),
             cwd=lambda: self.workspace.shell_cwd,
         )
+
+    def _remember(self, remembered: RememberedRules, rules: Sequence[str]) -> None:
+        """Store the rules of an "always", and tell the user where they are and how to remove them."""
+        try:
+            remembered.add(rules)
+            told = sentences.stored_rules(rules, remembered.path)
+        except ConfigError as error:  # such as a full disk
+            told = f"Not stored, allowed for this session only: {error}"
+        if self._front_end.remote:
+            self._front_end.remote.answered(told)
 
     @property
     def folder(self) -> Path:

@@ -42,6 +42,8 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="permiss
     """The rules that the answer `always` stores."""
     asker: str = ""
     """The caller, if it is a sub-agent or a tool that attaches a file."""
+    facts: tuple[str, ...] = ()
+    """What a command may do and how it runs, such as in the background."""
     options: tuple[Option, ...] = ()
 
 

@@ -43,10 +43,10 @@ from outrider.mcp.protocol import (
 from outrider.mcp.rounds import call_with_input
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.subscription import keep_listening
-from outrider.mcp.wording import one_line
 from outrider.processes.processes import Processes
 from outrider.processes.programs import Programs
 from outrider.trace_context import trace_context
+from outrider.visible_text import one_line
 
 T = TypeVar("T")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)

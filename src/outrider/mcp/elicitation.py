@@ -11,7 +11,7 @@ from outrider.errors import McpError
 from outrider.mcp.handshake import decoded
 from outrider.mcp.protocol import ELICIT, INVALID_PARAMS, ElicitParams
 from outrider.mcp.schemas import accepted_schema
-from outrider.mcp.wording import plain_text
+from outrider.visible_text import plain_text
 
 _LONGEST_MESSAGE = 4_000
 _LONGEST_URL = 4_000

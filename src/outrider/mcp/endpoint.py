@@ -12,9 +12,9 @@ from outrider.mcp.channel import Authorization
 from outrider.mcp.exchange import PendingRequest
 from outrider.mcp.redirects import redirect_target
 from outrider.mcp.servers import HttpServer, secrets_of
-from outrider.mcp.wording import one_line
 from outrider.providers.transport import Response, Timeouts, Transport
 from outrider.version import __version__
+from outrider.visible_text import one_line
 
 EVENTS = "text/event-stream"
 _SENT = {

@@ -26,9 +26,9 @@ from outrider.mcp.protocol import (
     CancelledParams,
     ProgressParams,
 )
-from outrider.mcp.wording import plain_text
 from outrider.struct_types import described
 from outrider.text import human_size
+from outrider.visible_text import plain_text
 
 Send = Callable[[bytes], None]
 """Sends one line. May raise McpError."""

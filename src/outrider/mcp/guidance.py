@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from outrider.mcp.wording import one_line
 from outrider.prompts import prompt
+from outrider.visible_text import one_line
 
 LONGEST = 2_000
 """Characters of one server."""

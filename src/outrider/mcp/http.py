@@ -34,8 +34,8 @@ from outrider.mcp.protocol import (
 )
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.sse import EventReader
-from outrider.mcp.wording import one_line
 from outrider.providers.transport import Response
+from outrider.visible_text import one_line
 
 _ERROR_BYTES = 64 * 1024
 _NOT_STREAMABLE = (400, 404, 405, 406, 415)

@@ -10,9 +10,9 @@ import msgspec
 
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.protocol import ListKind, Page, Prompt
-from outrider.mcp.wording import plain_text
 from outrider.struct_types import described
 from outrider.text import human_size
+from outrider.visible_text import plain_text
 
 T = TypeVar("T")
 

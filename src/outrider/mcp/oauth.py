@@ -24,7 +24,7 @@ from outrider.mcp.oauth_grants import register, request_token
 from outrider.mcp.oauth_requests import OAuthRequests, RefusedError
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.tokens import Login, Registration, Tokens, TokenStore
-from outrider.mcp.wording import one_line
+from outrider.visible_text import one_line
 
 OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]
 """Shows a page to the person, in a browser."""

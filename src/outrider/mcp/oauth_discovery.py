@@ -10,7 +10,7 @@ import msgspec
 from outrider.errors import McpLoginError
 from outrider.mcp.challenges import Challenge
 from outrider.mcp.oauth_requests import OAuthRequests, is_usable_url
-from outrider.mcp.wording import one_line
+from outrider.visible_text import one_line
 
 PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"

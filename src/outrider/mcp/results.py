@@ -1,4 +1,7 @@
-"""Content of servers, made into text and attachments. Nothing is dropped without a word."""
+"""Content of servers, made into text and attachments. Nothing is dropped without a word.
+
+Hidden characters of a text become marks here, so that the model, the log and every output show the same.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,10 @@ import msgspec
 from outrider.conversation.attachments import Attachment, is_text_type
 from outrider.errors import AttachmentError
 from outrider.mcp.protocol import CallToolResult, ContentBlock, GetPromptResult, ResourceContents
-from outrider.mcp.wording import one_line
 from outrider.struct_types import described
 from outrider.text import human_size
 from outrider.tools.result import ToolResult
+from outrider.visible_text import one_line, safe_lines
 
 MOST_FILES = 20
 _LONGEST_NAME = 100
@@ -92,7 +95,7 @@ class Content:
         """Add a block."""
         match block.type:
             case "text":
-                self.texts.append(block.text)
+                self.texts.append(safe_lines(block.text))
             case "image" | "audio":
                 self._add_file(block.data, block.mime_type or "", "", block.type)
             case "resource" if block.resource:
@@ -106,7 +109,8 @@ class Content:
         """Add the content of a resource."""
         uri = one_line(resource.uri, _LONGEST_URI)
         if resource.text is not None:
-            self.texts.append(f"[{uri}]\n{resource.text}" if labelled and uri else resource.text)
+            text = safe_lines(resource.text)
+            self.texts.append(f"[{uri}]\n{text}" if labelled and uri else text)
         elif resource.blob is not None:
             self._add_file(resource.blob, resource.mime_type or "", uri, "resource")
 
@@ -157,7 +161,7 @@ def _structured(raw: msgspec.Raw) -> str:
     if text in (b"", b"null"):
         return ""
     try:
-        return msgspec.json.format(text, indent=-1).decode()
+        return safe_lines(msgspec.json.format(text, indent=-1).decode())
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
 
@@ -171,7 +175,7 @@ def _is_wrapped_text(structured: str, text: str) -> bool:
     if not isinstance(value, dict) or len(value) != 1:
         return False
     inner = next(iter(value.values()))
-    return inner == text if isinstance(inner, str) else msgspec.json.encode(inner).decode() == text.strip()
+    return safe_lines(inner) == text if isinstance(inner, str) else msgspec.json.encode(inner).decode() == text.strip()
 
 
 def _joined(text: str, notes: list[str]) -> str:

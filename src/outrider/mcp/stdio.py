@@ -20,11 +20,11 @@ from outrider.mcp.bounds import Bounds
 from outrider.mcp.channel import Progress, Receiver
 from outrider.mcp.exchange import Exchange
 from outrider.mcp.servers import StdioServer, secrets_of
-from outrider.mcp.wording import plain_text
 from outrider.processes.process_tree import MARK
 from outrider.processes.processes import Process, Processes, end
 from outrider.processes.programs import ProgramNotFoundError, Programs
 from outrider.tools.threads import Threads
+from outrider.visible_text import plain_text, without_colours
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The variables that a program inherits if the caller gives no environment: none of them is a key."""
@@ -241,7 +241,7 @@ class StdioChannel:
         said = self._stderr.decode(errors="replace")[-_SHOWN_STDERR:].strip()
         for secret in secrets_of(self._server):
             said = said.replace(secret, "…")
-        said = plain_text(said, _SHOWN_STDERR)
+        said = plain_text(without_colours(said), _SHOWN_STDERR)
         why = f"It said: {said}" if said else "Run its command in a terminal to see why."
         return f"The MCP server {self._server.name} ended{how}. {why}"
 

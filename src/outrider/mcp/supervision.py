@@ -15,8 +15,8 @@ from outrider.mcp.client import Client
 from outrider.mcp.protocol import CallToolResult, ListKind
 from outrider.mcp.servers import HttpServer, McpServer
 from outrider.mcp.tools import server_tools
-from outrider.mcp.wording import one_line
 from outrider.tools.tool import Tool
+from outrider.visible_text import one_line
 
 State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 

@@ -14,11 +14,11 @@ from outrider.mcp.protocol import CallToolResult, ToolAnnotations, ToolSpec
 from outrider.mcp.results import tool_result
 from outrider.mcp.schemas import accepted_schema
 from outrider.mcp.servers import tool_prefix
-from outrider.mcp.wording import one_line, plain_text
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.schema import Signature
 from outrider.tools.tool import Effect, Tool
+from outrider.visible_text import one_line, plain_text
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 4_000

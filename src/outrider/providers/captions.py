@@ -1,7 +1,7 @@
 """The caption of a file for a model: its name, and the tool's description of it.
 
-Both come from tools, servers and projects, so each is limited to one short line without invisible characters. It cannot
-look like a paragraph of the user or of the runtime.
+Both come from tools, servers and projects, so each is limited to one short line that shows its hidden characters. It
+cannot look like a paragraph of the user or of the runtime.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from outrider.conversation.messages import AttachmentBlock
-from outrider.text import clean
+from outrider.visible_text import one_line
 
 LONGEST_NAME = 120
 LONGEST_DESCRIPTION = 300
@@ -34,14 +34,3 @@ class Caption(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.description})" if self.description else self.name
-
-
-def one_line(text: str, longest: int) -> str:
-    """Return the text on one line, without invisible characters, and cut at `longest` characters.
-
-    >>> one_line("a\\nb\\tc", 9), one_line("abcdefghij", 6)
-    ('a b c', 'abcde…')
-    """
-    words = " ".join(clean(text[: 4 * longest]).split())
-    line = "".join(character for character in words if character.isprintable())
-    return line if len(line) <= longest else f"{line[: longest - 1].rstrip()}…"

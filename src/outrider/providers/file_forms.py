@@ -15,10 +15,11 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.providers import documents
 from outrider.providers.capabilities import Capabilities, Placement
-from outrider.providers.captions import LONGEST_NAME, Caption, one_line
+from outrider.providers.captions import LONGEST_NAME, Caption
 from outrider.providers.excerpts import excerpt
 from outrider.providers.message_parts import Family, File, Part, family_of
 from outrider.text import human_size
+from outrider.visible_text import one_line
 
 NOT_TAKEN = "this model does not take such files"
 IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"

@@ -9,7 +9,8 @@ from outrider.conversation.attachments import Attachment, sha256, sniff
 from outrider.conversation.messages import AttachmentBlock, Block, ProviderState, TextBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
-from outrider.providers.captions import LONGEST_NAME, one_line
+from outrider.providers.captions import LONGEST_NAME
+from outrider.visible_text import one_line
 
 _ENDINGS = {"image/jpeg": "jpg", "image/svg+xml": "svg"}
 

@@ -13,6 +13,7 @@ import msgspec
 from outrider.errors import ConfigError
 from outrider.skills.specification import name_violations, normalized, read_fields, split_header, violations
 from outrider.text import clean
+from outrider.visible_text import one_line, safe_line
 from outrider.yaml_mapping import Value
 
 FILE = "SKILL.md"
@@ -68,11 +69,12 @@ def read_skill(folder: Path) -> Skill:
         remarks.append(f"the fields are not YAML as skills have it: {error}")
     else:
         remarks += violations(fields, folder.name)
-    description = _one_line(fields.get("description", ""))
+    described = fields.get("description", "")
+    description = one_line(described, LONGEST_SHOWN) if isinstance(described, str) else ""
     if not description:
         reason = remarks[0] if remarks else "the field description is missing or empty"
-        raise ConfigError(f"{_shown(folder)}: {reason}")
-    return Skill(_name(fields, folder), description[:LONGEST_SHOWN], path, tuple(remarks))
+        raise ConfigError(f"{safe_line(str(folder))}: {reason}")
+    return Skill(_name(fields, folder), description, path, tuple(remarks))
 
 
 def _name(fields: Mapping[str, Value], folder: Path) -> str:
@@ -81,7 +83,7 @@ def _name(fields: Mapping[str, Value], folder: Path) -> str:
         if isinstance(name, str) and not list(name_violations(name, name)):
             return normalized(name)
     problem = next(name_violations(fields.get("name") or folder.name, folder.name), "the name is missing")
-    raise ConfigError(f"{_shown(folder)}: {problem}")
+    raise ConfigError(f"{safe_line(str(folder))}: {problem}")
 
 
 def _loose_fields(text: str) -> dict[str, Value]:
@@ -93,12 +95,6 @@ def _loose_fields(text: str) -> dict[str, Value]:
     found = (_LOOSE_FIELD.fullmatch(line.rstrip()) for line in header.split("\n"))
     # Anchors, tags and collections have no meaning here; a text that begins like one was not meant as a sentence.
     return {each[1]: each[2].strip("\"'") for each in found if each and each[2][0] not in "&*!|>[{%@`"}
-
-
-def _one_line(value: Value) -> str:
-    if not isinstance(value, str):
-        return ""
-    return " ".join("".join(each if each.isprintable() else " " for each in clean(value)).split())
 
 
 def _body(text: str) -> str:
@@ -114,15 +110,11 @@ def _read(path: Path) -> str:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError(f"{_shown(path)} cannot be read: {reason}") from None
+        raise ConfigError(f"{safe_line(str(path))} cannot be read: {reason}") from None
     with os.fdopen(handle, "rb") as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise ConfigError(f"{_shown(path)} is not a regular file")
+            raise ConfigError(f"{safe_line(str(path))} is not a regular file")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise ConfigError(f"{_shown(path)} is larger than {MAX_BYTES // 1024} KB")
+        raise ConfigError(f"{safe_line(str(path))} is larger than {MAX_BYTES // 1024} KB")
     return clean(data.decode("utf-8-sig", errors="replace")).replace("\r\n", "\n")
-
-
-def _shown(path: Path) -> str:
-    return "".join(each if each.isprintable() else "�" for each in clean(str(path)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from outrider.visible_text import safe_lines, without_colours
 from outrider.web.markdown import Node, render
-from outrider.web.visible import visible
 
 Json = dict[str, Any]
 MAX_OUTPUT = 8_000
@@ -67,10 +67,10 @@ class Draft:
         return {
             "working": self.is_working,
             "nodes": self._rendered[1],
-            "thinking": visible(self._thinking[-MAX_THINKING:]),
-            "prepared": [visible(name) for name in self._prepared.values()],
-            "outputs": {call_id: visible(output) for call_id, output in self._outputs.items()},
-            "notice": visible(self._notice),
+            "thinking": safe_lines(self._thinking[-MAX_THINKING:]),
+            "prepared": [safe_lines(name) for name in self._prepared.values()],
+            "outputs": {call_id: safe_lines(without_colours(output)) for call_id, output in self._outputs.items()},
+            "notice": safe_lines(self._notice),
         }
 
 

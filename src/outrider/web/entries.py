@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
+from outrider.coding.remote.bodies import json_text
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import (
@@ -42,8 +41,8 @@ from outrider.log.entries import (
     UnknownEntry,
 )
 from outrider.prompts import prompt
+from outrider.visible_text import revealed, revealed_line, safe_lines, without_colours
 from outrider.web.markdown import render, safe_address
-from outrider.web.visible import visible
 
 Json = dict[str, Any]
 MAX_TEXT = 12_000
@@ -84,7 +83,7 @@ class EntryView:
             case SteeringWithdrawn(id=id):
                 return {"id": id}
             case Intent(call_id=call_id, name=name):
-                return {"call_id": call_id, "name": visible(name)}
+                return {"call_id": call_id, "name": safe_lines(name)}
             case SubagentLinked(call_id=call_id, session=session):
                 return {"call_id": call_id, "session": session}
         return _note(entry)
@@ -95,7 +94,7 @@ class EntryView:
         if message.role == "user" and message.text == prompt("interrupted"):
             fields["interrupted"] = True
         if message.role == "assistant":
-            fields["model"] = visible(entry.model)
+            fields["model"] = safe_lines(entry.model)
             fields["stop_reason"] = entry.stop_reason
             fields["usage"] = usage_fields(entry.usage) if entry.usage else None
         return fields
@@ -115,7 +114,7 @@ class EntryView:
             case ServerToolUseBlock(id=id, name=name, input=input):
                 return self.call(id, name, input) | {"served": True}
             case ServerToolResultBlock(tool_use_id=id, text=text, is_error=is_error):
-                return {"type": "result", "call_id": id, "is_error": is_error, "files": [], **self._cut(text)}
+                return {"type": "result", "call_id": id, "is_error": is_error, "files": [], **self._output(text)}
             case ToolResultBlock():
                 return {"type": "result", **self.result(block, None)}
             case AttachmentBlock():
@@ -125,30 +124,30 @@ class EntryView:
     def _text(self, text: str, citations: Iterable[Citation], *, is_markdown: bool) -> Json:
         if not is_markdown:
             return {"type": "text", **self._cut(text)}
-        sources = [{"label": visible(each.label), "url": safe_address(each.url)} for each in citations]
+        sources = [{"label": safe_lines(each.label), "url": safe_address(each.url)} for each in citations]
         return {"type": "markdown", "nodes": render(text)} | ({"sources": sources} if sources else {})
 
     def call(self, id: str, name: str, input: Mapping[str, Any], invalid: str | None = None) -> Json:
         """Return a call: its title, its arguments, and the change that it proposes."""
-        line = " ".join(visible(title(name, input, self._folder)).split())
-        fields: Json = {"type": "call", "id": id, "name": visible(name), "title": line[:_MAX_TITLE]}
+        line = revealed_line(title(name, input, self._folder))
+        fields: Json = {"type": "call", "id": id, "name": revealed_line(name), "title": line[:_MAX_TITLE]}
         arguments = invalid if invalid is not None else json_text(input)
-        fields["input"] = self._cut(arguments)
+        fields["input"] = self._cut(arguments, revealed)
         if isinstance(command := input.get("command"), str):
-            fields["command"] = self._cut(command)
+            fields["command"] = self._cut(command, revealed)
         if diff := proposed_diff(name, input):
-            fields["diff"] = self._cut(diff)
+            fields["diff"] = self._cut(diff, revealed)
         return fields
 
     def result(self, result: ToolResultBlock, details: Any) -> Json:
         """Return the result of a call."""
-        fields: Json = {"call_id": result.tool_use_id, "is_error": result.is_error, **self._cut(result.text)}
+        fields: Json = {"call_id": result.tool_use_id, "is_error": result.is_error, **self._output(result.text)}
         fields["files"] = [file_fields(each) for each in result.attachments]
         if result.whole:
             fields["whole"] = file_fields(result.whole)
         if isinstance(details, dict):
             if isinstance(diff := details.get("diff"), str) and diff:
-                fields["diff"] = self._cut(diff)
+                fields["diff"] = self._cut(diff, revealed)
             fields |= {
                 name: details[name]
                 for name in ("added", "removed", "exit_code", "seconds")
@@ -158,8 +157,11 @@ class EntryView:
                 fields["todos"] = [_todo(each) for each in todos[:200] if isinstance(each, dict)]
         return fields
 
-    def _cut(self, text: str) -> Json:
-        shown = visible(text[: self._limit])
+    def _output(self, text: str) -> Json:
+        return self._cut(without_colours(text))
+
+    def _cut(self, text: str, show: Callable[[str], str] = safe_lines) -> Json:
+        shown = show(text[: self._limit])
         return {"text": shown, "cut": len(text) - self._limit} if len(text) > self._limit else {"text": shown}
 
 
@@ -179,8 +181,8 @@ def proposed_diff(name: str, input: Mapping[str, Any]) -> str:
 def file_fields(file: AttachmentBlock) -> Json:
     """Return a file: where its bytes are, and how the page can show them."""
     shown = "picture" if file.mime_type in PICTURES else "pdf" if file.mime_type == PDF else ""
-    fields = {"type": "file", "sha256": file.sha256, "mime_type": visible(file.mime_type), "size": file.size}
-    return fields | {"name": visible(file.label), "description": visible(file.description), "shown": shown}
+    fields = {"type": "file", "sha256": file.sha256, "mime_type": safe_lines(file.mime_type), "size": file.size}
+    return fields | {"name": safe_lines(file.label), "description": safe_lines(file.description), "shown": shown}
 
 
 def usage_fields(usage: Usage) -> Json:
@@ -200,12 +202,12 @@ def _compaction(entry: CompactionEntry) -> Json:
 
 _NOTES: tuple[tuple[type[Entry], Callable[[Any], Json]], ...] = (
     (SessionStarted, lambda each: {"version": each.version, "forked_from": each.forked_from, "at": each.forked_at}),
-    (AttemptFailed, lambda each: {"reason": visible(each.reason), "delay": each.delay}),
+    (AttemptFailed, lambda each: {"reason": safe_lines(each.reason), "delay": each.delay}),
     (ResultsClearedEntry, lambda each: {"count": each.count, "tokens": each.tokens}),
     (RewindEntry, lambda each: {"to": each.to, "undo": each.undo, "files": each.files, "said": each.conversation}),
     (RunCancelled, lambda each: {"cancelled": True}),
     (SessionRecovered, lambda each: {"count": each.count}),
-    (UnknownEntry, lambda each: {"name": visible(each.name)}),
+    (UnknownEntry, lambda each: {"name": safe_lines(each.name)}),
 )
 
 
@@ -213,20 +215,12 @@ def _note(entry: Entry) -> Json | None:
     """Return an entry that is one line on the page, or None for bookkeeping."""
     if isinstance(entry, SessionSettings):
         changed = {"model": entry.model, "folder": entry.cwd, "effort": entry.effort, "title": entry.title}
-        return {name: visible(value) for name, value in changed.items() if value} or None
+        return {name: safe_lines(value) for name, value in changed.items() if value} or None
     return next((fields(entry) for kind, fields in _NOTES if isinstance(entry, kind)), None)
 
 
 def _todo(step: Mapping[str, Any]) -> Json:
-    return {name: visible(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
-
-
-def json_text(value: Any) -> str:
-    """Return a value as indented JSON."""
-    try:
-        return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
-    except (ValueError, RecursionError, msgspec.MsgspecError):
-        return repr(value)
+    return {name: safe_lines(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
 
 
 def iter_files(records: Iterable[Record]) -> Iterator[AttachmentBlock]:

@@ -14,7 +14,7 @@ from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, TurnUsage, UsageSums
 from outrider.providers.windows import window_of_name
-from outrider.web.visible import visible
+from outrider.visible_text import safe_lines
 
 Json = dict[str, Any]
 DIMENSIONS: dict[str, Dimension] = {"day": "quarter", "model": "model", "folder": "folder"}
@@ -45,7 +45,7 @@ class Figures:
         found: dict[str, UsageSums] = {}
         for key, sums in report.sums:
             found.setdefault(key if isinstance(key, str) else _day(key * QUARTER_SECONDS), UsageSums()).merge(sums)
-        rows = [{"name": visible(name) or "–", **_fields(found[name])} for name in sorted(found)]
+        rows = [{"name": safe_lines(name) or "–", **_fields(found[name])} for name in sorted(found)]
         return {"rows": rows, "complete": report.progress.is_complete}
 
     def prepare(self) -> None:
@@ -95,7 +95,7 @@ def context_by_turn(log: Log, id: str) -> Json:
     summary = log.session(id)
     turns = log.turns(summary.id)
     return {
-        "title": visible(summary.title),
+        "title": safe_lines(summary.title),
         "window": window_of_name(summary.model),
         "count": len(turns),
         "points": [[number, turn.tokens] for number, turn in outline(turns, MOST_POINTS)],

@@ -11,8 +11,8 @@ from outrider.conversation.passages import Found
 from outrider.log.log import Log
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import Summary
+from outrider.visible_text import safe_lines
 from outrider.web.entries import usage_fields
-from outrider.web.visible import visible
 
 Json = dict[str, Any]
 PAGE = 50
@@ -66,10 +66,10 @@ def _passages(found: Iterable[Found]) -> list[Json]:
         {
             "reference": each.reference,
             "kind": each.kind,
-            "tool": visible(each.tool),
+            "tool": safe_lines(each.tool),
             "time": each.time,
             "seq": each.seq,
-            "snippet": visible(each.snippet),
+            "snippet": safe_lines(each.snippet),
         }
         for each in found
     ]
@@ -81,9 +81,9 @@ def summary_fields(summary: Summary) -> Json:
     is_open = holder is not None and holder.is_alive() is not False
     return {
         "id": summary.id,
-        "title": visible(summary.title),
-        "model": visible(summary.model),
-        "folder": visible(summary.folder),
+        "title": safe_lines(summary.title),
+        "model": safe_lines(summary.model),
+        "folder": safe_lines(summary.folder),
         "created": summary.created,
         "updated": summary.updated,
         "turns": summary.turns,
@@ -92,5 +92,5 @@ def summary_fields(summary: Summary) -> Json:
         "last": summary.last,
         "parent": summary.parent,
         "open": is_open,
-        "program": visible(str(holder)) if is_open else "",
+        "program": safe_lines(str(holder)) if is_open else "",
     }

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from outrider.web.visible import visible
+from outrider.visible_text import safe_lines
 
 Node: TypeAlias = "str | list[Any]"
 """A text, or an element: its name, its attributes and its children."""
@@ -24,7 +24,7 @@ _SCHEMES = ("https://", "http://", "mailto:")
 
 def render(text: str) -> list[Node]:
     """Return the nodes of a Markdown text. Raw HTML is text. Links lead to the web or to mail, nowhere else."""
-    text = visible(text)
+    text = safe_lines(text)
     if len(text) > MAX_CHARACTERS:
         return [["pre", {}, text]]
     try:

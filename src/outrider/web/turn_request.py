@@ -9,7 +9,7 @@ from outrider.errors import LogError, UnknownModelError
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.providers.environment import without_password
-from outrider.web.visible import visible
+from outrider.visible_text import safe_lines
 
 Json = dict[str, Any]
 EXAMPLE_MODEL = "anthropic/balanced"
@@ -37,7 +37,7 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
     request, earlier = end_of_request(log, id, model, upto=min(seq, before or seq) - 1)
     url = without_password(provider.url())
     return {
-        "model": visible(model),
+        "model": safe_lines(model),
         "address": f"POST {url}" if "://" in url else url,
         "body": visible_json(provider.render(request)),
         "earlier": earlier + 1 if earlier else None,
@@ -46,4 +46,4 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
 
 def visible_json(body: bytes) -> str:
     """Return a request body for people: indented, files shortened."""
-    return visible(pretty(body).decode())
+    return safe_lines(pretty(body).decode())

@@ -52,9 +52,15 @@ async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_
         await asked(terminal)
         assert "a always in this project: exactly `touch one`, up to access full" in terminal.screen
         terminal.press("a")
+        await terminal.wait_for("enter confirm")
+        assert "always in this project: exactly `touch one`, up to access full" in terminal.screen
+        terminal.press("enter")
         await terminal.wait_for("Done.")
         await terminal.wait_for_prompt()
         assert terminal.transcript.count("✓ Bash(touch one)") == 2
+        told = " ".join(terminal.transcript.split())
+        assert "Stored for this project: Bash(touch one) full (in " in told
+        assert "To undo it: outrider config forget 'Bash(touch one) full'" in told
     async with (
         ModelServer([bash("touch one"), Answer("Done.")]) as server,
         Terminal(cwd=project, **answered_by(server)) as terminal,
@@ -66,6 +72,23 @@ async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_
         Terminal(cwd=other, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
+
+
+@pytest.mark.parametrize("is_marked", [True, False])
+async def test_a_paste_at_a_question_stores_nothing_and_waits_in_the_line(is_marked: bool, project: Path) -> None:
+    async with (
+        ModelServer([bash("touch one")]) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        await asked(terminal)
+        (terminal.paste if is_marked else terminal.type)("say: error at line 4")
+        await terminal.wait_for("› say: error at line 4")
+        assert "y yes, once" in terminal.screen
+        terminal.press("escape")
+        await terminal.wait_for("Interrupted.")
+        await terminal.wait_for("› say: error at line 4")
+        assert "Stored" not in terminal.transcript
+    assert not (project / "one").exists()
 
 
 async def test_no_is_told_to_the_model(project: Path) -> None:

@@ -14,12 +14,12 @@ from PIL import Image
 from wcwidth import wcswidth
 
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, diff_lines, finished_call_lines
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import GREEN, RED, columns, fit, styled
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
+from outrider.visible_text import safe_line, safe_lines
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 LETTERS = st.characters(blacklist_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp"))

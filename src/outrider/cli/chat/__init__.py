@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.cli.options import WRONG_INPUT, Parser, UsageError, settings_from
-from outrider.cli.sanitize import safe_lines
 from outrider.errors import OutriderError
+from outrider.visible_text import safe_lines
 
 if TYPE_CHECKING:
     from outrider.log.entries import SessionSettings

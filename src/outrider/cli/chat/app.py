@@ -34,7 +34,6 @@ from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.chat.waiting_questions import WaitingQuestions
 from outrider.cli.live_region import LiveRegion
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
 from outrider.coding.config.loading import Loaded
@@ -49,6 +48,7 @@ from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
 from outrider.tools.threads import Threads
+from outrider.visible_text import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
@@ -85,7 +85,11 @@ class Chat:
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
         self._keyboard = Keyboard(
-            self._turn.interrupt, self._send, lambda: self._steering.take_back(self._give_back), self._open_pager
+            self._turn.interrupt,
+            self._send,
+            lambda: self._steering.take_back(self._give_back),
+            self._open_pager,
+            sys.stdout,
         )
         self._paging: asyncio.Future[None] | None = None
         self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)

@@ -9,8 +9,8 @@ from outrider.cli.chat.line_editor import LineEditor
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.chat.turn import TurnRunner
-from outrider.cli.sanitize import safe_line
 from outrider.coding.permissions.question import Mode
+from outrider.visible_text import safe_line
 
 
 class ChatFront:

@@ -13,9 +13,9 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from outrider.cli.chat.server_names import ServerNames
-from outrider.cli.sanitize import safe_line
 from outrider.processes.programs import Programs
 from outrider.processes.starting import run
+from outrider.visible_text import safe_line
 
 MAX_COMPLETIONS = 50
 REFRESH_SECONDS = 10.0

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 from outrider.cli.browser import open_page
 from outrider.cli.chat.keyboard import Keyboard, with_key
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.sanitize import reveal_hidden, safe_line
 from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_columns
+from outrider.visible_text import revealed, revealed_line, safe_line
 
 if TYPE_CHECKING:
     from outrider.coding.mcp.forms import Field
@@ -63,10 +63,11 @@ class ElicitationPrompt:
     async def _agrees(self, keys: str) -> bool:
         self._view.ask([f"  {keys}    {styled('esc', BOLD)} cancel the turn"])
         while True:
-            name = (await self._keyboard.next()).name.lower()
-            if name in ("y", "n"):
-                return name == "y"
-            self._check_interrupt(name)
+            key = await self._keyboard.next_alone()
+            if key.name.lower() in ("y", "n"):
+                return key.name.lower() == "y"
+            self._check_interrupt(key.name)
+            self._keyboard.give_back(key)
 
     async def _value(self, field: Field) -> Any:
         self._view.write(self._field_lines(field))
@@ -102,15 +103,15 @@ class ElicitationPrompt:
     def _question_lines(self, question: Elicitation) -> Iterator[str]:
         width = self._view.region.width
         yield ""
-        yield styled(f"? The MCP server {safe_line(question.server)} asks:", BOLD, YELLOW)
-        for line in reveal_hidden(question.message).split("\n"):
+        yield styled(f"? The MCP server {revealed_line(question.server)} asks:", BOLD, YELLOW)
+        for line in revealed(question.message).split("\n"):
             yield from (f"  {part}" for part in wrap_columns(line, width - 2))
         if question.url:
-            yield from (f"  {part}" for part in wrap_columns(reveal_hidden(question.url), width - 2))
+            yield from (f"  {part}" for part in wrap_columns(revealed(question.url), width - 2))
 
     def _field_lines(self, field: Field) -> Iterator[str]:
         width = self._view.region.width
-        for line in filter(None, reveal_hidden(field.description).split("\n")):
+        for line in filter(None, revealed(field.description).split("\n")):
             yield from (styled(f"  {part}", DIM) for part in wrap_columns(line, width - 2))
         for number, option in enumerate(field.options, 1):
-            yield f"  {styled(str(number), BOLD)} {reveal_hidden(option.label)}"
+            yield f"  {styled(str(number), BOLD)} {revealed(option.label)}"

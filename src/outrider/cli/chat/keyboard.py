@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from prompt_toolkit.input import create_input
 from prompt_toolkit.keys import Keys
@@ -20,6 +21,9 @@ TYPING_PAUSE_SECONDS = 0.7
 """A user who is typing when a question appears must pause this long; until then, keys are not taken as its answer."""
 REACTION_SECONDS = 0.4
 """No one can read and answer a question faster; earlier keys were meant for something else."""
+ALONE_SECONDS = 0.1
+"""A key answers a question only if no other key follows within this time: else it is the start of a text."""
+_INTERRUPTS = ("escape", "c-c")
 _NAMES = {"c-m": "enter", "c-j": "enter", "c-h": "backspace"}
 
 
@@ -41,6 +45,7 @@ class Keyboard:
         send: Callable[[str], bool] | None = None,
         take_back: Callable[[], None] = lambda: None,
         show_output: Callable[[], None] = lambda: None,
+        output: TextIO | None = None,
     ) -> None:
         self._interrupt = interrupt
         """Called with True for Ctrl-C and False for Escape."""
@@ -51,6 +56,8 @@ class Keyboard:
         """Called on ↑ in an empty line."""
         self._show_output = show_output
         """Called on Ctrl-O."""
+        self._output = output
+        """The terminal, which is asked to mark pastes."""
         self.is_paused = False
         """Whether another program has the terminal."""
         self._input = create_input()
@@ -60,6 +67,8 @@ class Keyboard:
         """When a key was last typed."""
         self._is_typing = False
         """Whether keys still belong to the line that the user was typing."""
+        self._is_question_shown = False
+        """Whether the question that captures the keys is on the screen."""
         self.typed = ""
         """Text typed meanwhile, and not sent: the start of the next line."""
 
@@ -67,42 +76,85 @@ class Keyboard:
     def watching(self) -> Iterator[None]:
         """Read keys from the terminal until the end of the block."""
         with self._input.raw_mode(), self._input.attach(self._ready):
+            self._mark_pastes(True)
             try:
                 yield
             finally:
+                self._mark_pastes(False)
                 if self._flush:
                     self._flush.cancel()
+
+    def _mark_pastes(self, wanted: bool) -> None:
+        if self._output:
+            self._output.write("\x1b[?2004h" if wanted else "\x1b[?2004l")
+            self._output.flush()
 
     @contextmanager
     def paused(self) -> Iterator[None]:
         """Leave the terminal to another program until the end of the block."""
         with self._input.detach(), self._input.cooked_mode():
             self.is_paused = True
+            self._mark_pastes(False)
             try:
                 yield
             finally:
+                self._mark_pastes(True)
                 self.is_paused = False
 
     @contextmanager
     def capturing(self) -> Iterator[None]:
         """Queue all keys for `next` until the end of the block."""
         self._queue = asyncio.Queue()
-        self._is_typing = True
-        self._last_typed = max(self._last_typed, time.monotonic() - TYPING_PAUSE_SECONDS + REACTION_SECONDS)
+        self._is_typing, self._is_question_shown = True, False
         try:
             yield
         finally:
+            following = self._captured()
             self._queue, self._is_typing = None, False
+            for key in following:  # they came after the answer
+                if key.name != "enter":
+                    self._type(key)
 
     async def wait_until_idle(self) -> None:
-        """Wait until the user has stopped typing, so that the next key is an answer."""
-        while (remaining := self._last_typed + TYPING_PAUSE_SECONDS - time.monotonic()) > 0:  # noqa: ASYNC110
+        """Wait until the user can have read the question and has stopped typing, so that the next key is an answer.
+
+        Call it once the question is on the screen. Keys that were pressed before, read or not, go to the line.
+        """
+        self._ready()
+        self._last_typed = max(self._last_typed, time.monotonic() - TYPING_PAUSE_SECONDS + REACTION_SECONDS)
+        while (remaining := self._last_typed + TYPING_PAUSE_SECONDS - time.monotonic()) > 0:
             await asyncio.sleep(remaining)  # each key extends the wait
+            self._ready()  # for keys that were pressed while this process was busy
+        self._is_question_shown = True
 
     async def next(self) -> Key:
-        """Return the next captured key."""
+        """Return the next captured key or paste."""
         assert self._queue is not None
         return await self._queue.get()
+
+    async def next_alone(self) -> Key:
+        """Return the next captured key that stands alone; Enter may follow it. Keys of a text go to the line."""
+        while True:
+            key = await self.next()
+            if key.name in _INTERRUPTS:
+                return key
+            if key.name != "paste":
+                await asyncio.sleep(ALONE_SECONDS)
+            following = self._captured()
+            if key.name != "paste" and all(each.name == "enter" for each in following):
+                for each in following:
+                    self._press(each)
+                return key
+            self.give_back(key, *following)
+
+    def give_back(self, *keys: Key) -> None:
+        """Put captured keys into the line: they were no answer. What follows them without a pause goes there too."""
+        self._is_typing, self._last_typed = True, time.monotonic()
+        for key in (*keys, *self._captured()):
+            self._press(key)
+
+    def _captured(self) -> list[Key]:
+        return [self._queue.get_nowait() for _ in range(self._queue.qsize())] if self._queue else []
 
     def _ready(self) -> None:
         self._receive(self._input.read_keys())
@@ -113,17 +165,20 @@ class Keyboard:
         )
 
     def _receive(self, presses: list[KeyPress]) -> None:
-        keys = list(map(_key, presses))
-        while keys:
-            key = keys.pop(0)
-            if key.name == "escape" and keys:  # Escape directly followed by another key is Alt and that key
-                key = Key("paste", "\n") if keys.pop(0).name == "enter" else Key("")
+        keys: list[Key] = []
+        for key in map(_key, presses):
+            if keys and keys[-1].name == "escape":  # Escape directly followed by another key is Alt and that key
+                keys[-1] = Key("paste", "\n") if key.name == "enter" else Key("")
+            else:
+                keys.append(key)
+        for key in keys if self._queue is None else _joined(keys):
             self._press(key)
 
     def _press(self, key: Key) -> None:
-        if time.monotonic() - self._last_typed >= TYPING_PAUSE_SECONDS:
+        is_idle = time.monotonic() - self._last_typed >= TYPING_PAUSE_SECONDS
+        if is_idle and (self._is_question_shown or self._queue is None):
             self._is_typing = False
-        interrupts = key.name in ("escape", "c-c")
+        interrupts = key.name in _INTERRUPTS
         if key.name == "c-o":
             self._show_output()
         elif self._queue is not None and (interrupts or not self._is_typing):
@@ -151,6 +206,19 @@ def with_key(line: str, key: Key) -> str:
     if key.name == "enter":
         return line.removesuffix("\\") + "\n" if line else line  # a backslash continues the line
     return line + key.text
+
+
+def _joined(keys: list[Key]) -> list[Key]:
+    """Return the keys with each run of several characters as one paste: no one types them at the same instant.
+
+    Some terminals and connections do not mark pastes.
+    """
+    joined: list[Key] = []
+    for is_text, run in itertools.groupby(keys, lambda key: bool(key.text) or key.name == "enter"):
+        found = list(run)
+        text = "".join("\n" if key.name == "enter" else key.text for key in found)
+        joined += [Key("paste", text)] if is_text and len(found) > 1 else found
+    return joined
 
 
 def _key(press: KeyPress) -> Key:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.chat.tool_call_lines import whole_call_lines
-from outrider.cli.sanitize import safe_line
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
 from outrider.log.entries import CallResult
 from outrider.runtime.events import ToolFinished
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.log.log import Log

@@ -15,8 +15,8 @@ from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, L
 from prompt_toolkit.layout.processors import BeforeInput
 
 from outrider.cli.chat.screen_output import ScreenOutput
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
+from outrider.visible_text import safe_line
 
 MOST_ROWS = 12
 

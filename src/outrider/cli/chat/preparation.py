@@ -9,11 +9,11 @@ from outrider.cli.chat.current_session import CurrentSession, home_relative
 from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.status_line import StatusLine
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import BOLD, DIM, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
 from outrider.version import __version__
+from outrider.visible_text import safe_line
 
 
 class Preparation:

@@ -9,8 +9,8 @@ from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.past_calls import PastCalls, stored_details
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import finished_call_lines
-from outrider.cli.sanitize import safe_lines
 from outrider.cli.styles import BOLD, fit, styled
+from outrider.visible_text import safe_lines
 
 if TYPE_CHECKING:
     from outrider.runtime.session import Session

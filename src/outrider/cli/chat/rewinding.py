@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import fit
 from outrider.coding.rewinding import Rewind, run_rewind
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.cli.chat.session_view import SessionView

@@ -52,7 +52,7 @@ class ServerNames:
 
 async def _read(pool: ServerPool) -> tuple[dict[str, str], dict[str, str]]:
     from outrider.coding.mcp.prompts import list_prompts
-    from outrider.mcp.wording import one_line
+    from outrider.visible_text import one_line
 
     prompts = {each.name: f"{each.usage} {each.description}".strip() for each in await list_prompts(pool)}
     resources: dict[str, str] = {}

@@ -14,7 +14,6 @@ from outrider.cli.chat.status_line import fitted
 from outrider.cli.chat.thinking import Thinking
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.sources import linked_source_lines, source_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
 from outrider.cli.subagent_line import SubagentLine
@@ -44,6 +43,7 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 from outrider.text import counted, human_size
+from outrider.visible_text import safe_line, safe_lines
 
 FRAME_SECONDS = 0.08
 SILENCE_SECONDS = 2.0

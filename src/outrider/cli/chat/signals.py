@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Literal, TextIO
 
-from outrider.cli.sanitize import safe_line
 from outrider.coding.command_environment import command_environment
 from outrider.coding.config.settings import Notify, Theme
 from outrider.processes.programs import Programs
 from outrider.processes.starting import run
+from outrider.visible_text import safe_line
 
 LONG_TURN_SECONDS = 10.0
 """The end of a longer turn is announced."""

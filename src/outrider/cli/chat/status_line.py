@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from outrider.cli.chat.current_session import CurrentSession, home_relative
 from outrider.cli.chat.expected_model import is_without_key
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import columns, fit
 from outrider.text import counted, dollars, thousands
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.cli.chat.status_command import StatusCommand

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import DIM, fit, styled
 from outrider.errors import ConversationError, OutriderError
+from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.conversation.prompt import Prompt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import fit
+from outrider.visible_text import safe_line
 
 
 class Thinking:

@@ -8,11 +8,11 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from outrider.cli.sanitize import safe_lines
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, OutriderError
+from outrider.visible_text import safe_lines
 
 STYLE = """\
 :root { color-scheme: light dark }

@@ -11,6 +11,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from outrider.coding.frontmatter import as_list, split
+from outrider.visible_text import one_line
 
 Kind: TypeAlias = Literal["text", "shell", "file"]
 LONGEST_DESCRIPTION = 200
@@ -76,8 +77,8 @@ def read_command(name: str, text: str, path: Path, origin: str) -> Command:
     return Command(
         name,
         body,
-        _one_line(str(fields.get("description") or _first_line(body))),
-        _one_line(f"[{', '.join(as_list(hint))}]" if isinstance(hint, list) else str(hint)),
+        one_line(str(fields.get("description") or _first_line(body)), LONGEST_DESCRIPTION),
+        one_line(f"[{', '.join(as_list(hint))}]" if isinstance(hint, list) else str(hint), LONGEST_DESCRIPTION),
         path,
         origin,
         tuple(remarks),
@@ -86,11 +87,6 @@ def read_command(name: str, text: str, path: Path, origin: str) -> Command:
 
 def _first_line(text: str) -> str:
     return text.strip().partition("\n")[0].lstrip("# ")
-
-
-def _one_line(text: str) -> str:
-    plain = "".join(each if each.isprintable() else " " for each in text)
-    return " ".join(plain.split())[:LONGEST_DESCRIPTION]
 
 
 def _filled(text: str, arguments: str, words: list[str]) -> str:

@@ -40,9 +40,22 @@ class RememberedRules:
         """Add rules. Other processes may add some at the same time. Raises ConfigError if writing fails."""
         with locked(self._folder):
             known = self.rules()
-            kept = _Rules(self._project, tuple(dict.fromkeys((*known, *rules))))
-            if kept.allow != known:
-                write_private(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
+            kept = tuple(dict.fromkeys((*known, *rules)))
+            if kept != known:
+                self._write(kept)
+
+    def remove(self, rule: str) -> bool:
+        """Remove one rule. Return whether it was there. Raises ConfigError if writing fails."""
+        with locked(self._folder):
+            known = self.rules()
+            if rule not in known:
+                return False
+            self._write(tuple(each for each in known if each != rule))
+        return True
+
+    def _write(self, rules: tuple[str, ...]) -> None:
+        kept = msgspec.json.encode(_Rules(self._project, rules))
+        write_private(self.path, msgspec.json.format(kept, indent=2) + b"\n")
 
     def forget(self) -> bool:
         """Remove all rules. Return whether there were any."""

@@ -10,7 +10,7 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.errors import McpError
-from outrider.mcp.wording import one_line
+from outrider.visible_text import one_line
 
 if TYPE_CHECKING:
     from outrider.mcp.pool import ServerPool

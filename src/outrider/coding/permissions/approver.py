@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +13,6 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.coding.permissions.rules import at_any_level
 from outrider.conversation.messages import ToolUseBlock
-from outrider.errors import ConfigError
 from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool
 
@@ -189,9 +187,11 @@ class PermissionApprover:
             self._unasked[key] = call
 
     async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> str:
-        use = call.use
+        use, cwd = call.use, call.cwd()
         self._unasked.pop((call.asker, use.id), None)
-        answer = await ask(Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker))
+        folder = str(cwd) if use.name == "Bash" and cwd != self._policy.folder else ""
+        question = Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker, folder)
+        answer = await ask(question)
         if answer.verdict == "never":
             self._policy = self._policy.denying(at_any_level(decision.always))
         if answer.verdict in ("no", "never"):
@@ -206,8 +206,7 @@ class PermissionApprover:
         if answer.verdict == "always" and decision.always:
             self._policy = self._policy.allowing(decision.always)
             if self._remember is not None:
-                with contextlib.suppress(ConfigError):  # such as a full disk: the rule lasts for this session
-                    self._remember(decision.always)
+                self._remember(decision.always)
         return ""
 
     def _has_changed(self, call: PendingCall, decision: Decision) -> bool:

@@ -40,6 +40,10 @@ def narrower(one: Mode, other: Mode) -> Mode:
 ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
 
+_SAID_ELSEWHERE = ("command", "description")
+"""Arguments of a command that a question shows whole, or that change nothing."""
+
+
 class Question(msgspec.Struct, frozen=True):
     """A call that needs approval."""
 
@@ -56,6 +60,23 @@ class Question(msgspec.Struct, frozen=True):
     Or the tool that attaches a file: that question is about a Read of the file, while the call of the tool goes on. Or
     the model that wants to use a tool of its API: that question is about the tool as a whole.
     """
+    folder: str = ""
+    """Where a command runs, if that is not the project folder."""
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What a command may do and how it runs, as far as its text does not say it. Not revealed yet."""
+        if self.tool != "Bash":
+            return ("all occurrences are replaced",) if self.input.get("replace_all") else ()
+        given = {name: value for name, value in self.input.items() if name not in _SAID_ELSEWHERE and value}
+        facts = [f"access: {given.pop('access')}"] if given.get("access") not in (None, "read") else []
+        if given.pop("run_in_background", False):
+            facts.append("runs in the background, also after this call")
+        if (limit := given.pop("timeout", None)) is not None:
+            facts.append(f"time limit: {limit / 1000:g} s" if isinstance(limit, int | float) else f"timeout: {limit}")
+        if self.folder:
+            facts.append(f"in the folder {self.folder}")
+        return (*facts, *(f"{name}: {value}" for name, value in given.items() if name != "access"))
 
 
 class Answer(msgspec.Struct, frozen=True):

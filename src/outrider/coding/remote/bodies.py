@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outrider.coding.permissions.question import ALL_EDITS, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox.titles import title
@@ -32,6 +34,7 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
         diff="" if question.tool == "Write" else "\n".join(changed_lines(question.tool, question.input)),
         always=question.always,
         asker=question.asker,
+        facts=question.facts,
         options=tuple(_permission_options(question, mode)),
     )
 
@@ -75,6 +78,14 @@ def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], st
 
     # Drop the file names and line numbers of the diff: the place in the file is not known yet.
     return [line for line in list(difflib.unified_diff(old, new, lineterm="", n=1))[2:] if not line.startswith("@@")]
+
+
+def json_text(value: Any) -> str:
+    """Return a value as indented JSON."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
+    except (ValueError, RecursionError, msgspec.MsgspecError):
+        return repr(value)
 
 
 def _permission_options(question: Question, mode: Mode) -> Iterator[Option]:

@@ -16,7 +16,7 @@ class Front(Protocol):
         ...
 
     def answered(self, text: str) -> None:
-        """Show that a question was answered elsewhere, and how."""
+        """Show that a question was answered elsewhere, and how; or what an answer has stored."""
 
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode, as the user could."""

@@ -1,7 +1,7 @@
 // Questions that wait for a person. Everything that is approved is shown whole.
 
 import { html, useState } from "./vendor/htm/htm-preact.js";
-import { post } from "./api.js";
+import { get, post } from "./api.js";
 import { Diff } from "./diff.js";
 import { exactly, isoTime, when } from "./format.js";
 import { Code, Link } from "./markdown.js";
@@ -31,9 +31,10 @@ export function Question({ question, live, linked }) {
   };
   const isCall = question.kind === "permission";
   return html`<article class="question" aria-label=${isCall ? `Permission: ${question.title}` : `Question of ${question.server}`} aria-busy=${busy}>
-    <h2>${isCall ? html`<code>${question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
-    <p class="why">${[question.asker && `for ${question.asker}`, question.reason, question.access && !question.reason.includes("access") && `access: ${question.access}`].filter(Boolean).join(" · ")}
+    <h2>${isCall ? html`<code>${question.command && question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
+    <p class="why">${[question.asker && `for ${question.asker}`, question.reason, question.access === "read" && !question.reason.includes("access") && "access: read"].filter(Boolean).join(" · ")}
       ${linked && html` <a href=${`#/session/${question.session}`}>Open the session</a>`} <time datetime=${isoTime(question.asked)} title=${exactly(question.asked)}>${when(question.asked)}</time></p>
+    ${isCall && question.facts.length > 0 && html`<p class="facts">${question.facts.join(" · ")}</p>`}
     ${isCall ? html`<${Proposal} question=${question} />` : html`<p class="said">${question.message}</p>`}
     ${error && html`<p role="alert" class="error">${error}</p>`}
     ${isCall ? html`<${Permission} ...${{ question, answer, busy }} />` : html`<${Form} ...${{ question, answer, busy }} />`}
@@ -41,9 +42,14 @@ export function Question({ question, live, linked }) {
 }
 
 function Proposal({ question }) {
-  if (question.command) return html`<${Code} text=${question.command} language="bash" />`;
-  if (question.diff) return html`<${Diff} text=${question.diff} />`;
-  return question.input !== "{}" && html`<${Code} text=${question.input} language="json" />`;
+  const [whole, setWhole] = useState(null);
+  const [error, setError] = useState("");
+  const shown = whole || question;
+  const name = shown.command ? "command" : shown.diff ? "diff" : "input";
+  const cut = shown.cut[name] || 0;
+  const more = () => get(`questions/${question.id}`).then(setWhole, (problem) => setError(problem.message));
+  return html`${shown[name] !== "{}" && (name === "diff" ? html`<${Diff} text=${shown.diff} cut=${cut} />` : html`<${Code} text=${shown[name]} language=${name === "command" ? "bash" : "json"} />`)}
+    ${cut > 0 && html`<p class="cut" role="note">${cut.toLocaleString("en")} more characters are not shown here. <button type="button" onClick=${more}>Show all</button> ${error}</p>`}`;
 }
 
 function Permission({ question, answer, busy }) {
@@ -82,27 +88,26 @@ function Form({ question, answer, busy }) {
   };
   return html`<form onSubmit=${submit}>
     ${question.address && html`<p>The page to open: <${Link} address=${question.url}>${question.address}<//></p>`}
-    ${fields.map(([name, field]) => html`<${Field} key=${name} ...${{ name, field: field || {}, value: values[name], required: required.has(name), set }} />`)}
+    ${fields.map(([name, field]) => html`<${Field} key=${name} ...${{ name, field: field || {}, shown: question.labels[name] || { label: "", description: "", options: [] }, value: values[name], required: required.has(name), set }} />`)}
     <div class="answers">${accept && html`<button class="main" disabled=${busy}>${accept.label}</button>`}
       ${others.map((each) => html`<button type="button" disabled=${busy} onClick=${() => answer(each)}>${each.label}</button>`)}</div>
   </form>`;
 }
 
-function Field({ name, field, value, required, set }) {
-  const label = String(field.title || name);
-  const hint = field.description && html`<small class="muted">${String(field.description)}</small>`;
+function Field({ name, field, shown, value, required, set }) {
+  const label = shown.label;
+  const hint = shown.description && html`<small class="muted">${shown.description}</small>`;
   const choices = field.enum || field.oneOf?.map((each) => each.const);
-  const labels = field.enumNames || field.oneOf?.map((each) => each.title || each.const) || choices;
   if (field.type === "boolean") {
     return html`<label><input type="checkbox" checked=${value} onChange=${(event) => set(name, event.target.checked)} /> ${label} ${hint}</label>`;
   }
   if (field.type === "array") {
     const items = field.items?.enum || field.items?.anyOf?.map((each) => each.const) || [];
     const toggle = (item) => set(name, value.includes(item) ? value.filter((each) => each !== item) : [...value, item]);
-    return html`<fieldset><legend>${label}</legend>${hint}${items.map((item) => html`<label><input type="checkbox" checked=${value.includes(item)} onChange=${() => toggle(item)} /> ${String(item)}</label>`)}</fieldset>`;
+    return html`<fieldset><legend>${label}</legend>${hint}${items.slice(0, shown.options.length).map((item, index) => html`<label><input type="checkbox" checked=${value.includes(item)} onChange=${() => toggle(item)} /> ${shown.options[index]}</label>`)}</fieldset>`;
   }
   if (choices) {
-    return html`<label>${label} ${hint}<br /><select required=${required} value=${value} onChange=${(event) => set(name, event.target.value)}><option value="">…</option>${choices.map((each, index) => html`<option value=${each} selected=${each === value}>${String(labels[index] ?? each)}</option>`)}</select></label>`;
+    return html`<label>${label} ${hint}<br /><select required=${required} value=${value} onChange=${(event) => set(name, event.target.value)}><option value="">…</option>${choices.slice(0, shown.options.length).map((each, index) => html`<option value=${each} selected=${each === value}>${shown.options[index]}</option>`)}</select></label>`;
   }
   const type = field.type === "integer" || field.type === "number" ? "number" : field.format === "email" ? "email" : field.format === "date" ? "date" : "text";
   return html`<label>${label} ${hint}<br /><input type=${type} step=${field.type === "number" ? "any" : null} required=${required} value=${value} onInput=${(event) => set(name, event.target.value)} /></label>`;

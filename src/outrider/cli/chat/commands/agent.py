@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import BOLD, fit, styled, wrap_columns
 from outrider.coding import sentences
 from outrider.coding.mcp.states import state_lines
+from outrider.visible_text import safe_line
 
 
 def _choose_model(chat: CommandContext, name: str) -> Next:

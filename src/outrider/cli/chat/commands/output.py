@@ -9,10 +9,10 @@ from pathlib import Path
 from outrider.cli.chat.commands.command import Command, CommandContext, Follow, Next, Page
 from outrider.cli.chat.signals import copy
 from outrider.cli.chat.tool_call_lines import coloured_diff
-from outrider.cli.sanitize import safe_line, safe_lines
 from outrider.cli.styles import fit
 from outrider.coding import sentences
 from outrider.text import counted
+from outrider.visible_text import safe_line, safe_lines
 
 
 def _copy_answer(chat: CommandContext, _: str) -> None:

@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from outrider.cli.chat.commands import agent, output, requests, sessions
 from outrider.cli.chat.commands.command import Command, CommandContext, Exit, Next
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
+from outrider.visible_text import safe_line
 
 KEYS = {
     "!command": "run a command; the agent sees its output with the next message",

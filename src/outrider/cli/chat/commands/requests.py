@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from outrider.cli.chat.commands.command import Command, CommandContext, Compact, Next
-from outrider.cli.sanitize import safe_lines
 from outrider.cli.styles import fit
 from outrider.coding import sentences
 from outrider.text import dollars
+from outrider.visible_text import safe_lines
 
 if TYPE_CHECKING:
     from outrider.providers.base import ToolSpec

@@ -6,10 +6,10 @@ from functools import partial
 
 from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick, Send
 from outrider.cli.chat.recent_messages import recent_lines
-from outrider.cli.sanitize import safe_line
 from outrider.cli.styles import fit
 from outrider.coding import sentences
 from outrider.coding.rewinding import USAGE, parse_rewind
+from outrider.visible_text import safe_line
 
 
 def _choose_session(chat: CommandContext, id: str) -> Next:
