@@ -32,6 +32,8 @@ def workspaces_folder() -> Path:
 
 
 LOG_VARIABLE = "OUTRIDER_LOG"
+LOG_KEY_VARIABLE = "OUTRIDER_LOG_KEY"
+"""The key that signs answers and settings in a log, for machines that share one."""
 
 
 def log_place() -> str | Path:

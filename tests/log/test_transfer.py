@@ -701,7 +701,7 @@ def test_limits_with_the_names_of_earlier_versions_are_read(log: Log) -> None:
         "tool_seconds": 9.0,
     }
     imported = import_session(log, [HEADER, BEGAN, line(2, SessionSettings(model="demo", limits=stored))])
-    assert kept_limits(log.settings(imported.id)) == {
+    assert kept_limits(log.claimed_settings(imported.id)) == {
         "limits.max_turns": 7,
         "limits.max_total_tokens": 900,
         "limits.max_cost": 0.5,
