@@ -199,9 +199,7 @@ class _Lines:
             self._mentioned[entry.attachment.sha256] = entry.attachment
         self._last = line.seq
         self.count += 1
-        if self.count > 1 and isinstance(entry, SessionStarted):
-            raise LogError("a session begins only once")
-        if not isinstance(entry, SessionStarted):
+        if self.count > 1 or not isinstance(entry, SessionStarted):
             # If the first entry was lost, the new first entry takes number 1 and the following ones move up.
             seq = max(line.seq, 2, self.entries[-1][0] + 1 if self.entries else 2)
             self.entries.append((seq, line.time, line.kind, body))
