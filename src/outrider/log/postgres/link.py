@@ -195,8 +195,7 @@ async def _is_open(connection: Connection, address: Address) -> bool:
         return False
     if connection.get_server_version().major >= 16:
         return bool(await connection.fetchval("SELECT system_user IS NULL"))
-    given = address.password or os.environ.get("PGPASSWORD") or os.environ.get("PGPASSFILE")
-    return not given and not os.path.exists(os.path.expanduser("~/.pgpass"))
+    return not address.has_password
 
 
 class Line:
