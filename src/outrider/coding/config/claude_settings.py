@@ -69,10 +69,8 @@ def read_claude_settings(folder: Path, label_of: Callable[[Path], str]) -> Claud
         if keys := _unread_keys(content):
             unread[label] = keys
     if unread:
-        keys = dict.fromkeys(key for each in unread.values() for key in each)
-        notes.append(
-            f"of {_list(unread)} only the rules that deny or ask count, not {_list(keys)}: see outrider config"
-        )
+        named = dict.fromkeys(key for each in unread.values() for key in each)
+        notes.append(f"of {_list(unread)} only the rules that deny or ask count, not {_list(named)}")
     return ClaudeRules(tuple(layers), tuple(notes), files)
 
 
