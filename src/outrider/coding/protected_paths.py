@@ -32,7 +32,7 @@ SECRETS: tuple[str, ...] = (
 )
 """Patterns as in a .gitignore: at any depth unless they begin with `/`; `!` takes back; the last match wins."""
 
-OWN_SECRETS = ("keys.json", "mcp-logins.json", "incoming-*")
+OWN_SECRETS = ("keys.json", "mcp-logins.json", "log.key", "incoming-*")
 """Files in Outrider's data folder with keys and logins, and those that are about to replace them."""
 
 GIT = (".git/",)
