@@ -7,8 +7,8 @@ import os
 import pty
 import re
 import signal
-import sqlite3
 import socket
+import sqlite3
 import subprocess
 import sys
 import time

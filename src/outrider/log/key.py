@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.environment import LOG_KEY_VARIABLE, data_folder
+from outrider.environment import LOG_KEY_VARIABLE, data_folder, log_key
 from outrider.errors import ConfigError
 from outrider.filesystem import make_private
 
@@ -42,7 +42,7 @@ class LogKey:
 
     @cached_property
     def _key(self) -> bytes:
-        if given := os.environ.get(LOG_KEY_VARIABLE, "").strip():
+        if given := log_key():
             if len(given) < SHORTEST:
                 raise ConfigError(
                     f"{LOG_KEY_VARIABLE} has {len(given)} characters; use at least {SHORTEST} random ones, such as "
