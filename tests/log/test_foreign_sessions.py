@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import ConfigError, LogError
 from outrider.log import entries as e
 from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry, encode
@@ -231,7 +231,7 @@ class Hostile:
         special = {
             "message": lambda: one([self._call(), Message.user("do it"), Message.assistant("yes")]),
             "summary": lambda: Message.user("what was before"),
-            "result": lambda: e.ToolResultBlock(one(["c1", "c2"]), (TextBlock("out"),)),
+            "result": lambda: ToolResultBlock(one(["c1", "c2"]), (TextBlock("out"),)),
             "attachment": lambda: AttachmentBlock("ab" * 32, "text/plain", one([0, 7, 10**9]), one(["../x", "/etc/x"])),
             "usage": lambda: one([None, Usage(one([0, 10**9]), 1)]),
             "limits": lambda: one([None, {}, {"max_turns": None, "max_cost": 1e9}, {"x": [1]}]),
