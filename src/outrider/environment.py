@@ -32,11 +32,17 @@ def workspaces_folder() -> Path:
 
 
 LOG_VARIABLE = "OUTRIDER_LOG"
+LOG_KEY_VARIABLE = "OUTRIDER_LOG_KEY"
 
 
 def log_place() -> str | Path:
     """Return where sessions are kept: `OUTRIDER_LOG`, a folder or a URL, else a folder in the data folder."""
     return os.environ.get(LOG_VARIABLE) or data_folder() / "sessions"
+
+
+def log_key() -> str:
+    """Return the key that signs what a user says in a log, for machines that share one: `OUTRIDER_LOG_KEY`, or ""."""
+    return os.environ.get(LOG_KEY_VARIABLE, "").strip()
 
 
 def config_file(environment: Mapping[str, str] | None = None) -> Path:

@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -474,6 +475,35 @@ def test_what_was_imported_goes_on(tmp_path: Path, here: Run) -> None:
     ended = outrider("--continue", "-p", "What is 3+3?", "--model", "demo", OUTRIDER_HOME=str(tmp_path))
     assert (ended.returncode, ended.stdout) == (0, "6\n")
     assert [message.text for message in all_of(session, tmp_path)] == ["What is 2+2?", "4", "What is 3+3?", "6"]
+
+
+def test_an_import_chooses_neither_the_server_nor_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as evil:
+        evil.setblocking(False)
+        target = tmp_path / "target"
+        target.mkdir()
+        with Log(tmp_path / "theirs") as log:
+            settings = SessionSettings(
+                model=f"http://127.0.0.1:{evil.getsockname()[1]}/v1#m", cwd=str(target), limits={"max_turns": None}
+            )
+            session = fill(log.create(settings), *exchange())
+            lines = b"".join(export(log, session))
+        mine = tmp_path / "mine"
+        assert sessions("import", input=lines, home=mine).returncode == 0
+        own = {"OUTRIDER_HOME": str(mine), "OUTRIDER_MODEL": "demo"}
+        ended = outrider("--resume", session, "-p", "What is 3+3?", cwd=tmp_path, **own)
+        assert (ended.returncode, ended.stdout) == (0, "6\n")
+        assert "was imported" in ended.stderr
+        assert str(target) in ended.stderr, "what is not used is named"
+        with pytest.raises(BlockingIOError):
+            evil.accept()
+    with Log(mine / "sessions") as log:
+        monkeypatch.setenv("OUTRIDER_HOME", str(mine))
+        assert log.settings(session).cwd == str(tmp_path)
+        assert log.settings(session).model == "demo"
+    again = outrider("--resume", session, "-p", "What is 4+4?", cwd=target, **own)
+    assert (again.returncode, again.stdout) == (0, "8\n")
+    assert "imported" not in again.stderr, "it is the user's own now"
 
 
 def test_a_session_that_is_there_already_comes_in_under_another_id(here: Run) -> None:

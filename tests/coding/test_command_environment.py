@@ -28,6 +28,8 @@ SECRET = [
     ),
     *("GOOGLE_APPLICATION_CREDENTIALS", "NPM_CONFIG__AUTH", "REDISCLI_AUTH", "AZURE_DEVOPS_PAT", "SMTP_PASS"),
     *("OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"),
+    *("PASS", "pass", "PW", "DB_PW", "DOCKER_AUTH_CONFIG", "AZURE_STORAGE_CONNECTION_STRING", "ConnectionString"),
+    "OUTRIDER_LOG_KEY",
 ]
 HARMLESS = [
     "HOME",
@@ -35,6 +37,9 @@ HARMLESS = [
     "OLDPWD",
     "SSH_AUTH_SOCK",
     "XAUTHORITY",
+    "GPG_TTY",
+    "COMPASS",
+    "BYPASS_CACHE",
     "GIT_ASKPASS",
     "GIT_AUTHOR_NAME",
     "LANG",
@@ -55,14 +60,33 @@ def test_ordinary_variables_stay(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", ["postgres://me:hunter2@db/x", "redis://:hunter2@db", "x sk-ant-REDACTED", "ghp_012345678901234567890123"]
+    "value",
+    [
+        *("postgres://me:hunter2@db/x", "redis://:hunter2@db", "x sk-ant-REDACTED", "ghp_012345678901234567890123"),
+        *("https://hunter2@git.example/x.git", "HTTPS://hunter2@o1.ingest.sentry.io/2", "a,http://me@proxy:8080"),
+        *(
+            "postgresql://db/x?password=hunter2",
+            "postgresql://db/x?user=me&sslpassword=hunter2",
+            "ws://h/?token=hunter2",
+        ),
+        *("https://s.blob.example/c?sv=2020&sig=hunter2", "https://b.s3.example/k?X-Amz-Signature=hunter2"),
+        *("host=db user=me password=hunter2", "Server=db;Uid=me;Pwd=hunter2;", "password = hunter2"),
+        "jdbc:sqlserver://db;user=me;password=hunter2",
+    ],
 )
 def test_secrets_are_removed_by_value(value: str) -> None:
     assert command_environment({"DATABASE_URL": value}) == {}
     assert "DATABASE_URL" in unset_variables({"DATABASE_URL": value})
 
 
-@pytest.mark.parametrize("value", ["https://example.com/a:b", "postgres://db/x", "http://me@proxy:8080", "a:b@c"])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("https://example.com/a:b", "postgres://db/x", "postgresql://me@db/x?sslmode=require", "a:b@c"),
+        *("https://host:8080/@scope/name", "git@git.example:x.git", "ssh://git@git.example/x", "https://h/?design=1"),
+        *("https://h/?page=2&sort=key", "--no-password-prompt", "/keys?x"),
+    ],
+)
 def test_a_url_without_a_password_stays(value: str) -> None:
     assert command_environment({"DATABASE_URL": value}) == {"DATABASE_URL": value}
 

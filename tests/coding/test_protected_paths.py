@@ -99,6 +99,58 @@ def test_configuration_is_recognised_in_any_spelling_and_depth(path: str) -> Non
     assert is_configuration(f"/w/{path}", "/w")
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(
+            ".hg/hgrc",
+            ".vimrc",
+            ".codex/config.toml",
+            ".gemini/settings.json",
+            "opencode.json",
+            ".opencode/plugin/x.ts",
+        ),
+        *("my.code-workspace", "a/My.CODE-WORKSPACE", ".woodpecker.yml", ".woodpecker.yaml", ".lefthook.yml"),
+        *(".forgejo/workflows/ci.yml", ".gitea/workflows/ci.yml", "lefthook.yaml", "lefthook-local.yml"),
+    ],
+)
+def test_what_other_programs_obey_asks_before_it_is_edited(tmp_path: Path, path: str) -> None:
+    assert verdict(tmp_path, path) == "ask"
+
+
+@pytest.mark.parametrize("name", ["my.code-workspace", ".woodpecker.yml", ".forgejo", "lefthook-local.json"])
+def test_less_usual_configuration_is_protected_in_the_sandbox_where_it_exists(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    places = Confinement(folder=tmp_path, cwd=tmp_path, temporary=tmp_path)
+    assert str(tmp_path.resolve() / name) in places.protected
+    (tmp_path / name).unlink()
+    assert str(tmp_path.resolve() / name) not in places.protected
+
+
+@pytest.mark.parametrize(
+    ("config", "path"),
+    [
+        ("[core]\n\thooksPath = .githooks\n", ".githooks"),
+        ('[CORE]\nbare=false\n HooksPath = "tools/hooks" ; ours\n', "tools"),
+        ("[user]\nname = x\n[core] hooksPath = ./a/../.githooks\n", ".githooks"),
+    ],
+)
+def test_the_hooks_of_a_repository_are_protected_wherever_they_are(repository: Path, config: str, path: str) -> None:
+    (repository / ".git/config").write_text(config)
+    hook = f"{path}/hooks/pre-commit" if path == "tools" else f"{path}/pre-commit"
+    assert verdict(repository, hook) == "ask"
+    assert verdict(repository, hook, allow=f"Edit(./{hook})") == "allow"
+    assert verdict(repository, "src/pre-commit") == "allow"
+    places = Confinement(folder=repository, cwd=repository, temporary=repository)
+    assert str(repository / path) in places.protected
+
+
+@pytest.mark.parametrize("value", [".", "/usr/share/hooks", "..", '""', "\0", "x" * 10_000])
+def test_hooks_outside_of_the_folder_protect_nothing_in_it(repository: Path, value: str) -> None:
+    (repository / ".git/config").write_text(f"[core]\nhooksPath = {value}\n")
+    assert verdict(repository, "src/a.py") == "allow"
+
+
 @pytest.mark.parametrize("path", ["vscode/tasks.json", ".github/CODEOWNERS", "src/a.py", ".vscodes", "Makefile"])
 def test_other_files_are_not_configuration(path: str) -> None:
     assert not is_configuration(f"/w/{path}", "/w")
@@ -130,6 +182,7 @@ def test_the_file_tools_do_not_read_inside_git(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", [each for each in CONFIGURATION if each != ".envrc"])
 def test_configuration_asks_where_other_edits_run(tmp_path: Path, name: str) -> None:
+    name = name.replace("*", "x")
     path = f"{name}/x" if "." not in name.rpartition("/")[2][1:] and name != "Jenkinsfile" else name
     assert verdict(tmp_path, path) == "ask"
     assert verdict(tmp_path, path, allow="Edit(**)") == "ask", "a wide rule does not name it"

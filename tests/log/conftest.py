@@ -13,7 +13,8 @@ from outrider.log.postgres import loop_writer
 from tests.log.proxy import Proxy
 from tests.postgres import new_database
 
-SHORT_ON_POSTGRES = {f"test_{name}" for name in ("compactions", "postgres", "replay_end", "rewinds", "usage")}
+_SHORT = "compactions", "foreign_sessions", "postgres", "replay_end", "rewinds", "usage"
+SHORT_ON_POSTGRES = {f"test_{name}" for name in _SHORT}
 """Files whose tests run on both backends in short runs, too. The others do so in the long run."""
 
 

@@ -613,3 +613,13 @@ async def test_a_wish_to_look_that_comes_during_a_look_is_not_forgotten() -> Non
         await watcher._look(connection)
         await asyncio.sleep(0)
     assert len(looks) == 2
+
+
+def test_a_server_that_lets_everyone_in_is_named(url: str, guarded: Server) -> None:
+    with Log(url) as log:
+        assert log.warning == "", "nothing is known before the first connection"
+        log.create().close()
+        assert "asks for no password" in log.warning
+    with Log(f"postgresql://ann:s3cr%40t%2Fword@127.0.0.1:{guarded.port}/postgres") as log:
+        log.create().close()
+        assert log.warning == ""

@@ -700,13 +700,14 @@ def test_limits_with_the_names_of_earlier_versions_are_read(log: Log) -> None:
         "subagents": 2,
         "tool_seconds": 9.0,
     }
-    imported = import_session(log, [HEADER, BEGAN, line(2, SessionSettings(model="demo", limits=stored))])
-    assert kept_limits(log.settings(imported.id)) == {
+    journal = log.create(SessionSettings(model="demo", limits=stored))
+    journal.close()
+    assert kept_limits(log.settings(journal.id)) == {
         "limits.max_turns": 7,
         "limits.max_total_tokens": 900,
         "limits.max_cost": 0.5,
     }
-    with Session.open(log, imported.id) as session:
+    with Session.open(log, journal.id) as session:
         assert session.agent.limits == Limits(
             max_turns=7, max_total_tokens=900, max_cost=0.5, max_repeats=3, max_subagents=2, tool_seconds=9.0
         )

@@ -188,7 +188,7 @@ class EditorAgent:
         sessions = (
             SessionInfo(summary.id, folder, summary.title, _timestamp(summary.updated))
             for summary in self._log.sessions()
-            if (folder := self._log.settings(summary.id).cwd or "") and request.cwd in (None, folder)
+            if (folder := summary.folder) and request.cwd in (None, folder)
         )
         page = list(islice(sessions, start, start + PAGE_SIZE + 1))
         next_cursor = str(start + PAGE_SIZE) if len(page) > PAGE_SIZE else None

@@ -52,7 +52,7 @@ class ReplayedChildren:
         """Yield the start of a sub-agent."""
         try:
             records = deque(self._log.records(link.session))
-            title = self._log.settings(link.session).title or ""
+            title = self._log.claimed_settings(link.session).title or ""
         except LogError:  # it was deleted, or belongs to a log that this session was imported from
             return
         name, _, task = title.partition(": ")

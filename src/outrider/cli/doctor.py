@@ -290,9 +290,9 @@ def _data_folder() -> Iterator[Finding]:
 def _sessions() -> Iterator[Finding]:
     try:
         with default_log() as log:
-            if log.warning:
-                yield Finding("broken", log.warning)
             count, place = len(log.sessions()), log.location
+            if log.warning:  # of a database it is known once it was reached
+                yield Finding("broken", log.warning)
     except LogError as error:
         yield Finding("broken", f"sessions: {error}")
         return

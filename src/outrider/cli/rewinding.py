@@ -67,8 +67,12 @@ def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewind
 
     if options.conversation:
         return Rewinder(log, journal, None)
-    folder = Path(journal.settings.cwd or "")
-    if not journal.settings.cwd or not folder.is_dir():
+    if not journal.settings.cwd:
+        raise OutriderError(
+            "the session was imported, or written elsewhere: its files are not restored; add --conversation"
+        )
+    folder = Path(journal.settings.cwd)
+    if not folder.is_dir():
         raise OutriderError(
             f"the session's folder {str(folder)!r} does not exist; to rewind without its files, add --conversation"
         )

@@ -31,7 +31,7 @@ def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> 
     newest = log.sessions(limit=MAX_SEARCHED)
     if not newest:
         raise UnknownSessionError("there is no session to continue yet")
-    found_here = next((each.id for each in newest if log.settings(each.id).cwd in (here, None)), None)
+    found_here = next((each.id for each in newest if each.folder in (here, "")), None)
     if found_here is None:
         raise NoSessionHereError(
             "there is no session of this folder to continue; `outrider sessions` lists those of other folders, and "

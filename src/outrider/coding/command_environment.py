@@ -17,11 +17,20 @@ CHANGES_COMMANDS = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BAS
 
 # SSH_AUTH_SOCK and XAUTHORITY are paths and stay: a command with full access needs them for git and windows.
 _SECRET_NAME = re.compile(
-    "KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|_PASS$|_PWD$|AUTH$|_PAT$|COOKIE"
-    "|OTLP_(.*_)?HEADERS$",
+    "KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|AUTHORIZATION|(^|_)PASS$|_PWD$|(^|_)PW$|AUTH$|_PAT$|COOKIE"
+    "|AUTH_CONFIG|CONNECTION_?STRING|OTLP_(.*_)?HEADERS$",
     re.IGNORECASE,
 )
-_PASSWORD_IN_URL = re.compile(r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@", re.IGNORECASE)
+_SECRET_PARAMETER = (
+    "[a-z_-]*(?:pass|password|passwd|token|secret|signature|credential|api_?key|access_?key)|pwd|sig|auth|key"
+)
+_SECRET_VALUE = re.compile(
+    r"[a-z][a-z0-9+.-]*://[^\s/@:]*:[^\s/@]+@"  # a password in a URL
+    r"|https?://[^\s/@?#]+@"  # a token in the place of a user
+    rf"|[a-z][a-z0-9+.-]*://\S*[?&;](?:{_SECRET_PARAMETER})=[^\s&;]"
+    r"|(?:^|[\s;])(?:ssl)?(?:password|passwd|pwd|accountkey|sharedaccesskey)\s*=\s*\S",  # "host=db password=…"
+    re.IGNORECASE,
+)
 
 
 def command_environment(environ: Mapping[str, str], passed: Collection[str] = ()) -> dict[str, str]:
@@ -50,8 +59,8 @@ def unset_variables(environ: Mapping[str, str], passed: Collection[str] = ()) ->
 
 
 def is_secret_variable(name: str, value: str) -> bool:
-    """Return whether a variable looks like a secret: by its name, a password in a URL, or a vendor's form of keys."""
-    return bool(_SECRET_NAME.search(name) or _PASSWORD_IN_URL.search(value)) or masked(value) != value
+    """Return whether a variable looks like a secret: by its name, a login in its value, or a vendor's form of keys."""
+    return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value)) or masked(value) != value
 
 
 def _changes_commands(name: str) -> bool:

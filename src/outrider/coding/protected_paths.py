@@ -34,7 +34,7 @@ SECRETS: tuple[str, ...] = (
 )
 """Patterns as in a .gitignore: at any depth unless they begin with `/`; `!` takes back; the last match wins."""
 
-OWN_SECRETS = ("keys.json", "mcp-logins.json", "incoming-*")
+OWN_SECRETS = ("keys.json", "mcp-logins.json", "log.key", "incoming-*")
 """Files in Outrider's data folder with keys and logins, and those that are about to replace them."""
 
 GIT = (".git/",)
@@ -43,25 +43,31 @@ GIT = (".git/",)
 OWN_SETTINGS = (".outrider/", ".config/outrider/", "Library/Application Support/outrider/")
 """Outrider's own settings, which a model may read but never write, because they hold its permissions."""
 
-CONFIGURATION = (
-    *(".envrc", ".mise.toml", "mise.toml", ".vscode", ".idea", ".zed", ".cursor", ".fleet", ".exrc", ".nvimrc"),
-    *(
-        ".nvim.lua",
-        ".dir-locals.el",
-        ".devcontainer",
-        ".devcontainer.json",
-        ".claude",
-        ".agents",
-        ".mcp.json",
-        ".husky",
-    ),
-    *(".pre-commit-config.yaml", "lefthook.yml", ".github/workflows", ".github/actions", ".gitlab-ci.yml"),
+OBEYED_AT_ONCE = (
+    *(".hg", ".envrc", ".mise.toml", "mise.toml", ".vscode", ".idea", ".zed", ".cursor", ".fleet", ".exrc", ".vimrc"),
+    *(".nvimrc", ".nvim.lua", ".dir-locals.el", ".devcontainer", ".devcontainer.json"),
+    *(".claude", ".agents", ".codex", ".gemini", ".opencode", "opencode.json", ".mcp.json"),
+    *(".husky", ".pre-commit-config.yaml", "lefthook.yml", ".github/workflows", ".github/actions", ".gitlab-ci.yml"),
     *(".circleci", ".buildkite", ".woodpecker", ".travis.yml", ".drone.yml", "azure-pipelines.yml"),
     *("bitbucket-pipelines.yml", "Jenkinsfile"),
 )
-"""Configuration of editors, shells, hooks and CI services. A model changes it only if the user agrees."""
+"""Configuration that a command with the access `write` cannot create either. Each name costs time at every command."""
 
-PROTECTED: tuple[str, ...] = (".git", ".outrider", *CONFIGURATION)
+CONFIGURATION = (
+    *OBEYED_AT_ONCE,
+    *(".jj", ".mise", ".mise.local.toml", "mise.local.toml", "*.code-workspace", ".gvimrc", ".dir-locals-2.el"),
+    *("opencode.jsonc", ".qwen", ".kiro", ".windsurf", ".continue", ".roo", ".crush.json", "crush.json"),
+    *(".lefthook.yml", ".lefthook.yaml", "lefthook.yaml", "lefthook-local.*", ".lefthook-local.*"),
+    *(".forgejo/workflows", ".gitea/workflows", ".woodpecker.yml", ".woodpecker.yaml"),
+)
+"""Configuration that a program obeys once someone enters or opens the folder, commits in it, or pushes it.
+
+These are editors, shells, version control and its hooks, other agents, and CI services. A model changes it only if the
+user agrees. Files that act when someone builds or runs the project, such as a Makefile or a package.json, are the
+project's code and not listed.
+"""
+
+PROTECTED: tuple[str, ...] = (".git", ".outrider", *OBEYED_AT_ONCE)
 """Names, relative to a working folder, that commands with the access `write` cannot change or create."""
 
 Signed: TypeAlias = tuple[bool, re.Pattern[str]]
@@ -105,7 +111,9 @@ def is_own_setting(path: str, folder: str) -> bool:
 
 def is_configuration(path: str, folder: str) -> bool:
     """Return whether an absolute path is configuration of an editor, a shell, hooks or a CI service, at any depth."""
-    return is_secret(path, CONFIGURATION, folder) or path.casefold() == bare_head(folder).casefold() != ""
+    if is_secret(path, CONFIGURATION, folder) or path.casefold() == bare_head(folder).casefold() != "":
+        return True
+    return any(path == str(each) or path.startswith(f"{each}/") for each in hook_folders(Path(folder)))
 
 
 def bare_head(folder: str) -> str:
@@ -114,6 +122,45 @@ def bare_head(folder: str) -> str:
     Together with `objects` and `refs`, it makes the folder itself a repository, whose `config` names programs.
     """
     return "" if os.path.lexists(os.path.join(folder, ".git")) else os.path.join(folder, "HEAD")
+
+
+def present_configuration(folder: str) -> list[str]:
+    """Return the entries of a folder that are configuration, or hold it."""
+    try:
+        return [name for name in os.listdir(folder) if _CONFIGURATION_ENTRY.fullmatch(name)]
+    except OSError:
+        return []
+
+
+def hook_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folders that git runs hooks from inside this one, beside `.git`: those that `core.hooksPath` names.
+
+    A folder that holds this one is none: all of it would be protected.
+    """
+    configs = [place / name for place in _repository(folder) for name in ("config", "config.worktree")]
+    configs += [Path(os.path.expanduser(name)) for name in ("~/.gitconfig", "~/.config/git/config")]
+    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), folder)
+    named = (top / os.path.expanduser(value) for config in configs for value in _hook_paths(config))
+    found = dict.fromkeys(Path(path) for each in named for path in (os.path.abspath(each), os.path.realpath(each)))
+    return tuple(each for each in found if each != folder and each.is_relative_to(folder))
+
+
+def _hook_paths(config: Path) -> Iterator[str]:
+    """Yield the values of `core.hooksPath` in a file of git's configuration. git itself is not started."""
+    try:
+        if config.stat().st_size > 1_000_000 or not config.is_file():
+            return
+        text = config.read_text(errors="replace")
+    except (OSError, ValueError):
+        return
+    section = ""
+    for line in text.splitlines():
+        if head := re.match(r"\s*\[\s*([^\]\s]+)[^\]]*\]", line):
+            section, line = head[1].lower(), line[head.end() :]
+        if section == "core" and (found := re.match(r"\s*hookspath\s*=\s*(.*)", line, re.IGNORECASE)):
+            value = re.split(r"\s[#;]", found[1])[0].strip().strip('"').replace("\0", "")
+            if value:
+                yield value
 
 
 def git_folders(folder: Path) -> tuple[Path, ...]:
@@ -152,6 +199,9 @@ def _targets(dot: Path) -> Iterator[Path]:
         return
 
 
+_CONFIGURATION_ENTRY = re.compile(
+    "|".join(to_regex(name.partition("/")[0]) for name in CONFIGURATION), re.IGNORECASE | re.DOTALL
+)
 _ORDINARY = (
     *("main.py", "index.test.ts", "README.md", "a", "Makefile", "data_2.json", ".gitignore", "environment.yml"),
     *("src", "setup.py", "config.py", "package.json", "tests", "docs", "lib"),

@@ -85,11 +85,11 @@ def _request(log: Log, id: str, model: str, history: History, messages: Sequence
 
 def _recorded(log: Log, session: str, model: str) -> Agent:
     """Return the agent of a session: the prompt that the log has, and the built-in tools that it names."""
-    settings = log.settings(session)
+    settings = log.claimed_settings(session)
     system, names = settings.system or "", settings.tools or ()
     was_lean = system.startswith(prompt("agent_lean"))
     wanted = Settings(lean="on" if was_lean else "auto", web=WebSettings(search="on" if WEB_SEARCH in names else "off"))
-    bench = Workbench(wanted, cwd_of(settings) or Path.cwd())
+    bench = Workbench(wanted, cwd_of(log.settings(session)) or Path.cwd())
     try:
         agent = bench.agent(model=model)
     finally:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Set
 from typing import TypeAlias
 
+import msgspec
+
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.log.entries import CallResult, Entry, SessionStarted, SteeringWithdrawn, decode_if_known, encode
+from outrider.log.entries import (
+    CallResult,
+    Entry,
+    SessionSettings,
+    SessionStarted,
+    SteeringWithdrawn,
+    decode_if_known,
+    encode,
+)
 from outrider.log.replay import Replay
 from outrider.log.rows import Row, row
+from outrider.log.seal import Seal
 from outrider.log.summary import SessionRow
 from outrider.log.summary_update import SummaryUpdate
 from outrider.version import __version__
@@ -30,7 +41,7 @@ class Fork:
     original does not change.
     """
 
-    def __init__(self, source: SessionRow, cut: int, rows: Iterable[Row]) -> None:
+    def __init__(self, source: SessionRow, cut: int, rows: Iterable[Row], seal: Seal) -> None:
         self.source, self.cut = source, cut
         self.started = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
         self.update, replay = SummaryUpdate(), Replay()
@@ -40,10 +51,12 @@ class Fork:
             self.update.add(entry, len(each[4]))
             replay.apply(entry)
         self.update.usage = Usage()  # it counts for the original
-        self._ending: list[Entry] = [CallResult(_not_run(call)) for call in replay.open_calls]
-        self._ending += map(SteeringWithdrawn, replay.queued)
+        self._ending = [*endings(replay)]
         for entry in self._ending:
             self.update.add(entry, 0)
+        settings = self.update.settings
+        if all(seal.is_own(source.summary.id, each) for each in (source.settings, settings)):
+            self.update.settings = seal.signed(self.started.session, settings, settings)
 
     @property
     def last(self) -> int:
@@ -66,18 +79,33 @@ class Fork:
 
 
 class Import:
-    """A session from an export."""
+    """A session from an export. As in a fork, open calls and queued messages end: nothing of it runs by itself.
 
-    def __init__(self, name: str, entries: Sequence[ImportedEntry], files: Set[str]) -> None:
+    Its settings are not signed, so those that can widen are not used.
+    """
+
+    def __init__(self, name: str, entries: Iterable[ImportedEntry], files: Set[str]) -> None:
         self.started = SessionStarted(name, __version__)
-        self._entries = entries
-        self.update = SummaryUpdate()
+        self._entries: list[ImportedEntry] = []
+        self.update, replay = SummaryUpdate(), Replay()
         self.update.add(self.started, 0)
-        for _, _, kind, body in entries:
-            self.update.add(decode_if_known(kind, body), len(body))
+        for seq, when, kind, body in entries:
+            entry = decode_if_known(kind, body)
+            if isinstance(entry, SessionSettings):
+                entry = msgspec.structs.replace(entry, seal=None, elsewhere=None)
+            self._entries.append((seq, when, kind, body))
+            self.update.add(entry, len(body))
+            replay.apply(entry)
+        for entry in endings(replay):
+            self._entries.append((self.last + 1, time.time(), *encode(entry)))
+            self.update.add(entry, 0)
         # A session may read only files whose bytes were imported with it: knowing a hash is not enough.
         self.update.files = [name for name in self.update.files if name in files]
-        self.last = entries[-1][0] if entries else 1
+
+    @property
+    def last(self) -> int:
+        """The seq of its newest entry."""
+        return self._entries[-1][0] if self._entries else 1
 
     def rename(self) -> None:
         """Take a new id, because the log has the given one."""
@@ -88,6 +116,12 @@ class Import:
         yield _first_row(number, self.started)
         for entry in self._entries:
             yield row(number, *entry)
+
+
+def endings(replay: Replay) -> Iterator[Entry]:
+    """Yield the entries that end the open calls and withdraw the queued messages of a copy."""
+    yield from (CallResult(_not_run(call)) for call in replay.open_calls)
+    yield from map(SteeringWithdrawn, replay.queued)
 
 
 def _first_row(number: int, started: SessionStarted) -> Row:

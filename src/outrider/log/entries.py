@@ -59,6 +59,10 @@ class SessionSettings(Entry, frozen=True):
     """Whether the log has a rewind of the conversation. Derived and kept like `abridged`."""
     mode: str | None = None
     """The permission mode that the user has chosen. It can narrow what a resumed session may do, never widen it."""
+    elsewhere: int | None = None
+    """The newest entry that was not written by this user: the session was imported, or comes from another machine."""
+    seal: str | None = None
+    """The signature of the values that choose where data goes and what it costs. See `log/seal.py`."""
 
 
 class MessageEntry(Entry, frozen=True):

@@ -2,6 +2,9 @@
 
 A question and a message belong to one holder of a session, known by its fence. They end with it: nothing is asked or
 delivered in the name of a process that is gone. All of it is removed when the session is closed or opened again.
+
+Answers and messages are signed with the user's key, which is not in the log. An answer covers the question as it was
+shown. What is not signed was written by another, such as a command that reaches the database: it does not count.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import msgspec
 from outrider.errors import LogError
 from outrider.log.backend import Backend
 from outrider.log.inbox_tables import InboxTables, InboxView, QuestionRow, Watcher
+from outrider.log.key import LogKey
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.questions import Answer, Body, Question, Signal, check_answer, check_signal
 from outrider.log.summary import SessionRow
@@ -28,9 +32,35 @@ if TYPE_CHECKING:
 Deliver: TypeAlias = "Callable[[Signal], Future[None] | None]"
 """Delivers a message. It is taken at once, or when the future ends; one that is cancelled leaves it to its sender."""
 
+UNSIGNED_ANSWER = (
+    "An answer to this question was ignored: it was not signed with your key. Something else writes to the log, or "
+    "another machine answers without the same OUTRIDER_LOG_KEY"
+)
+UNSIGNED_MESSAGE = (
+    "A message to this session was ignored: it was not signed with your key. Something else writes to the log, or "
+    "another machine sends without the same OUTRIDER_LOG_KEY"
+)
+
+
+class _Signed(msgspec.Struct, frozen=True):
+    """An answer or a message as it is stored."""
+
+    text: str
+    """Its JSON."""
+    signature: str
+
+
+class _Sent(msgspec.Struct, frozen=True):
+    """A message with a random name, so that a copy of it is not taken as another one."""
+
+    id: str
+    signal: Signal
+
+
 _decode_body = msgspec.json.Decoder(Body).decode
 _decode_answer = msgspec.json.Decoder(Answer).decode
-_decode_signal = msgspec.json.Decoder(Signal).decode
+_decode_sent = msgspec.json.Decoder(_Sent).decode
+_decode_signed = msgspec.json.Decoder(_Signed).decode
 
 
 class Inbox:
@@ -42,9 +72,12 @@ class Inbox:
     []
     """
 
-    def __init__(self, backend: Backend, find_session: Callable[[str], SessionRow], held: Mapping[int, int]) -> None:
+    def __init__(
+        self, backend: Backend, find_session: Callable[[str], SessionRow], held: Mapping[int, int], key: LogKey
+    ) -> None:
         self._tables = backend.inbox_tables()
         self._find_session = find_session
+        self._signer = _Signer(key)
         self._held = held
         """The fence of each session that is open here, by session number."""
         self._watcher = self._tables.watcher()
@@ -58,7 +91,7 @@ class Inbox:
         number = None if session is None else self._find_session(session).number
         rows = [row for row in self._tables.waiting() if number in (None, row.number)]
         alive = {each for each in {row.number for row in rows} if self._lives(each)}
-        found = (_question(row) for row in rows if row.number in alive)
+        found = (self._signer.question(row) for row in rows if row.number in alive)
         return [each for each in found if each]
 
     def _lives(self, number: int) -> bool:
@@ -68,7 +101,7 @@ class Inbox:
     def question(self, id: str) -> Question | None:
         """Return a question, also one that was answered; None if its session was closed or its turn was cancelled."""
         found = self._tables.question(id) if self._tables.exists() else None
-        return _question(found) if found else None
+        return self._signer.question(found) if found else None
 
     def answer(self, id: str, answer: Answer, by: str) -> bool:
         """Answer a question. Return False if it was answered before, or its session waits no more.
@@ -76,11 +109,13 @@ class Inbox:
         The first answer wins; `question(id)` says who gave it. Raises ValidationError if the question does not offer
         the answer.
         """
-        found = self.question(id)
-        if found is None or not self._tables.is_alive(self._find_session(found.session)):
+        row = self._tables.question(id) if self._tables.exists() else None
+        found = self._signer.question(row) if row else None
+        if row is None or found is None or not self._tables.is_alive(self._find_session(found.session)):
             return False
         check_answer(found.body, answer)
-        return self._tables.settle(id, _encoded(answer), clean(by))
+        by = _name(by)
+        return self._tables.settle(id, self._signer.signed_answer(id, row.body, answer, by), by)
 
     def send(self, session: str, signal: Signal) -> int:
         """Send a message, or the wish to stop, to the process that has a session open. Return its number.
@@ -93,7 +128,7 @@ class Inbox:
             lives = self._tables.is_alive(row)
             holder = f"{row.summary.holder} does not take messages" if lives else "no process has it open"
             raise LogError(f"the session {row.summary.id[:8]} cannot be reached: {holder}")
-        return self._tables.send(row.number, row.fence, _encoded(signal))
+        return self._tables.send(row.number, row.fence, self._signer.signed_signal(row.summary.id, row.fence, signal))
 
     def is_taken(self, number: int) -> bool | None:
         """Return whether the session has taken a message; None if it was closed, or its process ended, before that."""
@@ -139,7 +174,7 @@ class Inbox:
         row = self._find_session(session)
         if (fence := self._held.get(row.number)) is None:
             raise LogError(f"the session {row.summary.id[:8]} is not open here")
-        return HeldInbox(row.number, fence, self._tables, self._watcher)
+        return HeldInbox(row.summary.id, row.number, fence, self._tables, self._watcher, self._signer)
 
     def close(self) -> None:
         """Stop watching the file."""
@@ -149,10 +184,19 @@ class Inbox:
 class HeldInbox:
     """The inbox of one session, for its holder: asks, and takes answers and messages. Used in one event loop."""
 
-    def __init__(self, number: int, fence: int, tables: InboxTables, watcher: Watcher) -> None:
-        self._number, self._fence = number, fence
+    def __init__(
+        self, session: str, number: int, fence: int, tables: InboxTables, watcher: Watcher, signer: _Signer
+    ) -> None:
+        self._session, self._number, self._fence = session, number, fence
         self._tables = tables
         self._watcher = watcher
+        self._signer = signer
+        self.on_unsigned: Callable[[str], None] = lambda sentence: None
+        """Called with a sentence for the user when something in the log is not signed with the user's key."""
+        self._asked: dict[str, str] = {}
+        """The questions that wait, as they were asked: what the log has of them may have been changed."""
+        self._seen: set[str] = set()
+        """The names of the messages that were taken."""
         self._delivered: set[int] = set()
         """Messages that were delivered, or are about to be."""
         self._taken: set[int] = set()
@@ -174,6 +218,7 @@ class HeldInbox:
         except BaseException:
             self.withdraw(name)
             raise
+        self._asked[name] = text
         return name
 
     def look_soon(self) -> None:
@@ -182,19 +227,40 @@ class HeldInbox:
 
     async def answer(self, id: str, answer: Answer, by: str) -> Question | None:
         """Answer an own question. Return None if this answer counts, else the question with the one before it."""
-        earlier = await self._tables.settle_own(id, _encoded(answer), clean(by))
-        found = _question(earlier) if earlier else None
-        return found if found and found.answer else None
+        by = _name(by)
+        signed = self._signer.signed_answer(id, self._asked.get(id, ""), answer, by)
+        for _ in range(2):  # again if the one before it was not signed: it is removed
+            earlier = await self._tables.settle_own(id, signed, by)
+            if earlier is None:
+                return None
+            if found := self._checked(earlier):
+                return found
+        return None
+
+    def forget(self, id: str) -> None:
+        """Forget an own question that was answered or withdrawn."""
+        self._asked.pop(id, None)
 
     def withdraw(self, id: str) -> None:
         """Remove a question that waits, soon. One that was answered stays, so that others can see by whom."""
         self._tables.withdraw(id)
 
     def answered(self, view: InboxView, id: str) -> Question | None:
-        """Return an own question if it was answered."""
+        """Return an own question if it was answered. An answer that is not signed is removed, and the user told."""
         row = view.question(id)
-        found = _question(row) if row else None
-        return found if found and found.answer else None
+        return self._checked(row) if row else None
+
+    def _checked(self, row: QuestionRow) -> Question | None:
+        if row.answer is None or row.id not in self._asked:
+            return None
+        found = self._signer.question(row._replace(body=self._asked[row.id]))
+        if found and found.answer:
+            return found
+        if row.answer not in self._seen:
+            self._seen.add(row.answer)
+            self.on_unsigned(UNSIGNED_ANSWER)
+        self._tables.reject(row.id, row.answer)
+        return None
 
     def has_signals(self, view: InboxView) -> bool:
         """Return whether there are messages to take."""
@@ -206,14 +272,15 @@ class HeldInbox:
         If this process ends before a message is taken, its sender knows that it was not.
         """
         waiting = await self._tables.signals(self._number, self._fence)
-        new = {number: _decode_signal(body) for number, body in waiting if number not in self._delivered}
-        self._delivered.update(new)
-        if new:
+        found = {number: body for number, body in waiting if number not in self._delivered}
+        self._delivered.update(found)
+        if found:
             try:
-                await self._tables.mark_delivered(list(new))
+                await self._tables.mark_delivered(list(found))
             except BaseException:
-                self._delivered.difference_update(new)
+                self._delivered.difference_update(found)
                 raise
+        new = {number: signal for number, body in found.items() if (signal := self._signed(body))}
         for number, signal in new.items():
             if taken := deliver(signal):
                 taken.add_done_callback(partial(self._when_taken, number))
@@ -221,6 +288,15 @@ class HeldInbox:
                 self._taken.add(number)
         await self._mark_taken()
         return list(new.values())
+
+    def _signed(self, body: str) -> Signal | None:
+        """Return the message if the user's key has signed it for this holder, and it was not taken before."""
+        found = self._signer.sent(self._session, self._fence, body)
+        if found is None or found.id in self._seen:
+            self.on_unsigned(UNSIGNED_MESSAGE)
+            return None
+        self._seen.add(found.id)
+        return found.signal
 
     def _when_taken(self, number: int, taken: Future[None]) -> None:
         if not taken.cancelled():
@@ -236,15 +312,57 @@ class HeldInbox:
                 self._taken.difference_update(taken)
 
 
-def _encoded(value: Answer | Signal) -> str:
-    return msgspec.json.encode(clean_value(msgspec.to_builtins(value))).decode()
+def _name(by: str) -> str:
+    return clean(by).replace("\0", "")  # Postgres cannot store it
 
 
-def _question(row: QuestionRow) -> Question | None:
-    """Return the question of a row; None if it is damaged, or of a kind that this version does not know."""
-    try:
-        given = _decode_answer(row.answer) if row.answer else None
-        body = _decode_body(row.body)
-    except msgspec.MsgspecError:
+class _Signer:
+    """Signs answers and messages, and reads those that are signed."""
+
+    def __init__(self, key: LogKey) -> None:
+        self._key = key
+
+    def question(self, row: QuestionRow) -> Question | None:
+        """Return the question of a row; None if it is damaged, or of a kind that this version does not know.
+
+        An answer counts only if it is signed, for this text of the question.
+        """
+        try:
+            body = _decode_body(row.body)
+        except msgspec.MsgspecError:
+            return None
+        answer = self._answer(row)
+        return Question(row.id, row.session, row.call_id, row.asked, body, answer, row.answered_by if answer else "")
+
+    def _answer(self, row: QuestionRow) -> Answer | None:
+        text = self._read(row.answer or "", "answer", row.id, row.body, row.answered_by)
+        with suppress(msgspec.MsgspecError):
+            return _decode_answer(text) if text else None
         return None
-    return Question(row.id, row.session, row.call_id, row.asked, body, given, row.answered_by)
+
+    def signed_answer(self, id: str, body: str, answer: Answer, by: str) -> str:
+        """Return an answer as it is stored. `body` is the question as it was shown."""
+        return self._written(answer, "answer", id, body, by)
+
+    def signed_signal(self, session: str, fence: int, signal: Signal) -> str:
+        """Return a message as it is stored, for one holder of a session."""
+        return self._written(_Sent(os.urandom(16).hex(), signal), "signal", session, fence)
+
+    def sent(self, session: str, fence: int, stored: str) -> _Sent | None:
+        """Return a message that is signed for this holder."""
+        text = self._read(stored, "signal", session, fence)
+        with suppress(msgspec.MsgspecError):
+            return _decode_sent(text) if text else None
+        return None
+
+    def _written(self, value: Answer | _Sent, *about: str | int) -> str:
+        text = msgspec.json.encode(clean_value(msgspec.to_builtins(value))).decode()
+        return msgspec.json.encode(_Signed(text, self._key.sign(*about, text))).decode()
+
+    def _read(self, stored: str, *about: str | int) -> str:
+        """Return the text if it is signed, or ""."""
+        try:
+            found = _decode_signed(stored)
+        except msgspec.MsgspecError:
+            return ""
+        return found.text if self._key.verifies(found.signature, *about, found.text) else ""

@@ -130,6 +130,10 @@ class InboxTables(Protocol):
         """Remove soon a question without an answer."""
         ...
 
+    def reject(self, id: str, answer: str) -> None:
+        """Remove soon an answer that does not count. The question waits again."""
+        ...
+
     async def ask(self, number: int, fence: int, id: str, call_id: str, body: str) -> None:
         """Store a question. Raise SessionLostError if the fence is not that of the holder."""
         ...

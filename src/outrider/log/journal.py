@@ -12,7 +12,9 @@ from outrider.log.backend import Backend
 from outrider.log.entries import Entry, SessionSettings
 from outrider.log.files import SessionFiles
 from outrider.log.pending_write import PendingWrite
+from outrider.log.replay import merged
 from outrider.log.rows import Extent
+from outrider.log.seal import Seal
 
 
 class Journal:
@@ -27,6 +29,7 @@ class Journal:
         settings: SessionSettings,
         usage: Usage,
         backend: Backend,
+        seal: Seal,
         release: Callable[..., None],
     ) -> None:
         self.id = id
@@ -39,10 +42,13 @@ class Journal:
         """Its rows at the time of opening."""
         self.is_new = False
         """Whether this holder has created the session and written nothing yet: then there is nothing to resume."""
+        self.note = ""
+        """A sentence for the user, if another wrote the session."""
         self._stored = settings
         """The settings on disk, without those of writes that are under way."""
         self._fence = fence
         self._backend = backend
+        self._seal = seal
         self._release = release
         self._finalizer = weakref.finalize(self, release, wait=False)  # for callers that do not close it
         self._finalizer.atexit = False  # not needed: other processes detect that the holder has ended
@@ -88,7 +94,18 @@ class Journal:
         if not self._finalizer.alive:
             raise LogError("the session was closed; open it again to continue")
         self.is_new = False
-        return Append(self.extent.session, self._fence, entries, self.settings)
+        return Append(self.extent.session, self._fence, self._sealed(entries), self.settings)
+
+    def _sealed(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Return the entries with those signed that change settings."""
+        if not any(isinstance(entry, SessionSettings) for entry in entries):
+            return entries
+        settings, signed = self.settings, list(entries)
+        for index, entry in enumerate(entries):
+            if isinstance(entry, SessionSettings):
+                signed[index] = entry = self._seal.entry(self.id, settings, entry)
+                settings = merged(settings, entry)
+        return signed
 
     def _settle(self, append: Append, write: PendingWrite) -> None:
         if write.error is None:

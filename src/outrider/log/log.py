@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Usage
-from outrider.errors import LogError, SessionHeldError, UnknownSessionError
+from outrider.errors import LogError, SessionHeldError
 from outrider.log.entries import SessionSettings, SessionStarted, SubagentLinked
 from outrider.log.reader import LogReader
 from outrider.log.rows import Extent
+from outrider.log.seal import foreign_note
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -84,15 +85,18 @@ class Log(LogReader):
 
         One commit creates it and links it to the parent.
         """
-        try:
+        known = self.summaries([id]).get(id)
+        if known and known.parent == parent.id:
             return self.open(id)
-        except UnknownSessionError:
-            started = SessionStarted(id, __version__, parent=parent.id)
-            return self._create(started, settings, parent.appending(SubagentLinked(call_id, id)))
+        name = os.urandom(16).hex() if known else id  # an import may have taken the id
+        started = SessionStarted(name, __version__, parent=parent.id)
+        return self._create(started, settings, parent.appending(SubagentLinked(call_id, name)))
 
     def _create(self, started: SessionStarted, settings: SessionSettings | None, link: Append | None = None) -> Journal:
         from outrider.log.append import Append
 
+        if settings:
+            settings = self._seal.entry(started.session, SessionSettings(), settings)
         entries = [started, settings] if settings else [started]
         append = Append(0, 1, entries, SessionSettings())
         number = self._backend.create(started, append, self._new_holder(), link)
@@ -110,7 +114,11 @@ class Log(LogReader):
             found = self._find(id)
             self._check_free(found)
             if self._backend.acquire(found, self._new_holder(), mark_opened=mark_opened):
-                return self._hold(found.summary.id, found.extent, found.fence + 1, found.settings, found.summary.usage)
+                name = found.summary.id
+                settings = self._seal.own(name, found.settings, found.summary.last)
+                journal = self._hold(name, found.extent, found.fence + 1, settings, found.summary.usage)
+                journal.note = "" if settings.seal else foreign_note(name, found.settings)
+                return journal
 
     # Changing
 
@@ -125,7 +133,7 @@ class Log(LogReader):
         if at is not None and not 1 <= at <= source.summary.last:
             raise LogError(f"there is no entry {at} to fork at; the session has entries 1 to {source.summary.last}")
         cut = at or source.summary.last
-        fork = Fork(source, cut, self._backend.rows(source.extent, cut))
+        fork = Fork(source, cut, self._backend.rows(source.extent, cut), self._seal)
         self._backend.fork(fork)
         return fork.started.session
 
@@ -170,7 +178,7 @@ class Log(LogReader):
         """The questions of open sessions that wait for a person, and messages to those sessions."""
         from outrider.log.inbox import Inbox  # few programs use it
 
-        return Inbox(self._backend, self._find, self._held)
+        return Inbox(self._backend, self._find, self._held, self._key)
 
     def live_socket(self, id: str) -> Path:
         """Return where a process that has a session open may show its events live."""
@@ -203,7 +211,8 @@ class Log(LogReader):
 
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
-        return Journal(id, extent, fence, self._files(extent.session), settings, usage, self._backend, release)
+        files = self._files(extent.session)
+        return Journal(id, extent, fence, files, settings, usage, self._backend, self._seal, release)
 
     def _release(self, number: int, fence: int, *, wait: bool) -> None:
         if self._held.get(number) == fence:

@@ -20,7 +20,9 @@ from outrider.log.entries import (
     SessionSettings,
     SnapshotEntry,
 )
+from outrider.log.key import LogKey
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
+from outrider.log.seal import Seal, foreign_note
 from outrider.log.session_filter import SessionFilter
 from outrider.text import clean
 
@@ -46,6 +48,8 @@ class LogReader:
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
+        self._key = LogKey()
+        self._seal = Seal(self._key)
 
     @property
     def location(self) -> str:
@@ -97,8 +101,19 @@ class LogReader:
         return self._backend.exists() and bool(self._backend.with_prefix(id))
 
     def settings(self, id: str) -> SessionSettings:
-        """Return the current settings of a session: model, system prompt, tools, limits."""
+        """Return the settings that a session continues with. Those that another wrote and that can widen are None."""
+        row = self._find(id)
+        return self._seal.own(row.summary.id, row.settings, row.summary.last)
+
+    def claimed_settings(self, id: str) -> SessionSettings:
+        """Return the settings that the log names, whoever wrote them: to show them, not to use them."""
         return self._find(id).settings
+
+    def foreign_note(self, id: str) -> str:
+        """Return a sentence for the user about a session that another wrote; "" for an own one."""
+        row = self._find(id)
+        is_own = self._seal.is_own(row.summary.id, row.settings)
+        return "" if is_own else foreign_note(row.summary.id, row.settings)
 
     # Entries
 
@@ -192,9 +207,12 @@ class LogReader:
         return list(known_records(self._backend.rows_of_kinds(row.extent, kinds)))
 
     def snapshots(self, id: str) -> list[Record]:
-        """Return the snapshots of the working folder, and the rewinds, in order."""
+        """Return the snapshots of the working folder, and the rewinds, in order; not those that another wrote."""
         kinds = SnapshotEntry.kind, RewindEntry.kind
-        return list(known_records(self._backend.rows_of_kinds(self._find(id).extent, kinds)))
+        row = self._find(id)
+        elsewhere = self._seal.own(row.summary.id, row.settings, row.summary.last).elsewhere or 0
+        found = known_records(self._backend.rows_of_kinds(row.extent, kinds))
+        return [record for record in found if record.seq > elsewhere]
 
     def files(self, id: str) -> SessionFiles:
         """Return the attachments of a session, for reading."""

@@ -20,19 +20,22 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.codec import from_json
-from outrider.conversation.messages import AttachmentBlock, files_in
+from outrider.conversation.messages import AttachmentBlock, Usage, files_in
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
-from outrider.log.copying import ImportedEntry
-from outrider.log.entries import AttachmentStored, MessageEntry, SessionStarted, decode
+from outrider.log.copying import ImportedEntry, endings
+from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionStarted, decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
+from outrider.log.replay import Replay
 from outrider.log.rows import LAST_SEQ
 from outrider.struct_types import described
 
 VERSION = 1
 SHA256 = re.compile("[0-9a-f]{64}")
+LARGEST_NUMBER = 10**12
+"""The most tokens of a request, and bytes of a file, that an import may name."""
 END_OF_TIME = 4_102_444_800.0
 """The end of the year 2099: a later time is wrong."""
 
@@ -121,7 +124,8 @@ def import_conversation(log: Log, text: bytes) -> Imported:
     journal = log.create()
     try:
         from_json(text, journal.files)
-        journal.write_now(*map(MessageEntry, messages))
+        said = [*map(MessageEntry, messages)]
+        journal.write_now(*said, *endings(Replay(said)))
     except BaseException:
         journal.close()
         log.delete(journal.id)
@@ -184,12 +188,13 @@ class _Lines:
             file.write(base64.b64decode(piece.data, validate=True))
 
     def _take_entry(self, line: _Line) -> None:
-        if not self._last < line.seq <= LAST_SEQ:
+        if not self._last < line.seq < LAST_SEQ // 2:  # those that the import adds come after it
             raise LogError(f"the number of entry {line.seq} is repeated, out of order or out of range")
         if not 0 <= line.time <= END_OF_TIME:
             raise LogError(f"the time of entry {line.seq} is out of range")
         body = bytes(line.body)
         entry = decode(line.kind, body)
+        _check_numbers(entry)
         if isinstance(entry, AttachmentStored):
             self._mentioned[entry.attachment.sha256] = entry.attachment
         self._last = line.seq
@@ -198,6 +203,16 @@ class _Lines:
             # If the first entry was lost, the new first entry takes number 1 and the following ones move up.
             seq = max(line.seq, 2, self.entries[-1][0] + 1 if self.entries else 2)
             self.entries.append((seq, line.time, line.kind, body))
+
+
+def _check_numbers(entry: Entry) -> None:
+    """Raise LogError for tokens, costs and sizes that no session has: they count in sums and budgets."""
+    usage = getattr(entry, "usage", None)
+    numbers = list(msgspec.structs.astuple(usage)) if isinstance(usage, Usage) else []
+    if isinstance(entry, AttachmentStored):
+        numbers.append(entry.attachment.size)
+    if not all(number is None or 0 <= number <= LARGEST_NUMBER for number in numbers):
+        raise LogError("a number of tokens, a cost or a size is out of range")
 
 
 def _json(value: msgspec.Struct) -> bytes:

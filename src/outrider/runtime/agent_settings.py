@@ -34,7 +34,9 @@ def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
 
 def agent_of(settings: SessionSettings) -> AgentSpec:
     """Return the agent, without its tools."""
-    if settings.model is None:
+    if not settings.model:
+        if settings.elsewhere:
+            raise LogError("the session was written elsewhere, so its model is not used; pass agent=Agent(…)")
         raise LogError("the log does not say which model answered; pass agent=Agent(…)")
     effort = effort_of(settings)
     return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings), effort=effort)

@@ -100,8 +100,8 @@ def opened_session(
         session = kind(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
         journal = journal or log.create(settings_of(session.agent, session._loop.environment.cwd), id=id or "")
         session._attach(log, journal)
-        if log.warning:
-            session._emit(Notice(log.warning))
+        for note in filter(None, (log.warning, journal.note)):
+            session._emit(Notice(note))
     except BaseException:
         if journal:
             journal.close()

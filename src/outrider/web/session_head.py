@@ -33,7 +33,7 @@ MAX_TREE = 500
 def session_head(log: Log, id: str) -> Json:
     """Return the summary of a session with its ancestors, its sub-agents and the state of its context."""
     summary = log.session(id)
-    settings = log.settings(summary.id)
+    settings = log.claimed_settings(summary.id)
     left = [MAX_TREE]
     children, usage = _tree(log, summary, left)
     newest = log.newest(summary.id, RECENT)

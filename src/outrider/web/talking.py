@@ -18,6 +18,7 @@ from outrider.coding.workbench import Workbench
 from outrider.errors import ConversationError, LogError, OutriderError
 from outrider.log.log import Log
 from outrider.log.questions import Say, Stop, check_signal
+from outrider.log.session_filter import SessionFilter
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.session import Session
@@ -236,14 +237,20 @@ def _session_bench(log: Log, id: str, front: TalkFront) -> Workbench:
     if log.session(id).parent:
         raise LogError("this is the session of a sub-agent; talk to the session that started it")
     folder = cwd_of(recorded)
+    if not recorded.cwd:
+        raise LogError(
+            "this session was imported, or written elsewhere, so its folder is not used; continue it once in a folder "
+            f"of yours: outrider --resume {id[:8]}"
+        )
     if folder is None:
-        raise LogError(f"the folder of this session, {recorded.cwd or '(none)'}, does not exist on this machine")
+        raise LogError(f"the folder of this session, {recorded.cwd}, does not exist on this machine")
     return _bench(Path(folder), front, kept_limits(recorded))
 
 
 def _known_folder_bench(log: Log, folder: str, front: TalkFront) -> Workbench:
-    """Return the workbench of a new session, in a folder that the log knows: a page must not open every folder."""
-    if folder not in log.folders_and_models()[0]:
+    """Return the workbench of a new session, in a folder that the user has worked in: the page must not open others."""
+    known = log.sessions(where=SessionFilter(folder=folder))
+    if not folder or not any(log.settings(each.id).cwd == folder for each in known):
         raise LogError(f"no session was in {folder} yet; begin the first one there with `outrider`")
     if not Path(folder).is_dir():
         raise LogError(f"the folder {folder} does not exist on this machine")

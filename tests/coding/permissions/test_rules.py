@@ -50,7 +50,7 @@ def test_a_rule_is_a_tool_and_perhaps_a_pattern(text: str, tool: str, pattern: s
         ("webfetch", "did you mean WebFetch"),
         ("task", "did you mean Task"),
         ("Writes(x)", "did you mean Write"),
-        ("mcp__*", "not a valid tool name"),
+        ("mcp__x*", "not a valid tool name"),
         ("mcp__git__log*", "not a valid tool name"),
         ("my_*", "not a valid tool name"),
         ("Bash(npm run *)", r"Bash\(npm run:\*\)"),

@@ -21,7 +21,7 @@ def session_choices(log: Log, folder: Path) -> list[Choice]:
     here: list[Choice] = []
     elsewhere: list[Choice] = []
     for each in log.sessions(limit=MOST):
-        worked_in = log.settings(each.id).cwd or ""
+        worked_in = each.folder
         is_here = worked_in == str(folder)
         where = "" if is_here or not worked_in else f" in {home_relative(Path(worked_in))}"
         label = f"{each.id[:8]}  {format_time(each.updated)}  {each.title}"

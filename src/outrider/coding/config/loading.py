@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from outrider.coding.config import layers
+from outrider.coding.config.claude_settings import read_claude_settings
 from outrider.coding.config.consent import ConsentRequest, Consents
 from outrider.coding.config.files import SettingsFile, nearest, read_regular_file, read_settings_file
 from outrider.coding.config.layers import Layer
@@ -47,15 +48,16 @@ def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, An
     label = os.path.relpath(path, folder)
     file = None if found and is_same_file(path, config_file(environment)) else read_settings_file(path, label)
     project, waiting = _project_layer(file, path, folder, user, environment) if file else (Layer(), None)
+    claude = read_claude_settings(folder, label_of)
     merged = layers.merge(
-        [user, project, layers.from_environment(environment, folder), layers.from_flags(flags, folder)]
+        [user, project, *claude.layers, layers.from_environment(environment, folder), layers.from_flags(flags, folder)]
     )
     return Loaded(
         unflatten(merged.values),
         merged.origins,
         waiting,
-        tuple(layers.mistyped_variables(environment)),
-        found | {label: file is not None},
+        (*layers.mistyped_variables(environment), *claude.notes),
+        found | {label: file is not None} | claude.files,
         path if file else None,
     )
 

@@ -127,10 +127,15 @@ def _needs_consent(policy: Policy, tool: str, target: ResolvedPath) -> bool:
     return not any(
         rule.tool in _rule_tools(tool, "write", wide=False)
         and rule.pattern is not None
-        and is_configuration(_literal_start(rule.pattern), "/")
+        and _names_configuration(rule.pattern, str(policy.folder))
         and rule.covers_path(target.resolved, str(policy.folder), wide=False)
         for rule in policy.allow
     )
+
+
+def _names_configuration(pattern: str, folder: str) -> bool:
+    start = _literal_start(pattern)
+    return is_configuration(start, "/") or is_configuration(f"{folder}{start}", folder)
 
 
 def _literal_start(pattern: str) -> str:

@@ -9,7 +9,7 @@
     web_search                    searches that the model's API runs
     my_tool                       every call of a tool
     mcp__git__git_log             a tool of the MCP server git
-    mcp__git__*                   every tool of the MCP server git
+    mcp__git__*                   every tool of the MCP server git; `mcp__*` of every server
 
 A rule for Read also covers Glob, Grep and the files that commands name; a rule for Edit also covers Write. Allow rules
 match narrowly: exactly what they say. Deny and ask rules match widely: a folder includes everything in it, a command
@@ -44,7 +44,7 @@ Form: TypeAlias = Literal["exact", "arguments", "any"]
 """A rule for commands covers exactly its words; also further arguments (`:*`); or anything further (`:**`)."""
 
 _FORM = re.compile(rf"\s*([^()\s]+)\s*(?:\((.*)\))?\s*({'|'.join(ACCESS_LEVELS)})?\s*", re.DOTALL)
-_SERVER_TOOLS = re.compile(r"mcp__[a-zA-Z0-9_-]{1,64}__\*")
+_SERVER_TOOLS = re.compile(r"mcp__(?:[a-zA-Z0-9_-]{1,64}__)?\*")
 _DOMAIN = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?|[0-9a-f:]*:[0-9a-f:.]*")
 
 
@@ -95,6 +95,8 @@ class Rule(msgspec.Struct, frozen=True):
             return f"fetching from {self.pattern.removeprefix('domain:')} and its sub-domains"
         if self.tool.startswith("mcp__"):
             server, _, name = self.tool.removeprefix("mcp__").partition("__")
+            if server == "*":
+                return "every tool of every MCP server"
             what = "every tool" if name == "*" else f"every call of {name}"
             return f"{what} of the MCP server {server}"
         return f"{verb} {self.pattern}" if verb and self.pattern else f"every call of {self.tool}"

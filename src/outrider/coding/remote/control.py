@@ -63,6 +63,7 @@ class RemoteControl:
             self._live.close()
             self._live = None
             return
+        inbox.on_unsigned = self._front.answered
         self.questions.inbox = inbox
         self._stop_watching = inbox.watch(self._look, lambda: self._is_running or self.questions.is_waiting)
         session.observe(self._observe)

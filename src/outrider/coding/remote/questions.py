@@ -123,6 +123,7 @@ class RemoteQuestions:
             raise
         finally:
             del self._waiting[name]
+            inbox.forget(name)
 
     async def _take(self, question: StoredQuestion, here: asyncio.Future[GivenAnswer]) -> GivenAnswer:
         """Close the dialogue here, and show the answer that came from elsewhere."""

@@ -11,7 +11,14 @@ from typing import Protocol
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.protected_paths import PROTECTED, SECRETS, bare_head, git_folders
+from outrider.coding.protected_paths import (
+    PROTECTED,
+    SECRETS,
+    bare_head,
+    git_folders,
+    hook_folders,
+    present_configuration,
+)
 
 _ENTRIES = tuple(dict.fromkeys(name.partition("/")[0] for name in PROTECTED))
 
@@ -52,11 +59,15 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def protected(self) -> tuple[str, ...]:
         """The entries of the working folders that no command may change, present or not.
 
+        Of the less usual names of configuration, those that are there.
+
         A protected path stands for the whole entry that holds it: an entry below could be renamed away with its folder.
         """
-        found = {f"{folder.rstrip('/')}/{name}": None for folder in self.folders for name in _ENTRIES}
+        entries = [(folder, name) for folder in self.folders for name in (*_ENTRIES, *present_configuration(folder))]
+        found = {f"{folder.rstrip('/')}/{name}": None for folder, name in entries}
         found.update((head, None) for head in map(bare_head, self.folders) if head)
-        for path in (*(path for folder in self.folders for path in git_folders(Path(folder))), *self.kept):
+        repositories = (find(Path(folder)) for folder in self.folders for find in (git_folders, hook_folders))
+        for path in (*(path for paths in repositories for path in paths), *self.kept):
             absolute = os.path.abspath(path)
             if holder := max((each for each in self.folders if is_inside(absolute, each)), key=len, default=""):
                 first = os.path.relpath(absolute, holder).split("/")[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit, urlunsplit
 
@@ -52,6 +53,12 @@ class Address:
     def name(self) -> str:
         """A name for folders that belong to this database."""
         return hashlib.sha256(self.location.encode()).hexdigest()[:16]
+
+    @property
+    def has_password(self) -> bool:
+        """Whether a password is given: here, in Postgres's variables, or in its password file."""
+        given = self.password or os.environ.get("PGPASSWORD") or os.environ.get("PGPASSFILE")
+        return bool(given) or os.path.exists(os.path.expanduser("~/.pgpass"))
 
     def conceal(self, text: str) -> str:
         """Return a text without the passwords, whoever put them there."""

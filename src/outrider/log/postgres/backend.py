@@ -38,6 +38,10 @@ STOP_SECONDS = 20.0
 """How long `close` waits for what is queued."""
 UNCLOSED_SECONDS = 2.0
 """How long a log waits that nobody closed. The garbage collector ends it, in any thread, which must not wait long."""
+OPEN_SERVER = (
+    "the Postgres server of the log asks for no password: every program on the network, also a command with the access "
+    "`network`, can read and change your sessions. Set a password, and scram-sha-256 in its pg_hba.conf"
+)
 _FOLDER = "settings::json ->> 'cwd'"
 
 
@@ -68,7 +72,10 @@ class PostgresBackend:
         """A folder of this machine for the snapshots of working folders."""
         return data_folder() / "postgres" / self._address.name
 
-    warning = ""
+    @property
+    def warning(self) -> str:
+        """A warning if the server asks nobody for a password. It is known after the first connection."""
+        return OPEN_SERVER if self._database.is_open else ""
 
     def exists(self) -> bool:
         """Return whether the database has a log."""

@@ -101,6 +101,15 @@ class PostgresInboxTables:
 
         self._writer.post(work)
 
+    def reject(self, id: str, answer: str) -> None:
+        """Remove soon an answer that does not count."""
+
+        async def work(connection: Connection) -> None:
+            removed = "answer = NULL, answered_by = '', answered = NULL"
+            await connection.execute(f"UPDATE question SET {removed} WHERE id = $1 AND answer = $2", id, answer)
+
+        self._writer.post(work)
+
     async def ask(self, number: int, fence: int, id: str, call_id: str, body: str) -> None:
         """Store a question, and forget old ones."""
 

@@ -150,6 +150,8 @@ class Database:
         """Whether the tables were seen in the version of this program."""
         self.was_reached = False
         """Whether a connection was made before: then Postgres may be restarting, and waiting makes sense."""
+        self.is_open: bool | None = None
+        """Whether the server asks nobody for a password, over the network. None before the first connection."""
 
     async def connect(self, settings: Mapping[str, str], seconds: float | None = COMMAND_SECONDS) -> Connection:
         """Return a new connection, which waits for answers for so many seconds, or for as long as it takes."""
@@ -164,6 +166,8 @@ class Database:
         try:
             durable = "SELECT set_config('synchronous_commit', 'on', false)"
             await connection.execute(f"{durable} WHERE current_setting('synchronous_commit') = 'off'")
+            if self.is_open is None:
+                self.is_open = await _is_open(connection, address)
         except BaseException:
             connection.terminate()
             raise
@@ -183,6 +187,15 @@ class Database:
             if await version_of(connection) < len(MIGRATIONS):
                 await migrate(connection)
             self.is_current = True
+
+
+async def _is_open(connection: Connection, address: Address) -> bool:
+    """Return whether the server let us in over TCP without authentication. Before Postgres 16 it does not say how."""
+    if not await connection.fetchval("SELECT inet_server_addr() IS NOT NULL"):
+        return False
+    if connection.get_server_version().major >= 16:
+        return bool(await connection.fetchval("SELECT system_user IS NULL"))
+    return not address.has_password
 
 
 class Line:

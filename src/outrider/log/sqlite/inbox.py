@@ -97,6 +97,15 @@ class SqliteInboxTables:
 
         self._writer.post(work)
 
+    def reject(self, id: str, answer: str) -> None:
+        """Remove soon an answer that does not count."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            removed = "answer = NULL, answered_by = '', answered = NULL"
+            connection.execute(f"UPDATE question SET {removed} WHERE id = ? AND answer = ?", (id, answer))
+
+        self._writer.post(work)
+
     async def ask(self, number: int, fence: int, id: str, call_id: str, body: str) -> None:
         """Store a question, and forget old ones."""
         row = id, number, fence, call_id, body, time.time()
