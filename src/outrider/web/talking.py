@@ -22,8 +22,8 @@ from outrider.errors import ConversationError, LogError, OutriderError
 from outrider.log.log import Log
 from outrider.log.questions import Say, Stop, check_signal
 from outrider.providers.debugging import logger
-from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.agent_settings import cwd_of, kept_limits
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.hooks import HookResult, SessionStart
 from outrider.runtime.session import Session
 from outrider.web.questions import PLACE
