@@ -39,6 +39,8 @@ from outrider import (
     tool,
 )
 from outrider.coding.config.loading import load
+from outrider.coding.consent.store import Consents
+from outrider.coding.mcp.finding import find_servers
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.conversation.messages import Message
 from outrider.errors import OutriderError
@@ -543,6 +545,24 @@ def a_server_wants_a_login(where: Path) -> object:
                 await client.close()
 
     return asyncio.run(both())
+
+
+@provokes(errors.McpRefusedError, culprit="MCP server files", way_out="outrider trust")
+def a_server_is_not_what_the_user_agreed_to(where: Path) -> object:
+    (where / "server.py").write_text("1")
+    (where / ".mcp.json").write_text('{"mcpServers": {"files": {"command": "python3", "args": ["server.py"]}}}')
+    Consents(where / "data").give(find_servers(where, {"OUTRIDER_HOME": str(where / "data")}).waiting)
+    (server,) = find_servers(where, {"OUTRIDER_HOME": str(where / "data")}).servers
+    (where / "server.py").write_text("2")
+
+    async def start() -> None:
+        client = Client(server)
+        try:
+            await client.connect()
+        finally:
+            await client.close()
+
+    return asyncio.run(start())
 
 
 # The tests

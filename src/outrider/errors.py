@@ -20,6 +20,7 @@ OutriderError
 ├── McpError                   an MCP server failed, refused a request, or sent something invalid
 │   ├── McpClosedError         the connection to the server ended
 │   │   └── McpLoginError      the server needs a login, or refuses the one there is
+│   ├── McpRefusedError        the server was not started: it is not what the user agreed to
 │   └── McpTimeoutError        the server did not answer in time
 ├── HookBlockedError       a hook refused the prompt
 ├── SessionBusyError       a call on a session that is still busy with another one
@@ -167,6 +168,10 @@ class McpClosedError(McpError):
 
 class McpLoginError(McpClosedError):
     """An MCP server needs a login, or refuses the one there is."""
+
+
+class McpRefusedError(McpError):
+    """An MCP server was not started: what it would run is not what the user agreed to."""
 
 
 class McpTimeoutError(McpError):

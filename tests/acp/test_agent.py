@@ -231,7 +231,7 @@ async def test_what_is_not_used_is_said_and_where_it_can_be_as_a_notice(
         session = opened["sessionId"]
         assert opened["modes"]["currentModeId"] == "ask", "what a project wants is not done before the user agrees"
         seen = editor.seen(session)
-        await editor.until(lambda: "outrider config trust" in "".join((*seen.notices, seen.text("thought"))), "a note")
+        await editor.until(lambda: "outrider trust" in "".join((*seen.notices, seen.text("thought"))), "a note")
         said = seen.notices if capabilities else seen.text("thought").splitlines()
     assert any("The MCP server mail is not used" in note for note in said)
     assert any("broken.md" in note for note in said)

@@ -116,7 +116,7 @@ async def test_a_project_file_is_not_used_without_consent(tmp_path: Path) -> Non
         introduced(capabilities={"session": {"notices": {}}}, **everywhere(server)) as editor,
     ):
         session = await editor.new(tmp_path)
-        await editor.until(lambda: any("outrider mcp trust" in note for note in editor.seen(session).notices), "a note")
+        await editor.until(lambda: any("outrider trust" in note for note in editor.seen(session).notices), "a note")
         await editor.prompt(session, "Go")
         assert "mcp__" not in body(server, 0)
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
 
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
-from tests.cli.program import clean_environment, outrider, start
+from tests.cli.program import outrider
 from tests.coding.config import Home
 
 SECRET = "sk-ant-REDACTED"
@@ -30,41 +26,6 @@ def home(tmp_path: Path) -> Home:
 def config(home: Home, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
     """Run `outrider config` in the project."""
     return outrider("config", *arguments, cwd=home.project, **(home.environment | more))
-
-
-def on_a_terminal(home: Home, answer: bytes) -> tuple[int, str]:
-    """Run `outrider config trust` on a terminal, answer the question, and see the code and the screen."""
-    controller, terminal = pty.openpty()
-    process = start(
-        *("config", "trust"),
-        stdin=terminal, stdout=terminal, stderr=terminal,
-        cwd=home.project, env=clean_environment() | home.environment, start_new_session=True,
-    )  # fmt: skip
-    os.close(terminal)
-    try:
-        screen = read_until(controller, b"[y/N]")
-        os.write(controller, answer)
-        screen += read_until(controller, None)
-        return process.wait(timeout=30), screen.decode()
-    finally:
-        process.kill()
-        process.wait()
-        os.close(controller)
-
-
-def read_until(controller: int, mark: bytes | None) -> bytes:
-    seen, until = b"", time.monotonic() + 60
-    while (mark is None or mark not in seen) and time.monotonic() < until:
-        if select.select([controller], [], [], 0.2)[0]:
-            try:
-                piece = os.read(controller, 4096)
-            except OSError:  # the other side has ended
-                return seen
-            if not piece:
-                return seen
-            seen += piece
-    assert time.monotonic() < until, seen
-    return seen
 
 
 def test_every_setting_is_shown_with_its_value_and_its_origin(home: Home) -> None:
@@ -92,8 +53,9 @@ def test_what_was_allowed_for_good_and_what_waits_is_shown(home: Home) -> None:
     home.project_says(WIDE)
     said = config(home).stdout
     assert "always allowed in this project\n  Bash(make test)\n" in said
-    assert "not in effect until you approve it (outrider config trust)" in said
-    assert "  permissions.mode: more is done without asking you\n      + all\n      - ask\n" in said
+    assert "not in effect until you agree (outrider trust)" in said
+    assert "  setting permissions.mode  (.outrider/config.toml)\n" in said
+    assert "allows      more is done without asking you" in said
 
 
 def test_json_has_the_same(home: Home) -> None:
@@ -114,7 +76,7 @@ def test_keys_and_passwords_are_never_shown(home: Home) -> None:
     home.user_says(f'model = "http://me:hunter22@models.example/v1#x"\npermissions.deny = ["Bash(curl {SECRET}:*)"]')
     home.project_says('permissions.allow = ["Bash(login hidden-word)"]')
     RememberedRules(home.data, home.project).add([f"Bash(curl {SECRET})"])
-    for arguments in ([], ["--json"], ["trust", "--yes"]):
+    for arguments in ([], ["--json"]):
         ended = config(home, *arguments, ANTHROPIC_API_KEY=SECRET, MY_TOKEN="hidden-word")
         assert ended.returncode == 0
         for secret in ("4242", "hunter22", "hidden-word"):
@@ -123,58 +85,19 @@ def test_keys_and_passwords_are_never_shown(home: Home) -> None:
 
 def test_what_a_project_writes_cannot_take_over_the_screen(home: Home) -> None:
     home.project_says('permissions.allow = ["Bash(a\\u001b[2J\\u202eb\\r\\nc)"]')
-    for arguments in ([], ["trust"]):
-        said = config(home, *arguments).stdout
+    for arguments in ((), ("trust",)):
+        said = outrider(*(arguments or ("config",)), cwd=home.project, **home.environment).stdout
         assert "Bash(a" in said
         assert not {"\x1b", "\u202e", "\r"} & set(said)
         assert "\nc)" not in said
 
 
-def test_trust_without_a_terminal_changes_nothing_and_says_what_to_do(home: Home) -> None:
-    home.project_says(WIDE)
-    ended = config(home, "trust")
-    assert ended.returncode == 1
-    assert "+ all" in ended.stdout
-    assert "add --yes" in ended.stderr
-    assert home.load().waiting
-    assert not home.data.exists()
-
-
-def test_trust_with_yes_is_remembered_until_the_file_changes(home: Home) -> None:
-    home.project_says(WIDE)
-    ended = config(home, "trust", "--yes")
-    assert (ended.returncode, ended.stderr) == (0, "")
-    assert home.load().settings.permissions.mode == "all"
-    assert "Nothing to approve" in config(home, "trust").stdout
-    home.project_says(WIDE + "# more\n")
-    assert home.load().waiting
-
-
-@pytest.mark.parametrize(
-    ("answer", "code", "mode"), [(b"y\n", 0, "all"), (b"n\n", 1, "ask"), (b"\n", 1, "ask"), (b"\x04", 1, "ask")]
-)
-def test_trust_asks_on_a_terminal(home: Home, answer: bytes, code: int, mode: str) -> None:
-    home.project_says(WIDE)
-    ended, screen = on_a_terminal(home, answer)
-    assert ended == code
-    assert "permissions.mode: more is done without asking you" in screen
-    assert home.load().settings.permissions.mode == mode
-
-
-def test_without_a_project_file_nothing_waits(home: Home) -> None:
-    ended = config(home, "trust")
-    assert (ended.returncode, ended.stdout) == (0, "Nothing to approve: there is no project file.\n")
-
-
-def test_forget_drops_rules_and_consent(home: Home) -> None:
-    home.project_says(WIDE)
-    home.agree()
+def test_forget_drops_rules(home: Home) -> None:
     RememberedRules(home.data, home.project).add(["Bash(make test)"])
     ended = config(home, "forget")
-    assert ended.stdout == "  Bash(make test)\nRemoved: 1 remembered rule, the approval of the project's file.\n"
-    assert home.load().waiting
+    assert ended.stdout.startswith("  Bash(make test)\nRemoved: 1 remembered rule.")
     assert RememberedRules(home.data, home.project).rules() == ()
-    assert config(home, "forget").stdout == "Removed: 0 remembered rules, no approval of the project's file.\n"
+    assert config(home, "forget").stdout.startswith("Removed: 0 remembered rules.")
 
 
 def test_path_prints_where_the_files_are(home: Home) -> None:
@@ -187,7 +110,7 @@ def test_forget_and_path_work_while_a_file_is_broken(home: Home) -> None:
     assert config(home, "path").returncode == 0
 
 
-@pytest.mark.parametrize("arguments", [[], ["--json"], ["trust", "--yes"]])
+@pytest.mark.parametrize("arguments", [[], ["--json"]])
 def test_settings_that_cannot_be_used_are_2_and_one_line(home: Home, arguments: list[str]) -> None:
     home.project_says("[permisions]\nmode = 'all'")
     ended = config(home, *arguments)
@@ -196,15 +119,6 @@ def test_settings_that_cannot_be_used_are_2_and_one_line(home: Home, arguments: 
         'outrider config: .outrider/config.toml, line 2: there is no setting "permisions.mode"; '
         'did you mean "permissions.mode"?\n'
     )
-
-
-def test_a_data_folder_that_cannot_be_written_is_said(home: Home) -> None:
-    home.project_says(WIDE)
-    home.data.write_text("in the way")
-    ended = config(home, "trust", "--yes")
-    assert ended.returncode == 2
-    assert "cannot be written" in ended.stderr
-    assert "Traceback" not in ended.stderr
 
 
 def test_wrong_usage_is_2_and_help_is_0(home: Home) -> None:

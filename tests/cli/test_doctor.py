@@ -252,7 +252,7 @@ def test_a_project_that_waits_for_consent_is_said(tmp_path: Path) -> None:
     (tmp_path / ".outrider").mkdir()
     (tmp_path / ".outrider" / "config.toml").write_text('permissions.mode = "all"\nsandbox.use = "off"')
     ended = outrider("doctor", cwd=tmp_path, OUTRIDER_CONFIG=str(tmp_path / "none"))
-    wanted = "the project's settings need your approval (permissions.mode, sandbox.use): outrider config trust"
+    wanted = "the project's settings need your consent (permissions.mode, sandbox.use): outrider trust"
     assert wanted in lines_of(ended.stdout)["·"]
     assert ended.returncode == 0
 

@@ -74,7 +74,7 @@ def test_a_server_that_is_added_to_a_project_is_approved(tmp_path: Path) -> None
 
 def test_a_project_cannot_vouch_for_its_servers(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"a": {"command": "x", "trusted": true}}}')
-    outrider("mcp", "trust", "--yes", cwd=tmp_path)
+    outrider("trust", "--yes", cwd=tmp_path)
     (server,) = json.loads(outrider("mcp", "list", "--json", cwd=tmp_path).stdout)["servers"]
     assert server["trusted"] is False
     outrider("mcp", "add", "b", "--trusted", "--", "x", cwd=tmp_path)
@@ -86,7 +86,7 @@ def test_variables_are_replaced(tmp_path: Path) -> None:
     server = scripted()
     entry = {"command": "${PYTHON_HERE}", "args": [*server.args[:-1], '{"version": "1"}'], "env": {"A": "${B:-c}"}}
     (tmp_path / ".mcp.json").write_text(json.dumps({"mcpServers": {"s": entry}}))
-    outrider("mcp", "trust", "--yes", cwd=tmp_path)
+    outrider("trust", "--yes", cwd=tmp_path)
     assert outrider("mcp", "test", "s", cwd=tmp_path, PYTHON_HERE=server.command).returncode == 0
     failed = outrider("mcp", "test", "s", cwd=tmp_path)
     assert failed.returncode == 2
@@ -132,16 +132,16 @@ def test_a_program_needs_no_login(tmp_path: Path) -> None:
 
 def test_nothing_is_approved_without_a_terminal_or_yes(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_text(servers_json(scripted()))
-    ended = outrider("mcp", "trust", cwd=tmp_path)
+    ended = outrider("trust", cwd=tmp_path)
     assert ended.returncode == 1
     assert "add --yes" in ended.stderr
     assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
 
 
-def test_forgetting_takes_the_consent_back(tmp_path: Path) -> None:
+def test_revoking_takes_the_consent_back(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").write_text(servers_json(scripted()))
-    outrider("mcp", "trust", "--yes", cwd=tmp_path)
-    assert "the approval of the project's file." in outrider("config", "forget", cwd=tmp_path).stdout
+    outrider("trust", "--yes", cwd=tmp_path)
+    assert "Revoked: 1 consent." in outrider("trust", "--revoke", cwd=tmp_path).stdout
     assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
 
 
@@ -158,7 +158,7 @@ def test_the_doctor_names_the_servers_and_starts_none(tmp_path: Path) -> None:
     assert f": {server.command} is installed" in said
     assert "there is no program no-such-program-here" in said
     assert "https://example.org/mcp, no login stored" in said
-    assert "not used until you agree: outrider mcp trust" in said
+    assert "not used until you agree: outrider trust" in said
     assert not pids.exists()
 
 

@@ -245,7 +245,7 @@ async def test_a_project_that_would_widen_permissions_waits_and_one_line_says_so
         ended = await ask(server, "-p", "Make it.", cwd=tmp_path)
     assert (ended.returncode, ended.stdout) == (0, "Done.\n")
     assert not (tmp_path / "made.txt").exists()
-    (line,) = [line for line in ended.stderr.splitlines() if "outrider config trust" in line]
+    (line,) = [line for line in ended.stderr.splitlines() if "outrider trust" in line]
     assert "permissions.mode" in line
 
 

@@ -45,16 +45,15 @@ def test_what_was_found_is_listed_and_programs_wait(repository: Path) -> None:
     assert "/review" in commands.stdout
     assert "runs `ls src`" in commands.stdout
     assert "/notes:digest" in commands.stdout
-    assert "not run until you agree" in outrider("hooks", cwd=repository).stdout
+    assert "not used until you agree" in outrider("hooks", cwd=repository).stdout
     plugins = outrider("plugins", cwd=repository)
     assert "server notebook: python3" in plugins.stdout
-    assert "outrider plugins trust" in plugins.stdout
+    assert "outrider trust" in plugins.stdout
 
 
 async def test_a_script_calls_a_command_and_everything_works_together(repository: Path) -> None:
-    for kind in ("hooks", "plugins"):
-        trusted = await asyncio.to_thread(outrider, kind, "trust", "--yes", cwd=repository)
-        assert trusted.returncode == 0, trusted.stderr
+    trusted = await asyncio.to_thread(outrider, "trust", "--yes", cwd=repository)
+    assert trusted.returncode == 0, trusted.stderr
     skill = repository / ".claude/skills/changelog"
     steps = [
         Answer(
@@ -92,11 +91,11 @@ async def test_a_script_calls_a_command_and_everything_works_together(repository
 
 
 async def test_one_changed_byte_of_a_script_asks_again(repository: Path) -> None:
-    assert outrider("hooks", "trust", "--yes", cwd=repository).returncode == 0
-    assert "Nothing to approve" in outrider("hooks", "trust", "--yes", cwd=repository).stdout
+    assert outrider("trust", "--yes", cwd=repository).returncode == 0
+    assert "Nothing to agree to" in outrider("trust", "--yes", cwd=repository).stdout
     script = repository / ".claude/hooks/keep_generated.py"
     script.write_text(script.read_text() + "\n")
-    assert "not run until you agree" in outrider("hooks", cwd=repository).stdout
+    assert "not used until you agree" in outrider("hooks", cwd=repository).stdout
 
 
 @pytest.mark.long
@@ -109,7 +108,7 @@ async def test_the_chat_has_the_commands(repository: Path) -> None:
         assert "Review @src/times.py for order." in sent(server, 0)
         await at_the_prompt_with(terminal, "/changelog for the new times")
         assert "Its instructions:" in sent(server, 1)
-        assert "outrider hooks trust" in terminal.flowing
+        assert "outrider trust" in terminal.flowing
         await at_the_prompt_with(terminal, "/help")
         assert "/notes:digest" in terminal.transcript
 

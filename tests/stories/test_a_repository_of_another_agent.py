@@ -47,9 +47,8 @@ def repository(tmp_path: Path) -> Path:
     (folder / ".git").mkdir()
     servers = {"charts": {"command": sys.executable, "args": [str(HERE / "chart_server.py")]}}
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
-    for kind in ("hooks", "plugins", "mcp"):
-        agreed = outrider(kind, "trust", "--yes", cwd=folder)
-        assert agreed.returncode == 0, agreed.stderr
+    agreed = outrider("trust", "--yes", cwd=folder)
+    assert agreed.returncode == 0, agreed.stderr
     return folder
 
 

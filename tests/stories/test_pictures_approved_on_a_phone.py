@@ -20,6 +20,7 @@ import pytest
 from playwright.async_api import Browser, expect
 
 from tests.cli.asking import everywhere, running
+from tests.cli.program import outrider
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 from tests.web.conftest import browser  # noqa: F401 - the fixture
@@ -41,6 +42,7 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     servers = {"charts": {"command": sys.executable, "args": [str(SERVER)]}}
     (folder / ".mcp.json").write_text(json.dumps({"mcpServers": servers}))
+    assert outrider("trust", "--yes", cwd=folder).returncode == 0
     return folder
 
 
@@ -51,7 +53,7 @@ async def test_a_picture_of_a_server_is_allowed_and_another_denied_on_a_phone(
 ) -> None:
     steps = [draw(1, 3, 1, 4), draw(2, 9, 9), Answer("One chart, as you wished.")]
     async with ModelServer(steps) as model, web_server() as server:
-        arguments = ("-p", "Draw the sales.", "--trust-mcp", "--ask-elsewhere")
+        arguments = ("-p", "Draw the sales.", "--ask-elsewhere")
         with running(*arguments, cwd=project, **everywhere(model)) as desk:
             async with visitor(browser, server, **PHONE) as phone:
                 page = phone.page

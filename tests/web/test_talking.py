@@ -17,6 +17,7 @@ from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.questions import Say, Signal
 from outrider.log.sqlite.database import reading
+from outrider.runtime.events import Notice
 from outrider.runtime.session import Session
 from outrider.sync import default_log
 from outrider.web import talking
@@ -64,6 +65,21 @@ async def test_a_session_begins_only_in_a_folder_that_had_one(tmp_path: Path) ->
         assert said_in(log, new) == ["One"]
         await until_so(lambda: log.session(new).holder is None)
         await talks.close()
+
+
+async def test_what_waits_for_consent_is_told_on_the_page(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text('{"mcpServers": {"own": {"command": "touch", "args": ["started"]}}}')
+    with default_log() as log:
+        with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
+            await session.run("Hello")
+        talks, events = Talks(log), list[object]()
+        await talks.say(session.id, Say("One"))
+        talks._open[session.id]._session.observe(events.append)
+        await until_so(lambda: not talks._open)
+        await talks.close()
+    wanted = "1 MCP server waits for your consent, not used until you agree: outrider trust"
+    assert [each.text for each in events if isinstance(each, Notice)] == [wanted]
+    assert not (tmp_path / "started").exists()
 
 
 def said_in(log: Log, session: str) -> list[str]:

@@ -272,6 +272,7 @@ class EditorAgent:
         from outrider.acp.editor_session import EditorSession
         from outrider.acp.mcp_servers import merged, servers_of
         from outrider.coding.config.loading import load
+        from outrider.coding.consent.item import waiting_note
         from outrider.coding.mcp.finding import find_servers
         from outrider.runtime.agent_settings import kept_limits
 
@@ -297,7 +298,8 @@ class EditorAgent:
             *unused,
             *found.notes,
         ]
-        notes += [str(waiting) for waiting in (loaded.waiting, found.waiting) if waiting]
+        waiting = waiting_note([*loaded.waiting, *found.waiting, *session.bench.extensions.waiting])
+        notes += [waiting] if waiting else []
         session.notes += notes
         return session
 

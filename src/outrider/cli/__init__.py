@@ -36,8 +36,9 @@ commands:
   mcp          add, list, test and remove MCP servers, and log in to them
   skills       list the skills, where they come from and what was refused
   commands     list the commands of your own that a prompt can call, as in -p "/review src"
-  hooks        list the hooks, and approve those of a project
-  plugins      list the plugins, and approve their programs
+  hooks        list the hooks and where they come from
+  plugins      list the plugins and what they bring
+  trust        show all that a project wants, and agree to it or not
   models       list the models and show what each can do
   login        enter an API key, which is checked and kept
   logout       remove a key that was kept
@@ -60,9 +61,11 @@ In Python: from outrider import think, run, tool
 """
 COMMANDS = (
     *("acp", "batch", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
-    *("sessions", "skills", "web", "wire", "worker"),
+    *("sessions", "skills", "trust", "web", "wire", "worker"),
 )
 """Each is a module in this package with a function of the same name."""
+_FORMER_TRUST = ("config", "hooks", "mcp", "plugins")
+"""Commands that once had a `trust` of their own."""
 FRONT_ENDS = ("acp", "web")
 """Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
 _PRINT = re.compile(r"-[cq]*p")
@@ -93,6 +96,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str], signals: EndingSignals, *, is_program: bool) -> int:
+    if arguments[1:2] == ["trust"] and arguments[0] in _FORMER_TRUST:
+        print(f"outrider: {arguments[0]} trust is outrider trust now, for all that a project wants", file=sys.stderr)
+        return 2
+    if "--trust-mcp" in arguments:
+        print("outrider: --trust-mcp is gone; agree to the servers of a project with outrider trust", file=sys.stderr)
+        return 2
     if arguments and arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:], signals, hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)

@@ -10,17 +10,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from outrider.cli.stdin import confirm
-from outrider.coding.config.consent import ConsentRequest, Consents
+from outrider.cli.trust import item_lines
 from outrider.coding.config.loading import Loaded, find_project_file, load
-from outrider.coding.config.masking import mask_environment_secrets, mask_secrets
+from outrider.coding.config.masking import mask_secrets
 from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import flatten
-from outrider.coding.extensions import Extensions
-from outrider.coding.mcp.files import find_project_servers
 from outrider.coding.permissions.access_table import access_table
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, OutriderError
@@ -34,9 +29,9 @@ stay in the environment and are never shown.
 EPILOG = """\
 files, in this order: your own ~/.config/outrider/config.toml (OUTRIDER_CONFIG overrides the path), then the project's
 .outrider/config.toml. Environment variables such as OUTRIDER_PERMISSIONS override both files, and flags override all.
-Values in the project's file that allow more than your own settings apply only after `outrider config trust`.
+Values in the project's file that allow more than your own settings apply only after `outrider trust`.
 
-exit codes: 0 done, 1 not confirmed, 2 wrong usage or invalid settings
+exit codes: 0 done, 2 wrong usage or invalid settings
 """
 
 
@@ -61,10 +56,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.set_defaults(action=_show)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    trust = commands.add_parser("trust", help="approve the project's file as it is now, including what it widens")
-    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
-    trust.set_defaults(action=_trust)
-    forget = commands.add_parser("forget", help="remove the approval and the remembered rules of this project")
+    forget = commands.add_parser("forget", help="remove the remembered rules of this project")
     forget.add_argument("rules", nargs="*", metavar="RULE", help="remove only these remembered rules")
     forget.set_defaults(action=_forget)
     path = commands.add_parser("path", help="print the paths of the settings files, whether they exist or not")
@@ -81,26 +73,9 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     for line in (*_settings(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
         print(line)
     if loaded.waiting:
-        print("\nnot in effect until you approve it (outrider config trust)")
-        for line in widening_lines(loaded.waiting):
+        print("\nnot in effect until you agree (outrider trust)")
+        for line in (line for item in loaded.waiting for line in item_lines(item, folder)):
             print(f"  {line}")
-    return 0
-
-
-def _trust(folder: Path, options: argparse.Namespace) -> int:
-    loaded = load(folder, environment=os.environ)
-    if not loaded.waiting:
-        found = "the project's file widens nothing." if loaded.project_file else "there is no project file."
-        print(f"Nothing to approve: {found}")
-        return 0
-    print(safe_line(f"{loaded.waiting.project_file} allows more than your own settings:"))
-    for line in widening_lines(loaded.waiting):
-        print(f"  {line}")
-    if not options.yes and not confirm("Approve? [y/N] ", "check the lines above, then add --yes"):
-        print("Nothing was changed; these values are not in effect.", file=sys.stderr)
-        return 1
-    Consents(data_folder()).give(loaded.waiting.project_file, loaded.waiting.content)
-    print("Approved: this file as it is now. If the file changes, approve it again.")
     return 0
 
 
@@ -112,11 +87,7 @@ def _forget(folder: Path, options: argparse.Namespace) -> int:
     rules.forget()
     for rule in forgotten:
         print(revealed_line(f"  {rule}"))
-    files = (find_project_file(folder), find_project_servers(folder), *Extensions(folder).consent_files)
-    consented = [file for file in files if Consents(data_folder()).forget(file)]
-    removed = counted(len(forgotten), "remembered rule")
-    which = "the" if consented else "no"
-    print(f"Removed: {removed}, {which} approval of the project's file{'s' if len(consented) > 1 else ''}.")
+    print(f"Removed: {counted(len(forgotten), 'remembered rule')}. To take back consents: outrider trust --revoke")
     return 0
 
 
@@ -131,23 +102,6 @@ def _path(folder: Path, options: argparse.Namespace) -> int:
     print(safe_line(str(config_file())))
     print(safe_line(str(find_project_file(folder))))
     return 0
-
-
-def widening_lines(waiting: ConsentRequest) -> Iterator[str]:
-    """Yield what a project's file would widen, as lines that are safe for a terminal."""
-    for each in waiting.widenings:
-        yield f"{each.key}: {each.why}"
-        value, instead = _full_lines(each.key, each.value), _full_lines(each.key, each.instead)
-        yield from (f"    + {item}" for item in value if item not in instead)
-        if not SETTINGS[each.key].value_type.accumulates:
-            yield from (f"    - {item}" for item in instead if item not in value)
-
-
-def _full_lines(key: str, value: Any) -> list[str]:
-    """Return the whole value as lines, so that the user sees what they approve. Only the user's own keys are masked."""
-    if not isinstance(value, tuple):
-        return _value_lines(key, value)
-    return [revealed_line(mask_environment_secrets(each)) for each in value] or ["none"]
 
 
 def _settings(loaded: Loaded) -> Iterator[str]:
@@ -220,7 +174,7 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
         },
         "files": loaded.files,
         "remembered": _masked(remembered),
-        "waiting": _masked(msgspec.to_builtins(loaded.waiting.widenings)) if loaded.waiting else [],
+        "waiting": [{"key": item.name, "fields": _masked(item.fields)} for item in loaded.waiting],
         "notes": list(loaded.notes),
     }
 

@@ -19,6 +19,7 @@ import msgspec
 from outrider.cli.models import HOSTED, api_of
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
+from outrider.coding.consent.item import waiting_note
 from outrider.environment import data_folder, default_model
 from outrider.errors import ConfigError, LogError, OutriderError
 from outrider.processes.programs import ProgramNotFoundError, Programs
@@ -141,7 +142,7 @@ def _mcp_servers(*, start: bool) -> Iterator[Finding]:
     if not found.servers and not found.waiting:
         yield Finding("absent", "no MCP servers; to add one: outrider mcp add NAME -- COMMAND ARGS…")
     if found.waiting:
-        yield Finding("absent", safe_line(str(found.waiting)))
+        yield Finding("absent", waiting_note(found.waiting))
     yield from (Finding("broken", safe_line(note)) for note in found.notes)
 
 
@@ -308,8 +309,8 @@ def _settings(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     for name, exists in loaded.files.items():
         yield Finding("fine", safe_line(f"settings from {name}")) if exists else Finding("absent", f"no file {name}")
     if loaded.waiting:
-        keys = ", ".join(each.key for each in loaded.waiting.widenings)
-        yield Finding("absent", f"the project's settings need your approval ({keys}): outrider config trust")
+        keys = ", ".join(item.name for item in loaded.waiting)
+        yield Finding("absent", f"the project's settings need your consent ({keys}): outrider trust")
     yield from (Finding("absent", safe_line(note)) for note in loaded.notes)
 
 

@@ -1,4 +1,4 @@
-"""`outrider mcp`: add, list, remove and test MCP servers, log in to them, and approve those of a project."""
+"""`outrider mcp`: add, list, remove and test MCP servers, and log in to them."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from typing import Any
 
 from outrider.cli.browser import open_page
 from outrider.cli.mcp_report import Report, report_lines, report_on
-from outrider.cli.stdin import confirm
 from outrider.coding.config.loading import label_of
-from outrider.coding.config.masking import mask_environment_secrets, mask_tokens
+from outrider.coding.config.masking import mask_tokens
+from outrider.coding.consent.store import Consents
 from outrider.coding.mcp.authorization import authorize, token_store
 from outrider.coding.mcp.entries import ServerEntry
 from outrider.coding.mcp.files import ServersFile, find_project_servers, user_file
-from outrider.coding.mcp.finding import FoundServers, ServerConsent, find_servers
+from outrider.coding.mcp.finding import FoundServers, find_servers, server_item
+from outrider.environment import data_folder
 from outrider.errors import ConfigError, OutriderError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
-from outrider.visible_text import revealed_line, safe_line
+from outrider.visible_text import safe_line
 
 DESCRIPTION = """\
 MCP servers give the agent more tools, files and prompts. Your own are in mcp.json beside your settings; a project's are
-in its .mcp.json, and are used only after `outrider mcp trust`, because they start programs.
+in its .mcp.json, and are used only after `outrider trust`, because they start programs.
 """
 EPILOG = """\
 examples:
@@ -38,7 +39,7 @@ examples:
 
 In both files, ${VAR} and ${VAR:-default} are replaced by variables of the environment.
 
-exit codes: 0 done, 1 a server failed or nothing was confirmed, 2 wrong usage or an invalid file
+exit codes: 0 done, 1 a server failed, 2 wrong usage or an invalid file
 """
 
 
@@ -96,10 +97,6 @@ def _parser() -> argparse.ArgumentParser:
     login.add_argument("name", metavar="NAME")
     login.add_argument("--no-browser", action="store_true", help="print the address, and do not open it")
     login.set_defaults(action=_login)
-
-    trust = commands.add_parser("trust", help="show the servers of the project's .mcp.json, and approve them or not")
-    trust.add_argument("--yes", action="store_true", help="approve without a prompt, for example without a terminal")
-    trust.set_defaults(action=_trust)
     return parser
 
 
@@ -123,10 +120,10 @@ def _add(options: argparse.Namespace) -> int:
         if "which is not set" not in str(error):
             raise
         print(safe_line(f"Note: {error}"), file=sys.stderr)
-    had_waiting = _waiting()
     file.put(options.name, fields)
-    if options.project and not had_waiting and (now := _waiting()):
-        now.give()  # the user wrote it just now, and had agreed to the rest
+    if options.project:  # the user wrote it just now, with the names of its variables
+        item = server_item(entry, file.path, os.environ)
+        Consents(data_folder()).give([item], item.secrets)
     print(f"Added {options.name} to {file.label}. To try it: outrider mcp test {options.name}")
     return 0
 
@@ -162,41 +159,11 @@ def _remove(options: argparse.Namespace) -> int:
     if entry is None:
         other = "" if options.project else "; for one of the project, add --project"
         raise ConfigError(f"{file.label} has no server {options.name}{other}")
-    had_waiting = _waiting()
     file.remove(entry.name)
-    if options.project and not had_waiting and (now := _waiting()):
-        now.give()
     url = entry.fields.get("url")
     forgotten = isinstance(url, str) and token_store().remove(url)
     print(f"Removed {entry.name} from {file.label}{', and the login to it' if forgotten else ''}.")
     return 0
-
-
-def _waiting() -> ServerConsent | None:
-    return find_servers(Path.cwd()).waiting
-
-
-def _trust(options: argparse.Namespace) -> int:
-    found = find_servers(Path.cwd())
-    _print_notes(found)
-    if not found.waiting:
-        print("Nothing to approve: the project's .mcp.json has no servers, or you have approved them.")
-        return 0
-    print(safe_line(f"{found.waiting.project_file} has these servers:"))
-    for line in consent_lines(found.waiting):
-        print(f"  {line}")
-    print("Programs run with all your rights, outside of the sandbox. Addresses receive what the model sends them.")
-    if not options.yes and not confirm("Approve? [y/N] ", "check the lines above, then add --yes"):
-        print("Nothing was changed; these servers are not used.", file=sys.stderr)
-        return 1
-    found.waiting.give()
-    print("Approved: this file as it is now. If the file changes, approve it again.")
-    return 0
-
-
-def consent_lines(waiting: ServerConsent) -> list[str]:
-    """Return what each server of a project starts or reaches, in full, as lines that are safe for a terminal."""
-    return [revealed_line(mask_environment_secrets(f"{entry.name}: {entry}")) for entry in waiting.entries]
 
 
 # Servers
@@ -204,7 +171,7 @@ def consent_lines(waiting: ServerConsent) -> list[str]:
 
 def _list(options: argparse.Namespace) -> int:
     found = find_servers(Path.cwd())
-    waiting = list(found.waiting.entries) if found.waiting else []
+    waiting = found.waiting
     if options.json:
         rows = [
             {"name": each.name, "origin": found.origins[each.name], **_described(each), "trusted": each.trusted}
@@ -218,8 +185,8 @@ def _list(options: argparse.Namespace) -> int:
         what = " ".join(map(str, _described(each).values()))
         trusted = ", trusted" if each.trusted else ""
         print(safe_line(f"{each.name:{width}}  {what}  ({found.origins[each.name]}{trusted})"))
-    for entry in waiting:
-        print(safe_line(f"{entry.name:{width}}  not used until you agree: outrider mcp trust"))
+    for item in waiting:
+        print(safe_line(f"{item.name:{width}}  not used until you agree: outrider trust"))
     if not found.servers and not waiting:
         print("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
     _print_notes(found)
@@ -244,8 +211,8 @@ def _named(name: str) -> McpServer:
     for server in found.servers:
         if tool_prefix(server.name) == tool_prefix(name):
             return server
-    if found.waiting and any(entry.name == name for entry in found.waiting.entries):
-        raise ConfigError(f"the server {name} is the project's; approve it first: outrider mcp trust")
+    if any(item.name == name for item in found.waiting):
+        raise ConfigError(f"the server {name} is the project's; agree to it first: outrider trust")
     known = ", ".join(server.name for server in found.servers) or "none"
     raise ConfigError(f"there is no server {name}; the servers are: {known}")
 

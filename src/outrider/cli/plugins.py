@@ -1,4 +1,4 @@
-"""`outrider plugins`: list the plugins, what they bring, and approve the programs of one."""
+"""`outrider plugins`: list the plugins, what they bring, and which wait for consent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from outrider.cli.stdin import confirm
-from outrider.cli.trust_command import run_trust_command
+from outrider.cli.list_command import run_list_command
 from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.extensions import Extensions, find_extensions
 from outrider.coding.plugins.finding import Plugin
@@ -20,21 +19,15 @@ DESCRIPTION = """\
 Plugins are folders with a plugin.json (https://agent-plugins.org, version 1.0.0), found in plugins/ of .outrider,
 .agents and .claude, in the project and in your home folder, and beside your settings. One brings skills/ and mcp.json,
 and here also commands/, agents/ and hooks/hooks.json. Its MCP servers and hooks are used only after
-`outrider plugins trust`.
+`outrider trust`.
 """
-EPILOG = "exit codes: 0 done, 1 not confirmed, 2 wrong usage, or a plugin was refused"
+EPILOG = "exit codes: 0 done, 2 wrong usage, or a plugin was refused"
 
 
 def plugins(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    return run_trust_command(
-        "plugins",
-        DESCRIPTION,
-        EPILOG,
-        arguments,
-        show=lambda options: _list(find_extensions(Path.cwd()), options),
-        trust=lambda options: _trust(find_extensions(Path.cwd()), options),
-        trust_help="show the programs of plugins, and approve them or not",
+    return run_list_command(
+        "plugins", DESCRIPTION, EPILOG, arguments, lambda options: _list(find_extensions(Path.cwd()), options)
     )
 
 
@@ -59,7 +52,7 @@ def _row(plugin: Plugin) -> dict[str, object]:
     manifest = plugin.manifest
     about = {"name": manifest.name, "version": manifest.version, "description": manifest.description}
     programs = [mask_environment_secrets(each) for each in plugin.programs]
-    state = {"programs": programs, "waiting": plugin.waiting is not None, "remarks": list(plugin.remarks)}
+    state = {"programs": programs, "waiting": plugin.is_waiting, "remarks": list(plugin.remarks)}
     return {**about, "path": str(plugin.place.path), **state}
 
 
@@ -76,30 +69,10 @@ def _parts(plugin: Plugin, extensions: Extensions) -> Iterator[str]:
     commands = [each for each in extensions.commands.commands if each.name.startswith(prefix)]
     yield f"{counted(len(skills), 'skill')}, {counted(len(commands), 'command')}"
     yield from map(_program_line, plugin.programs)
-    if plugin.waiting:
-        yield "its servers and hooks are not used until you agree: outrider plugins trust"
+    if plugin.is_waiting:
+        yield "its servers and hooks are not used until you agree: outrider trust"
     yield from (f"note: {safe_line(remark)}" for remark in plugin.remarks)
 
 
 def _program_line(text: str) -> str:
     return revealed_line(mask_environment_secrets(text))
-
-
-def _trust(extensions: Extensions, options: argparse.Namespace) -> int:
-    waiting = [each for each in extensions.plugins.plugins if each.waiting]
-    if not waiting:
-        print("Nothing to approve: no plugin has programs, or you have approved them.")
-        return 0
-    for plugin in waiting:
-        print(safe_line(f"{plugin.place.path} has these programs:"))
-        for line in map(_program_line, plugin.programs):
-            print(f"  {line}")
-    print("Servers run with your rights, outside of the sandbox. Hooks run in it, unless hooks.access is full.")
-    if not options.yes and not confirm("Approve? [y/N] ", "check the lines above, then add --yes"):
-        print("Nothing was changed; these programs are not used.", file=sys.stderr)
-        return 1
-    for plugin in waiting:
-        assert plugin.waiting is not None
-        plugin.waiting.give()
-    print("Approved: these plugins as they are now. If a file of one changes, approve it again.")
-    return 0

@@ -87,6 +87,5 @@ def _parser() -> Parser:
     add("--system-prompt", metavar="TEXT", help="replace the system prompt; the project's instructions still follow")
     add("--append-system-prompt", metavar="TEXT", help="add to the system prompt")
     add("--schema", metavar="FILE", help="a JSON Schema; the answer is JSON that satisfies it, in one line")
-    add("--trust-mcp", action="store_true", help="use the servers of the project's .mcp.json, which starts programs")
     add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")
     return parser

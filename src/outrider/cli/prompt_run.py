@@ -20,6 +20,7 @@ from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import Outcome, Output, print_stderr
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
+from outrider.coding.consent.item import waiting_note
 from outrider.coding.mcp.finding import find_servers
 from outrider.coding.prompt_expansion import calls_by_name, expand_prompt, looks_like_command, unknown_command
 from outrider.coding.sentences import DEMO_ANSWERS
@@ -112,7 +113,7 @@ class PromptRun:
         parts = [*files, *self._prompt_parts(options.prompt or "", folder, streaming=streaming)]
         if not parts and not name and not streaming:
             raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
-        found = find_servers(folder, os.environ, trust_project=options.trust_mcp)
+        found = find_servers(folder, os.environ)
         front = PromptFront(lambda text: self._print_note(f"outrider: {text}"))
         bench = Workbench(
             loaded.settings,
@@ -124,7 +125,8 @@ class PromptRun:
             system_prompt=SystemPrompt(options.system_prompt, options.append_system_prompt or ""),
         )
         stack.callback(bench.close)
-        for note in (*found.notes, *([f"{found.waiting}, or add --trust-mcp"] if found.waiting else [])):
+        waiting = waiting_note([*loaded.waiting, *found.waiting, *bench.extensions.waiting])
+        for note in filter(None, (*found.notes, waiting)):
             self._print_note(safe_line(f"outrider: {note}"))
         _check_command(options.prompt or "", bench)
         session = self._session = stack.enter_context(self._opened(bench, log, name))
@@ -233,8 +235,6 @@ class PromptRun:
             self._print_note(safe_line(f"outrider: {note}"))
         for note in bench.notes:
             self._print_note(safe_line(f"outrider: {note}"))
-        if loaded.waiting:
-            self._print_note(f"outrider: {loaded.waiting}")
         if missing := _missing_tools(recorded, bench):
             names = safe_line(", ".join(missing))
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")

@@ -51,7 +51,7 @@ class CodingSessions:
             settings,
             folder,
             tools=self._tools,
-            servers=find_servers(folder, self._environment, trust_project=False).servers,
+            servers=find_servers(folder, self._environment).servers,
             start_seconds=ONE_RUN_SECONDS,
             system_prompt=SystemPrompt(task.system_prompt),
             meter=meter,

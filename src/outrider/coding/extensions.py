@@ -11,7 +11,8 @@ import msgspec
 
 from outrider.coding.commands.finding import FoundCommands, find_commands
 from outrider.coding.config.loading import load
-from outrider.coding.hooks.finding import FoundHooks, find_hooks, hook_files
+from outrider.coding.consent.item import ConsentItem
+from outrider.coding.hooks.finding import FoundHooks, find_hooks
 from outrider.coding.places import Place, find_places
 from outrider.coding.plugins.finding import FoundPlugins, find_plugins
 from outrider.coding.skills.finding import FoundSkills, find_skills
@@ -44,25 +45,24 @@ class Extensions:
     @cached_property
     def hooks(self) -> FoundHooks:
         """The hooks, and those that wait for the user's consent."""
-        found = find_hooks(self.places, self._hook_files)
+        found = find_hooks(self.places, Path(os.path.realpath(self._folder)), self._hook_files)
         return msgspec.structs.replace(found, hooks=(*found.hooks, *self.plugins.hooks))
 
     @cached_property
     def plugins(self) -> FoundPlugins:
         """The plugins, and those whose programs wait for the user's consent."""
-        return find_plugins(self.places)
+        return find_plugins(self.places, Path(os.path.realpath(self._folder)))
 
     @property
-    def consent_files(self) -> list[Path]:
-        """The files that a consent may have been given to."""
-        return [*hook_files(self.places), *(each.place.path / "plugin.json" for each in self.plugins.plugins)]
+    def waiting(self) -> list[ConsentItem]:
+        """The hooks and plugins that wait for the user's consent."""
+        return [*self.hooks.waiting, *self.plugins.waiting]
 
     @property
     def notes(self) -> list[str]:
-        """What the user should know when a session begins: what was refused, and what waits for consent."""
+        """What the user should know when a session begins: what was refused."""
         refused = (self.skills.refused, self.commands.refused, self.hooks.notes, self.plugins.refused)
-        waiting = filter(None, (self.hooks.waiting_note, self.plugins.waiting_note))
-        return [*(note for notes in refused for note in notes), *waiting]
+        return [note for notes in refused for note in notes]
 
 
 def find_extensions(folder: Path) -> Extensions:

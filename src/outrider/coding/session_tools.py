@@ -57,10 +57,14 @@ class SessionTools:
         )
         return [*toolbox, *(tool for tool in self._own if tool.name in names)]
 
-    def shell(self, workspace: Workspace) -> Shell:
-        """Return a shell in a workspace, with the sandbox and the environment that the tools have."""
+    def shell(self, workspace: Workspace, *, for_hooks: bool = False) -> Shell:
+        """Return a shell in a workspace, with the sandbox and the environment that the tools have.
+
+        Commands of hooks may change the files of hooks, which the user agreed to; those of models may not.
+        """
         unset = unset_variables(os.environ, self._settings.sandbox.pass_env)
-        return Shell(workspace, lambda: self.sandbox, self.environment, unset, **self._confinement)
+        obeyed = () if for_hooks else self._permissions.policy.obeyed
+        return Shell(workspace, lambda: self.sandbox, self.environment, unset, **self._confinement(obeyed))
 
     @property
     def offers_search(self) -> bool:
@@ -124,11 +128,10 @@ class SessionTools:
         places = Confinement(folder=self._folder, cwd=self._folder, temporary=temporary, secrets=())
         return self.sandbox.wrap(argv, "read", places)
 
-    @property
-    def _confinement(self) -> dict[str, Any]:
+    def _confinement(self, obeyed: Sequence[str]) -> dict[str, Any]:
         """What commands in the sandbox may write, may not read, and may not change."""
         return {
             "writable": self._permissions.policy.folders,
             "masked": lambda: self._permissions.policy.masked,
-            "kept": tuple(protected_files(self._settings, self._folder)),
+            "kept": (*protected_files(self._settings, self._folder), *map(Path, obeyed)),
         }

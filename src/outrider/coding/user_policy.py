@@ -20,8 +20,13 @@ from outrider.environment import config_file, data_folder
 from outrider.processes.programs import Programs
 
 
-def user_policy(settings: Settings, workspace: Workspace, remembered: Sequence[str]) -> Policy:
-    """Return the user's policy, with read access to the output of commands and Outrider's own files protected."""
+def user_policy(
+    settings: Settings, workspace: Workspace, remembered: Sequence[str], obeyed: Sequence[str] = ()
+) -> Policy:
+    """Return the user's policy, with read access to the output of commands and Outrider's own files protected.
+
+    `obeyed` are the files and folders of programs that hooks and MCP servers run.
+    """
     wanted, folder = settings.permissions, workspace.folder
     printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
     kept = [f"Edit({escaped(str(path))})" for path in protected_files(settings, folder)]
@@ -32,6 +37,7 @@ def user_policy(settings: Settings, workspace: Workspace, remembered: Sequence[s
         allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
+        obeyed=tuple(obeyed),
     )
     secrets = policy.secrets if wanted.secrets is None else wanted.secrets
     own = (f"{escaped(str(data_folder().resolve()))}/{name}" for name in OWN_SECRETS)

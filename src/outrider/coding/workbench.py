@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property, partial
@@ -12,6 +13,8 @@ from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
+from outrider.coding.consent.coverage import cover
+from outrider.coding.consent.server_lines import server_line
 from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.hooks.session_hooks import SessionHooks
@@ -33,6 +36,7 @@ from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, LogError
 from outrider.log.log import Log
+from outrider.mcp.servers import StdioServer
 from outrider.processes.programs import Programs
 from outrider.providers import resolve
 from outrider.providers.base import Effort, EffortChoice, Provider
@@ -94,11 +98,11 @@ class Workbench:
         self._dialogue = Dialogue(
             front_end, self._remote, mode=lambda: self.permissions.mode, notify=lambda asked: self._hooks.notify(asked)
         )
+        self.extensions = Extensions(self.folder, settings.hooks.files)
+        """What the user and the project add: skills, commands and hooks."""
         self.permissions = self._new_approver()
         self.workspace.confirm = self.permissions.confirm
         self.workspace.grounds = self.permissions.grounds
-        self.extensions = Extensions(self.folder, settings.hooks.files)
-        """What the user and the project add: skills, commands and hooks."""
         self.models = SessionModels(settings, meter)
         self._tools = SessionTools(settings, self.folder, self.permissions, tools)
         self._tools.remove_leftovers()
@@ -110,7 +114,7 @@ class Workbench:
     def _new_approver(self) -> PermissionApprover:
         remembered = RememberedRules(data_folder(), self.folder)
         return PermissionApprover(
-            user_policy(self.settings, self.workspace, remembered.rules()),
+            user_policy(self.settings, self.workspace, remembered.rules(), self._obeyed()),
             ask=self._dialogue.ask if self._front_end.ask else None,
             remember=lambda rules: self._remember(remembered, rules),
             cwd=lambda: self.workspace.shell_cwd,
@@ -125,6 +129,13 @@ class Workbench:
             told = f"Not stored, allowed for this session only: {error}"
         if self._front_end.remote:
             self._front_end.remote.answered(told)
+
+    def _obeyed(self) -> list[str]:
+        """Return the files and folders in the project of the programs that hooks and MCP servers run."""
+        hooks = [hook.line(self.folder, self.folder) for hook in self.extensions.hooks.hooks]
+        servers = [each for each in self._with_plugins(self._servers) if isinstance(each, StdioServer)]
+        named = cover([*hooks, *(server_line(each, self.folder) for each in servers)]).paths
+        return list(dict.fromkeys(path for each in named for path in (each, os.path.realpath(each))))
 
     @property
     def folder(self) -> Path:
@@ -144,12 +155,6 @@ class Workbench:
             self._telemetry.close()
         self._hooks.close()
         self.workspace.close()
-
-    def use_servers(self, servers: Sequence[McpServer]) -> None:
-        """Use other MCP servers. Those of before end. An open session gets them with its next agent."""
-        if before := vars(self).pop("servers", None):
-            before.stop()
-        self._servers = servers
 
     @cached_property
     def servers(self) -> RunningServers | None:

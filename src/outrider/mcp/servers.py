@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -46,6 +46,8 @@ class StdioServer(_Server, frozen=True):
     """Variables added to the environment; keys are not passed on unless they are here."""
     cwd: Path | str | None = None
     """The folder in which the program starts; None for the current one."""
+    before_start: Callable[[], str] | None = None
+    """Returns why the program must not start now, or "". Called in a thread before every start."""
 
     def __post_init__(self) -> None:
         _check_name(self.name)

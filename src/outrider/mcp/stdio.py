@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from outrider import jsonrpc
-from outrider.errors import McpClosedError, McpError
+from outrider.errors import McpClosedError, McpError, McpRefusedError
 from outrider.jsonrpc import LineSplitter
 from outrider.mcp.bounds import Bounds
 from outrider.mcp.channel import Progress, Receiver
@@ -67,7 +67,8 @@ class StdioChannel:
         self._is_closed = False
 
     async def open(self) -> None:
-        """Start the program. Raises McpError."""
+        """Start the program. Raises McpError; McpRefusedError if it must not start as it is now."""
+        await self._check_start()
         theirs: list[int] = []
         ours: list[int] = []
         try:
@@ -83,6 +84,12 @@ class StdioChannel:
             for handle in (*theirs, *([] if self._writer else ours)):
                 with contextlib.suppress(OSError):
                     os.close(handle)
+
+    async def _check_start(self) -> None:
+        """Ask the check of the server immediately before each start: its files may have changed since the last one."""
+        check = self._server.before_start
+        if check and (reason := await Threads().run(check)):
+            raise McpRefusedError(reason)
 
     async def request(
         self,

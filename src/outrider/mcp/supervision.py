@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.errors import McpClosedError, McpError, McpLoginError
+from outrider.errors import McpClosedError, McpError, McpLoginError, McpRefusedError
 from outrider.mcp.channel import Progress
 from outrider.mcp.client import Client
 from outrider.mcp.protocol import CallToolResult, ListKind
@@ -176,7 +176,8 @@ class SupervisedServer:
             error = one_line(str(reason), _LONGEST_ERROR)
             if not self._may_restart(failures, reason):
                 self._set("failed", error)
-                self._notice(f"{error} It is not started again." if self._was_ready else error)
+                says_all = not self._was_ready or isinstance(reason, McpRefusedError)
+                self._notice(error if says_all else f"{error} It is not started again.")
                 return
             self._set("restarting", error)
             self._notice(f"{error} It is started again.")
@@ -185,9 +186,10 @@ class SupervisedServer:
     def _may_restart(self, failures: int, reason: Exception) -> bool:
         """Return whether to start again. A program that never worked would fail again; an address may come back.
 
-        A login that is missing needs a person.
+        A login or a consent that is missing needs a person.
         """
-        worth_it = (self._was_ready or isinstance(self.server, HttpServer)) and not isinstance(reason, McpLoginError)
+        needs_person = isinstance(reason, McpLoginError | McpRefusedError)
+        worth_it = (self._was_ready or isinstance(self.server, HttpServer)) and not needs_person
         return worth_it and failures <= self._restarts.most
 
     async def _run(self) -> Exception:

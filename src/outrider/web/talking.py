@@ -9,7 +9,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outrider.coding.config.loading import load
+from outrider.coding.consent.item import waiting_note
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.finding import find_servers
 from outrider.coding.permissions.question import Answer, Mode, Question
@@ -21,6 +24,8 @@ from outrider.log.questions import Say, Stop, check_signal
 from outrider.log.session_filter import SessionFilter
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.hooks import HookResult, SessionStart
 from outrider.runtime.session import Session
 from outrider.web.questions import PLACE
 
@@ -96,6 +101,8 @@ class Talks:
         """Open a session, or a new one without an id, and let it work. Return its id."""
         try:
             session = bench.open(self._log, id)
+            if front.waiting:
+                session.agent = _telling(session.agent, front.waiting)
             if id is not None:
                 bench.restore_mode(self._log, id)
             talk = Talk(bench, session, front, text)
@@ -210,6 +217,8 @@ class TalkFront:
 
     def __init__(self) -> None:
         self.talk: Talk | None = None
+        self.waiting = ""
+        """What the project wants and the user has not agreed to, in a sentence."""
 
     def answered(self, text: str) -> None:
         """The page shows answers as it shows those of all sessions."""
@@ -259,13 +268,26 @@ def _known_folder_bench(log: Log, folder: str, front: TalkFront) -> Workbench:
 
 def _bench(folder: Path, front: TalkFront, flags: Mapping[str, Any]) -> Workbench:
     loaded = load(folder, environment=os.environ, flags=flags)
-    return Workbench(
+    found = find_servers(folder)
+    bench = Workbench(
         loaded.settings,
         folder,
         tools=load_tools(loaded.settings.tool_files),
-        servers=find_servers(folder).servers,
+        servers=found.servers,
         front_end=FrontEnd(_wait_for_inbox, _wait_for_form, remote=front),
     )
+    front.waiting = waiting_note([*loaded.waiting, *found.waiting, *bench.extensions.waiting])
+    return bench
+
+
+def _telling(agent: AgentSpec, note: str) -> AgentSpec:
+    """Return the agent with a hook that tells the page something when the session begins."""
+
+    async def tell(_: SessionStart) -> HookResult:
+        return HookResult(note=note)
+
+    hooks = msgspec.structs.replace(agent.hooks, session_start=(*agent.hooks.session_start, tell))
+    return agent.replace(hooks=hooks)
 
 
 async def _wait_for_inbox(question: Question) -> Answer:

@@ -66,23 +66,17 @@ async def completed(terminal: Terminal, typed: str, wanted: str) -> None:
     raise AssertionError(f"{wanted} is not offered")
 
 
-async def test_a_project_is_trusted_after_it_was_shown(project: Path) -> None:
+async def test_what_waits_for_consent_is_named_and_not_started(project: Path) -> None:
     (project / ".mcp.json").write_text(servers_json(scripted()))
     async with (
-        ModelServer([Answer("One."), Answer("Two.")]) as server,
+        ModelServer([Answer("One.")]) as server,
         Terminal(cwd=project, columns=120, **answered_by(server)) as terminal,
     ):
         await at_the_prompt_with(terminal, "Hello")
-        assert "not used until you agree: outrider mcp trust; or in this chat: /mcp" in terminal.flowing
+        assert "1 MCP server waits for your consent, not used until you agree: outrider trust" in terminal.flowing
         assert "mcp__" not in body(server, 0)
-        await at_the_prompt_with(terminal, "/mcp trust")
-        assert "scripted_server.py" in terminal.flowing, "it is shown before anything is approved"
-        assert "To approve them: /mcp trust" in terminal.flowing
-        await at_the_prompt_with(terminal, "/mcp trust")
-        assert "Approved: .mcp.json as it is now." in terminal.flowing
-        await ready(terminal)
-        await at_the_prompt_with(terminal, "And now?")
-        assert "mcp__scripted__echo" in body(server, 1), "the open session has them"
+        await at_the_prompt_with(terminal, "/mcp")
+        assert "outrider trust, then start the chat again" in terminal.flowing
 
 
 async def test_a_question_of_a_server_is_answered_in_the_chat(users_server: Path) -> None:

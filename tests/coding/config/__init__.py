@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from outrider.coding.config.consent import Consents
 from outrider.coding.config.loading import Loaded, load
+from outrider.coding.consent.store import Consents
 
 
 class Home:
@@ -37,8 +37,8 @@ class Home:
     def agree(self) -> None:
         """The user agrees to what waits."""
         waiting = self.load().waiting
-        assert waiting is not None
-        Consents(self.data).give(waiting.project_file, waiting.content)
+        assert waiting
+        Consents(self.data).give(waiting, [name for item in waiting for name in item.secrets])
 
 
 def mode_of(path: Path) -> int:

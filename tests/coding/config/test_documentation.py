@@ -31,7 +31,7 @@ def test_there_are_examples_and_the_last_one_waits_for_what_it_says(home: Home) 
     home.project_says(EXAMPLES[-1])
     waiting = home.load().waiting
     assert waiting
-    assert [each.key for each in waiting.widenings] == ["permissions.allow", "sandbox.use"]
+    assert [item.name for item in waiting] == ["permissions.allow", "sandbox.use"]
 
 
 def test_the_page_is_as_the_script_generates_it() -> None:

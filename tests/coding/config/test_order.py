@@ -22,7 +22,7 @@ def test_without_any_file_all_is_as_by_default(home: Home) -> None:
     loaded = home.load()
     assert loaded.settings == Settings()
     assert set(loaded.origins.values()) == {DEFAULT}
-    assert loaded.waiting is None
+    assert not loaded.waiting
     assert loaded.notes == ()
     assert list(loaded.files.values()) == [False, False]
     assert loaded.project_file is None
@@ -51,7 +51,7 @@ def test_rules_of_all_layers_count_together(home: Home) -> None:
     assert loaded.settings.permissions.ask == ("Bash(git push:*)",)
     assert loaded.settings.permissions.allow == ("Bash(ls:*)",)
     assert loaded.origins["permissions.deny"] == f"{home.user_file} and .outrider/config.toml and the command line"
-    assert loaded.waiting is None
+    assert not loaded.waiting
 
 
 def test_the_environment_sets_what_it_can(home: Home) -> None:
@@ -179,7 +179,7 @@ def test_paths_become_absolute_where_they_are_written(home: Home) -> None:
 def test_a_file_that_is_both_the_users_and_the_projects_is_the_users(home: Home) -> None:
     home.project_says('[permissions]\nmode = "all"')
     loaded = home.load(OUTRIDER_CONFIG=str(home.project_file))
-    assert (loaded.settings.permissions.mode, loaded.waiting) == ("all", None)
+    assert (loaded.settings.permissions.mode, loaded.waiting) == ("all", ())
 
 
 def test_the_users_file_is_found_by_xdg_config_home_unless_that_is_relative(

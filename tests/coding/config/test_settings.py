@@ -32,7 +32,7 @@ FREE = {
 
 def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> None:
     assert list(SETTINGS) == list(DEFAULTS) == list(flatten(Settings()))
-    assert {key for key, setting in SETTINGS.items() if setting.consent is None} == FREE
+    assert {key for key, setting in SETTINGS.items() if setting.consent is None and not setting.users_only} == FREE
     sections = {
         "permissions",
         "sandbox",

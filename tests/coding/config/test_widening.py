@@ -88,15 +88,15 @@ def test_what_widens_does_not_count_before_the_user_agrees(home: Home, users: st
     home.project_says(f'{projects}\npermissions.deny = ["Bash(rm:*)"]')
     loaded = home.load()
     assert loaded.waiting
-    (wider,) = loaded.waiting.widenings
-    assert (wider.key, wider.instead) == (key, flatten(before.settings)[key])
-    assert wider.why
+    (wider,) = loaded.waiting
+    assert wider.name == key
+    assert dict(wider.fields)["allows"]
     assert flatten(loaded.settings)[key] == flatten(before.settings)[key]
     assert loaded.origins[key] == before.origins[key]
     assert loaded.settings.permissions.deny == ("Bash(rm:*)",)  # the rest of the file counts
     home.agree()
     agreed = home.load()
-    assert agreed.waiting is None
+    assert not agreed.waiting
     assert flatten(agreed.settings)[key] != flatten(before.settings)[key]
     assert ".outrider/config.toml" in agreed.origins[key]
 
@@ -105,26 +105,33 @@ def test_what_widens_does_not_count_before_the_user_agrees(home: Home, users: st
 def test_what_does_not_widen_counts_at_once(home: Home, users: str, projects: str) -> None:
     home.user_says(users)
     home.project_says(projects)
-    assert home.load().waiting is None
+    assert not home.load().waiting
     assert ".outrider/config.toml" in "".join(home.load().origins.values())
+
+
+def test_how_the_users_hooks_run_is_not_for_a_project_to_set(home: Home) -> None:
+    home.project_says('[hooks]\naccess = "read"')
+    loaded = home.load()
+    assert (loaded.settings.hooks.access, loaded.waiting) == ("write", ())
+    assert loaded.notes == (".outrider/config.toml, line 2: hooks.access is ignored: a project does not set it",)
 
 
 def test_what_the_user_says_on_the_command_line_needs_no_consent(home: Home) -> None:
     home.project_says('permissions.mode = "plan"')
     loaded = home.load(flags={"permissions.mode": "all", "limits.max_turns": "none"}, OUTRIDER_SANDBOX="off")
-    assert loaded.waiting is None
+    assert not loaded.waiting
     found = loaded.settings
     assert (found.permissions.mode, found.limits.max_turns, found.sandbox.use) == ("all", None, "off")
 
 
-def test_a_changed_byte_asks_again_and_the_old_content_does_not(home: Home) -> None:
+def test_a_changed_value_asks_again_and_the_old_one_and_its_form_do_not(home: Home) -> None:
     home.project_says('permissions.mode = "all"')
     home.agree()
-    home.project_says('permissions.mode = "all" ')
+    home.project_says('permissions.mode = "edits"')
     assert home.load().waiting
     assert home.load().settings.permissions.mode == "ask"
-    home.project_says('permissions.mode = "all"')
-    assert home.load().waiting is None
+    home.project_says('# the form does not count\n[permissions]\nmode = "all"')
+    assert not home.load().waiting
 
 
 def test_a_consent_is_for_one_project(home: Home, tmp_path: Path) -> None:
@@ -140,7 +147,7 @@ def test_a_project_is_known_again_through_a_link(home: Home, tmp_path: Path) -> 
     home.project_says('permissions.mode = "all"')
     home.agree()
     (tmp_path / "link").symlink_to(home.project)
-    assert home.load(folder=tmp_path / "link").waiting is None
+    assert not home.load(folder=tmp_path / "link").waiting
 
 
 def test_a_file_of_tools_that_was_changed_asks_again(home: Home) -> None:
@@ -178,7 +185,7 @@ def test_a_folder_that_leads_elsewhere_by_now_asks_again(home: Home) -> None:
     loaded = home.load()
     assert loaded.settings.permissions.folders == ()
     assert loaded.waiting
-    assert loaded.waiting.widenings[0].value == ("/",)  # what is asked about is where it leads
+    assert loaded.waiting[0].declaration == ("/",)  # what is asked about is where it leads
 
 
 def test_a_user_who_becomes_stricter_is_asked_again(home: Home) -> None:
@@ -279,8 +286,8 @@ def test_no_project_ever_allows_more_without_consent(
     assert list(loaded.origins) == list(flatten(loaded.settings))
     for key in ("permissions.deny", "permissions.ask"):
         assert set(projects.get(key, ())) | set(users.get(key, ())) == set(flatten(loaded.settings)[key])
-    for wider in loaded.waiting.widenings if loaded.waiting else ():
-        assert flatten(loaded.settings)[wider.key] == flatten(alone.settings)[wider.key] == wider.instead
+    for wider in loaded.waiting:
+        assert flatten(loaded.settings)[wider.name] == flatten(alone.settings)[wider.name]
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=examples(100))
@@ -293,7 +300,7 @@ def test_after_consent_the_whole_project_file_counts(
     if home.load().waiting:
         home.agree()
     loaded = home.load()
-    assert loaded.waiting is None
+    assert not loaded.waiting
     found = flatten(loaded.settings)
     for key, value in projects.items():
         if isinstance(value, list):

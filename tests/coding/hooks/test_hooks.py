@@ -15,11 +15,13 @@ import pytest
 
 from outrider import ScriptedModel
 from outrider.cli import main
+from outrider.coding.consent.item import waiting_note
+from outrider.coding.consent.store import Consents
 from outrider.coding.extensions import Extensions
 from outrider.coding.hooks.hook_command import HookCommand, read_hooks
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.workbench import Workbench
-from outrider.environment import config_file
+from outrider.environment import config_file, data_folder
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Notice
 from outrider.runtime.run import RunResult
@@ -39,8 +41,7 @@ def write_hooks(project: Path, event: str, command: str, file: str = ".claude/se
 
 
 def trust(project: Path) -> None:
-    for each in Extensions(project).hooks.waiting:
-        each.give()
+    Consents(data_folder()).give(Extensions(project).waiting)
 
 
 async def run(bench: Workbench, steps: list[Any], events: list[Any] | None = None) -> RunResult:
@@ -60,14 +61,17 @@ async def test_hooks_of_a_project_wait_for_consent_and_one_changed_byte_asks_aga
     path = write_hooks(project, "PreToolUse", 'sh "$CLAUDE_PROJECT_DIR"/check.sh')
     found = Extensions(project).hooks
     assert (len(found.hooks), len(found.waiting)) == (0, 1)
-    assert found.waiting_note == "1 hook in files that you have not agreed to: outrider hooks trust"
+    assert waiting_note(found.waiting) == "1 hook waits for your consent, not used until you agree: outrider trust"
     trust(project)
     assert len(Extensions(project).hooks.hooks) == 1
     (project / "check.sh").write_text("exit 1")  # the script counts as well
     assert len(Extensions(project).hooks.waiting) == 1
     trust(project)
-    path.write_text(path.read_text() + " ")
+    path.write_text(path.read_text() + " ")  # the form of the file does not count
+    assert len(Extensions(project).hooks.hooks) == 1
+    write_hooks(project, "PreToolUse", 'sh "$CLAUDE_PROJECT_DIR"/check.sh', timeout=61)
     assert len(Extensions(project).hooks.waiting) == 1
+    trust(project)
     # Other files of the folder for agents have a consent of their own.
     write_hooks(project, "Stop", "true", ".outrider/hooks.json")
     trust(project)
@@ -259,12 +263,60 @@ def test_the_command_lists_hooks_and_approves_them(
     write_hooks(project, "Stop", "echo \x1b[31mred")
     assert main(["hooks"]) == 0
     printed = capsys.readouterr().out
-    assert "not run until you agree" in printed
+    assert "not used until you agree" in printed
+    assert main(["trust", "--yes"]) == 0
+    printed = capsys.readouterr().out
+    assert "echo" in printed
     assert "\x1b" not in printed
-    assert main(["hooks", "trust", "--yes"]) == 0
+    assert main(["hooks"]) == 0
     assert "Stop: echo" in capsys.readouterr().out
     assert main(["hooks", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["hooks"][0]["event"] == "Stop"
     (project / ".claude/settings.json").write_text("{")
     assert main(["hooks"]) == 2
     assert "it is not JSON" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("exit 1", "failed with exit code 1"),
+        ("exit 127", "failed with exit code 127"),
+        ("echo why >&2; exit 3", "failed with exit code 3: why"),
+        ("kill -9 $$", "signal 9"),
+        ("echo '{'", "an answer that cannot be used: it is not JSON"),
+        ('echo \'{"decision": "blok"}\'', "decision has an unknown value"),
+        ('echo \'{"hookSpecificOutput": {"permissionDecision": "no"}}\'', "permissionDecision has an unknown value"),
+        ('echo \'{"hookSpecificOutput": {"updatedInput": 3}}\'', "updatedInput is not an object"),
+        ("./no-such-program-here", "failed with exit code 127"),
+    ],
+)
+async def test_a_guard_that_fails_in_any_way_denies(home: Path, project: Path, command: str, said: str) -> None:
+    write_hooks(project, "PreToolUse", command)
+    trust(project)
+    (project / "a.txt").write_text("of a")
+    result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."])
+    (refused,) = result.conversation[2].tool_results
+    assert refused.is_error
+    assert said in refused.text
+
+
+async def test_a_project_does_not_change_how_a_guard_of_the_user_runs(home: Path, project: Path) -> None:
+    own = config_file().parent
+    own.mkdir(parents=True, exist_ok=True)
+    write_hooks(own.parent, "PreToolUse", "touch seen && echo no >&2; exit 2", f"{own.name}/hooks.json")
+    (project / ".outrider").mkdir()
+    (project / ".outrider/config.toml").write_text('[hooks]\naccess = "read"\n')
+    result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."])
+    assert "a hook blocked it: no" in result.conversation[2].tool_results[0].text
+    assert (project / "seen").exists()
+
+
+async def test_calls_that_fail_have_an_event_of_their_own(home: Path, project: Path) -> None:
+    write_hooks(project, "PostToolUse", "cat >> after.json")
+    write_hooks(project, "PostToolUseFailure", "cat >> failed.json", ".agents/hooks.json")
+    trust(project)
+    await run(bench_in(project), [call("Read", file_path="gone.txt"), "Fine."])
+    assert not (project / "after.json").exists()
+    failed = json.loads((project / "failed.json").read_text())
+    assert (failed["hook_event_name"], failed["tool_response"]["is_error"]) == ("PostToolUseFailure", True)

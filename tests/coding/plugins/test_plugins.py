@@ -193,17 +193,17 @@ def test_servers_and_hooks_of_a_plugin_wait_for_consent_and_any_changed_byte_ask
         return len(extensions.plugins.servers), len(extensions.hooks.hooks)
 
     assert used() == (0, 0)
-    assert any("outrider plugins" in note for note in Extensions(project).notes)
+    assert [item.kind for item in Extensions(project).waiting] == ["plugin"]
     monkeypatch.chdir(project)
     assert main(["plugins"]) == 0
     printed = capsys.readouterr().out
     assert "server db: python3" in printed
     assert "not used until you agree" in printed
-    assert main(["plugins", "trust", "--yes"]) == 0
+    assert main(["trust", "--yes"]) == 0
     assert used() == (1, 1)
     (root / "check.sh").write_text("exit 1")
     assert used() == (0, 0)
-    assert main(["plugins", "trust", "--yes"]) == 0
+    assert main(["trust", "--yes"]) == 0
     (root / "new.txt").write_text("")
     assert used() == (0, 0)
 
@@ -227,7 +227,7 @@ def test_a_consent_covers_where_links_lead(
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(root / "good" if is_folder else root / "good/check.sh")
     monkeypatch.chdir(project)
-    assert main(["plugins", "trust", "--yes"]) == 0
+    assert main(["trust", "--yes"]) == 0
     assert len(Extensions(project).hooks.hooks) == 1
     link.unlink()
     link.symlink_to(root / "bad" if is_folder else root / "bad/check.sh")

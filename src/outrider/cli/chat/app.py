@@ -81,7 +81,7 @@ class Chat:
         self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
         self._turn = TurnRunner(self._view, self._exit)
         self._composer = MessageComposer(self._current, self._view, attachments)
-        self._preparation = Preparation(self._current, self._view, self._status)
+        self._preparation = Preparation(self._current, self._view, self._status, loaded.waiting)
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
         self._keyboard = Keyboard(

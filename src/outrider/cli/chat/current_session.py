@@ -105,21 +105,12 @@ class CurrentSession:
 
     @property
     def found_servers(self) -> FoundServers:
-        """The MCP servers of the folder, as they were when the chat began or the user approved them."""
+        """The MCP servers of the folder, as they were when the chat began."""
         if self._found is None:
             from outrider.coding.mcp.finding import find_servers
 
             self._found = find_servers(self.folder)
         return self._found
-
-    def approve_servers(self) -> None:
-        """Store the user's consent to the project's MCP servers, and start them. Raises ConfigError."""
-        if self.found_servers.waiting:
-            self.found_servers.waiting.give()
-            self._found = None
-            self.bench.use_servers(self.found_servers.servers)
-            if self.session:
-                self.session.agent = self.session.agent.replace(mcp=self.bench.servers or ())
 
     @property
     def servers(self) -> RunningServers | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from outrider.cli.chat.current_session import CurrentSession, home_relative
 from outrider.cli.chat.markdown import rendered
@@ -12,6 +12,7 @@ from outrider.cli.chat.status_line import StatusLine
 from outrider.cli.styles import BOLD, DIM, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
+from outrider.coding.consent.item import ConsentItem, waiting_note
 from outrider.version import __version__
 from outrider.visible_text import safe_line
 
@@ -19,8 +20,12 @@ from outrider.visible_text import safe_line
 class Preparation:
     """Imports and creates what the first answer needs, in a thread."""
 
-    def __init__(self, current: CurrentSession, view: SessionView, status: StatusLine) -> None:
+    def __init__(
+        self, current: CurrentSession, view: SessionView, status: StatusLine, waiting: Sequence[ConsentItem]
+    ) -> None:
+        """`waiting` are the settings that wait for consent."""
         self._current = current
+        self._waiting = waiting
         self._view = view
         self._status = status
         self._prepared: asyncio.Future[None] | None = None
@@ -45,7 +50,7 @@ class Preparation:
             self._notes_shown = True
             bench = self._current.bench
             found = self._current.found_servers
-            waiting = f"{found.waiting}; or in this chat: /mcp" if found.waiting else ""
+            waiting = waiting_note([*self._waiting, *found.waiting, *bench.extensions.waiting])
             for note in filter(None, (bench.sandbox_note, *bench.notes, *found.notes, waiting)):
                 self._view.note(note)
 
@@ -64,6 +69,4 @@ def greet(loaded: Loaded, current: CurrentSession, view: SessionView, status: St
         view.note(sentences.DEMO_ANSWERS)
     for note in loaded.notes:
         view.note(note)
-    if loaded.waiting:
-        view.note(str(loaded.waiting))
     view.write([""])

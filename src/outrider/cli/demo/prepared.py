@@ -40,8 +40,8 @@ def prepared_repository(story: Story) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     (folder / ".git").mkdir()
-    story.print_lines("  $ outrider hooks trust --yes")
-    _run(story, folder, "hooks", "trust", "--yes")
+    story.print_lines("  $ outrider trust --yes")
+    _run(story, folder, "trust", "--yes")
     with running_agent(story, "--model", "demo", "--permissions", "all", cwd=folder) as process:
         editor = Editor(process, story, shows=False)
         editor.ask("initialize", protocolVersion=1, clientCapabilities={"fs": {}})

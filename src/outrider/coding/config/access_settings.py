@@ -124,7 +124,8 @@ class HookSettings(msgspec.Struct, frozen=True):
             variable="OUTRIDER_HOOKS_ACCESS",
             help='what hooks may touch in the sandbox: `"read"`, `"write"` in the folder, `"network"` as well; '
             '`"full"` runs them without the sandbox',
-            consent=if_looser("read", "write", "network", "full", why="hooks may do more than you have set"),
+            consent=None,
+            users_only=True,
         ),
     ] = "write"
     files: Annotated[

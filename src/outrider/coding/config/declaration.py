@@ -18,6 +18,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One line in Markdown, for docs/configuration.md."""
     consent: ConsentRule | None
     """Which values of a project need the user's consent; None if a project may set any value."""
+    users_only: bool = False
+    """Whether a project's file cannot set it."""
     variable: str = ""
     """The environment variable that sets it, if there is one."""
     flag: str = ""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
-import re
-from collections.abc import Iterable, Mapping
-from hashlib import sha256
+import shlex
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +13,17 @@ import msgspec
 
 from outrider.coding.config import layers
 from outrider.coding.config.claude_settings import read_claude_settings
-from outrider.coding.config.consent import ConsentRequest, Consents
-from outrider.coding.config.files import SettingsFile, nearest, read_regular_file, read_settings_file
+from outrider.coding.config.files import MAX_BYTES, SettingsFile, nearest, read_regular_file, read_settings_file
 from outrider.coding.config.layers import Layer
+from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.settings import Settings, unflatten
 from outrider.coding.config.widening import Widening, find_widenings
+from outrider.coding.consent.command_line import project_line
+from outrider.coding.consent.item import ConsentItem, secrets_among
+from outrider.coding.consent.store import Consents
 from outrider.environment import config_file, data_folder
 
 PROJECT_FILE = Path(".outrider", "config.toml")
-LARGEST_TOOL_FILE = 20 * 1024 * 1024
 
 
 class Loaded(msgspec.Struct, frozen=True):
@@ -30,8 +32,10 @@ class Loaded(msgspec.Struct, frozen=True):
     settings: Settings
     origins: dict[str, str]
     """The source of each value by dotted key, for people."""
-    waiting: ConsentRequest | None = None
-    """The project's values that need the user's consent. They are ignored until the user agrees."""
+    waiting: tuple[ConsentItem, ...] = ()
+    """The project's values that need the user's consent. Each is ignored until the user agrees."""
+    agreed: tuple[ConsentItem, ...] = ()
+    """The project's values that the user has agreed to."""
     notes: tuple[str, ...] = ()
     """Warnings for the user."""
     files: dict[str, bool] = {}
@@ -47,16 +51,16 @@ def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, An
     path = find_project_file(folder)
     label = os.path.relpath(path, folder)
     file = None if found and is_same_file(path, config_file(environment)) else read_settings_file(path, label)
-    project, waiting = _project_layer(file, path, folder, user, environment) if file else (Layer(), None)
+    project = _read_project(file, path, folder, user, environment) if file else _Project()
     claude = read_claude_settings(folder, label_of)
-    merged = layers.merge(
-        [user, project, *claude.layers, layers.from_environment(environment, folder), layers.from_flags(flags, folder)]
-    )
+    given = layers.from_environment(environment, folder), layers.from_flags(flags, folder)
+    merged = layers.merge([user, project.layer, *claude.layers, *given])
     return Loaded(
         unflatten(merged.values),
         merged.origins,
-        waiting,
-        (*layers.mistyped_variables(environment), *claude.notes),
+        project.waiting,
+        project.agreed,
+        (*project.notes, *layers.mistyped_variables(environment), *claude.notes),
         found | {label: file is not None} | claude.files,
         path if file else None,
     )
@@ -83,65 +87,94 @@ def _user_layer(environment: Mapping[str, str]) -> tuple[Layer, dict[str, bool]]
     return layers.from_file(file, None) if file else Layer(), {label_of(path): file is not None}
 
 
-def _project_layer(
+class _Project(msgspec.Struct, frozen=True):
+    layer: Layer = Layer()
+    waiting: tuple[ConsentItem, ...] = ()
+    agreed: tuple[ConsentItem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _read_project(
     file: SettingsFile, path: Path, folder: Path, user: Layer, environment: Mapping[str, str]
-) -> tuple[Layer, ConsentRequest | None]:
+) -> _Project:
     """Read a project's file. Return the values that apply, and those that need consent."""
     root = path.parent.parent
     layer = layers.from_file(file, root)
     if root != folder:
         layer = layer.with_rules_from(root)
-    widenings = find_widenings(layers.merge([user]).values, layer.values)
-    if not widenings:
-        return layer, None
-    content = file.content + _fingerprint(layer, widenings, root)
-    if Consents(data_folder(environment)).is_given(path, content):
-        return layer, None
-    return layer.without(each.key for each in widenings), ConsentRequest(path, content, widenings)
+    users_only = [key for key in layer.values if SETTINGS[key].users_only]
+    notes = tuple(f"{file.where(key)}: {key} is ignored: a project does not set it" for key in users_only)
+    layer = layer.without(users_only)
+    consents = Consents(data_folder(environment))
+    items = {
+        each.key: setting_item(each, path, root, environment)
+        for each in find_widenings(layers.merge([user]).values, layer.values)
+    }
+    given = {key: consents.is_given(item) for key, item in items.items()}
+    return _Project(
+        layer.without(key for key, is_given in given.items() if not is_given),
+        tuple(item for key, item in items.items() if not given[key]),
+        tuple(item for key, item in items.items() if given[key]),
+        notes,
+    )
 
 
-def _fingerprint(layer: Layer, widenings: Iterable[Widening], root: Path) -> bytes:
-    """Return what else the consent covers: the keys, the resolved folders, and the content of tool and hook files.
+def setting_item(widening: Widening, file: Path, root: Path, environment: Mapping[str, str]) -> ConsentItem:
+    """Return what the user agrees to: a value, and the programs in the files that it names."""
+    key, value = widening.key, widening.value
+    names = value if key == "sandbox.pass_env" else ()
+    return ConsentItem(
+        kind="setting",
+        name=key,
+        file=file,
+        declaration=value,
+        fields=(
+            *(("value", each) for each in _shown(value)),
+            *(("instead of", each) for each in _shown(widening.instead)),
+            ("allows", widening.why),
+            *(
+                (f"reads {name}", "from your environment, and gives it to commands that the model runs")
+                for name in names
+            ),
+        ),
+        lines=tuple(project_line(texts, root) for texts in _programs_of(key, value)),
+        secrets=secrets_among(names, environment),
+    )
 
-    The user is asked again after stricter settings of their own, a changed link, a changed file, or a changed program
-    that a file with hooks names.
-    """
-    keys = sorted(each.key for each in widenings)
-    folders = layer.values.get("permissions.folders", ())
-    hook_files = layer.values.get("hooks.files", ())
-    programs = [(file, digest_of(Path(file))) for file in (*layer.values.get("tool_files", ()), *hook_files)]
-    named = digests_of((word for file in hook_files for word in _words_in(Path(file))), root)
-    return b"\0" + repr((keys, folders, programs)).encode(errors="backslashreplace") + named
+
+def _programs_of(key: str, value: Any) -> list[tuple[str, ...]]:
+    """Return the command lines that a setting brings: of files with tools, and of files with hooks."""
+    match key:
+        case "tool_files":
+            return [("python", each) for each in value]
+        case "hooks.files":
+            return [_texts_in(Path(each)) for each in value]
+        case "chat.status_command" if value:
+            return [(value,)]
+    return []
 
 
-def _words_in(file: Path) -> list[str]:
-    """Return the words of a file that may be paths in the project, as in `"$OUTRIDER_PROJECT_DIR"/check.sh`."""
+def _shown(value: Any) -> list[str]:
+    """Return the items of a value, for people."""
+    if isinstance(value, tuple):
+        return list(map(str, value)) or ["none"]
+    return [str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)]
+
+
+def _texts_in(file: Path) -> tuple[str, ...]:
+    """Return a file with hooks, and every text in it: the commands are among them."""
     try:
-        text = read_regular_file(file, LARGEST_TOOL_FILE).decode(errors="replace")
-    except (OSError, ValueError):
-        return []
-    return [word.lstrip("/") for word in re.split(r"[^\w./+-]+", text)]
-
-
-def digest_of(file: Path) -> str:
-    """Return the digest of a program of a project, whose content a consent covers."""
-    try:
-        return sha256(read_regular_file(file, LARGEST_TOOL_FILE)).hexdigest()
-    except (OSError, ValueError):
-        return "cannot be read"
-
-
-def digests_of(words: Iterable[str], root: Path) -> bytes:
-    """Return the digests of the project's files that the words of commands name, as a part of what a consent covers."""
-    digests = sorted((word, digest_of(root / word)) for word in set(words) if _is_file(root / word, root))
-    return b"\0" + repr(digests).encode(errors="backslashreplace") if digests else b""
-
-
-def _is_file(path: Path, root: Path) -> bool:
-    try:
-        return path.is_file() and path.resolve().is_relative_to(root.resolve())
-    except (OSError, ValueError):
-        return False
+        waiting = [json.loads(read_regular_file(file, MAX_BYTES).decode("utf-8-sig"))]
+    except (OSError, ValueError, RecursionError):
+        waiting = []
+    texts = [f"source {shlex.quote(str(file))}"]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            texts.append(value)
+        elif isinstance(value, dict | list):
+            waiting += value.values() if isinstance(value, dict) else value
+    return tuple(texts)
 
 
 def is_same_file(one: Path, other: Path) -> bool:

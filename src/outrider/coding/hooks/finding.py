@@ -9,9 +9,11 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.config.consent import Consents
 from outrider.coding.config.files import MAX_BYTES, read_regular_file
-from outrider.coding.config.loading import digests_of, label_of
+from outrider.coding.config.loading import label_of
+from outrider.coding.consent.check import StartCheck
+from outrider.coding.consent.item import ConsentItem, variables_in
+from outrider.coding.consent.store import Consents
 from outrider.coding.hooks.hook_command import HookCommand, read_hooks
 from outrider.coding.places import Place
 from outrider.environment import config_file, data_folder
@@ -21,68 +23,85 @@ FILES = {".claude": ("settings.json", "settings.local.json"), ".agents": ("hooks
 """The files with hooks in each folder for agents."""
 
 
-class HookConsent(msgspec.Struct, frozen=True):
-    """The hooks of one file that need the user's consent: they are programs that run on their own."""
-
-    file: Path
-    content: bytes
-    """What the consent covers: the file as it is now, and the project's files that its commands name."""
-    hooks: tuple[HookCommand, ...]
-
-    def give(self) -> None:
-        """Store the user's consent. Raises ConfigError if writing fails."""
-        Consents(data_folder()).give(self.file, self.content)
-
-
 class FoundHooks(msgspec.Struct, frozen=True):
     """The hooks of a folder."""
 
     hooks: tuple[HookCommand, ...] = ()
-    waiting: tuple[HookConsent, ...] = ()
+    waiting: tuple[ConsentItem, ...] = ()
+    """The hooks that need the user's consent: they are programs that run on their own."""
+    agreed: tuple[ConsentItem, ...] = ()
     notes: tuple[str, ...] = ()
     """What is wrong with a file or a hook. Such a hook is left out; the others are used."""
 
-    @property
-    def waiting_note(self) -> str:
-        """A sentence for the user if hooks wait for consent, or "". It contains nothing from the files."""
-        count = sum(len(each.hooks) for each in self.waiting)
-        if not count:
-            return ""
-        return f"{count} hook{'s' if count > 1 else ''} in files that you have not agreed to: outrider hooks trust"
 
-
-def find_hooks(places: Iterable[Place], more: Sequence[str] = ()) -> FoundHooks:
-    """Return the hooks in the files of each place, and in `more` files that the settings name."""
-    hooks: list[HookCommand] = []
-    waiting: list[HookConsent] = []
-    notes: list[str] = []
+def find_hooks(places: Iterable[Place], folder: Path, more: Sequence[str] = ()) -> FoundHooks:
+    """Return the hooks of a folder: in the files of each place, and in `more` files that the settings name."""
+    finding = _Finding(folder)
     own = config_file().parent / "hooks.json"
-    files: list[tuple[Path, str, Place | None]] = [(own, label_of(own), None)]
-    files += [(Path(each), label_of(Path(each)), None) for each in more]
+    finding.add_own(own, is_users=True)
+    for each in more:
+        finding.add_own(Path(each), is_users=False)
     for place in places:
-        names = FILES.get(place.path.name, ())
-        files += [(place.path / name, f"{place.label}/{name}", place) for name in names]
-    for path, label, found_in in files:
-        content, problem = _read(path, found_in)
+        for name in FILES.get(place.path.name, ()):
+            finding.add_project(place.path / name, place, f"{place.label}/{name}")
+    return FoundHooks(tuple(finding.hooks), tuple(finding.waiting), tuple(finding.agreed), tuple(finding.notes))
+
+
+class _Finding:
+    """Collects hooks from one file after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.hooks: list[HookCommand] = []
+        self.waiting: list[ConsentItem] = []
+        self.agreed: list[ConsentItem] = []
+        self.notes: list[str] = []
+        self._folder = folder
+        self._consents = Consents(data_folder())
+
+    def add_own(self, path: Path, *, is_users: bool) -> None:
+        """Add the hooks of a file of the user, or of one that the settings name."""
+        for hook in self._read(path, label_of(path), None):
+            self.hooks.append(msgspec.structs.replace(hook, is_users=is_users))
+
+    def add_project(self, path: Path, place: Place, label: str) -> None:
+        """Add the hooks of a file that the user has agreed to."""
+        for number, hook in enumerate(self._read(path, label, place), 1):
+            item = hook_item(hook, path, number, path.parent.parent, self._folder)
+            if self._consents.is_given(item):
+                self.agreed.append(item)
+                self.hooks.append(msgspec.structs.replace(hook, before_run=StartCheck(item, self._consents)))
+            else:
+                self.waiting.append(item)
+
+    def _read(self, path: Path, label: str, place: Place | None) -> list[HookCommand]:
+        content, problem = _read(path, place)
         if problem:
-            notes.append(f"{clean(label)}: {problem}; its hooks are not used")
-        if not content:
-            continue
-        found, remarks = read_hooks(_parsed(content), clean(label))
-        notes += remarks
-        if not found:
-            continue
-        consent = HookConsent(path, content + digests_of(_words(found), _root(path)), tuple(found))
-        if found_in is None or Consents(data_folder()).is_given(path, consent.content):
-            hooks += found
-        else:
-            waiting.append(consent)
-    return FoundHooks(tuple(hooks), tuple(waiting), tuple(notes))
+            self.notes.append(f"{clean(label)}: {problem}; its hooks are not used")
+        found, remarks = read_hooks(_parsed(content), clean(label)) if content else ([], [])
+        self.notes += remarks
+        return found
 
 
-def hook_files(places: Iterable[Place]) -> list[Path]:
-    """Return the files of these places that may have hooks."""
-    return [place.path / name for place in places for name in FILES.get(place.path.name, ())]
+def hook_item(hook: HookCommand, file: Path, number: int, project: Path, folder: Path) -> ConsentItem:
+    """Return what the user agrees to: the hook with this number in a file, and what its command names."""
+    matcher = [("for the tools", hook.matcher)] if hook.matcher else []
+    names = variables_in([hook.command])
+    read = [("reads", f"{name} from the environment of commands, which has no secrets") for name in names]
+    where = "in the sandbox, if there is one and hooks.access is not full"
+    return ConsentItem(
+        kind="hook",
+        name=f"{hook.event} {number}",
+        file=file,
+        declaration=[hook.event, hook.matcher, hook.command, hook.seconds],
+        fields=(
+            *matcher,
+            ("command", hook.command),
+            ("ends after", f"{hook.seconds:g} seconds"),
+            *read,
+            ("runs", f"on its own, {where}, in {folder}"),
+        ),
+        lines=(hook.line(project, folder),),
+    )
 
 
 def _read(path: Path, place: Place | None) -> tuple[bytes, str]:
@@ -106,12 +125,3 @@ def _parsed(content: bytes) -> Any:
         return json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
         return None
-
-
-def _words(hooks: Iterable[HookCommand]) -> list[str]:
-    return [word for hook in hooks for word in hook.words]
-
-
-def _root(path: Path) -> Path:
-    """Return the folder where the hooks of a file run: the one around the folder for agents."""
-    return path.parent.parent

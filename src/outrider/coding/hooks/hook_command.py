@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
-import shlex
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+
+from outrider.coding.consent.command_line import CommandLine, project_line
 
 EVENTS = {
     "SessionStart": "session_start",
@@ -15,6 +17,7 @@ EVENTS = {
     "UserPromptSubmit": "prompt_submitted",
     "PreToolUse": "before_tool",
     "PostToolUse": "after_tool",
+    "PostToolUseFailure": "after_tool",
     "PreCompact": "before_compaction",
     "Stop": "stop",
     "SubagentStop": "subagent_stop",
@@ -40,6 +43,10 @@ class HookCommand(msgspec.Struct, frozen=True):
     """For people."""
     root: Path | None = None
     """The folder of the plugin that it is from."""
+    is_users: bool = False
+    """Whether it is the user's own, which no project configures."""
+    before_run: Callable[[], str] | None = None
+    """Returns why it must not run now, or "". Called in a thread, before each run."""
 
     def matches(self, tool: str) -> bool:
         """Return whether the hook is for this tool."""
@@ -47,15 +54,13 @@ class HookCommand(msgspec.Struct, frozen=True):
             return True
         return any(re.fullmatch(self.matcher, name) for name in (tool, *_ALIASES.get(tool, ())))
 
-    @property
-    def words(self) -> list[str]:
-        """The words of the command that may name files. The project's folder is left out of their paths."""
-        command = re.sub(r'"?\$\{?(?:CLAUDE|OUTRIDER)_PROJECT_DIR\}?"?/', "", self.command)
-        try:
-            words = shlex.split(command)
-        except ValueError:
-            words = command.split()
-        return [word.strip("'\";&|()") for each in words for word in (each, *each.split())]
+    def line(self, project: Path, folder: Path) -> CommandLine:
+        """Return the command line, for a hook of this project that runs in a folder of it."""
+        line = project_line([self.command], project, folder)
+        if self.root is None:
+            return line
+        places = dict.fromkeys(("PLUGIN_ROOT", "CLAUDE_PLUGIN_ROOT"), str(self.root))
+        return msgspec.structs.replace(line, places=line.places | places)
 
 
 def read_hooks(data: Any, origin: str, root: Path | None = None) -> tuple[list[HookCommand], list[str]]:

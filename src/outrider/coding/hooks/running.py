@@ -31,6 +31,10 @@ from outrider.tools.threads import Threads
 
 BLOCKED = 2
 """The exit code that blocks."""
+GUARDED = (BeforeTool, PromptSubmitted)
+"""The events whose hooks are guards: one that fails in any way denies."""
+FAILURE = "PostToolUseFailure"
+"""The event of a call that failed. PostToolUse is for calls that succeeded."""
 STOP_SECONDS = 2.0
 """How long a cancelled session waits for the end of a program that was told to stop."""
 MOST_CONTEXT = 10_000
@@ -53,6 +57,7 @@ class HookRunner:
         self._access = access
         self._mode = mode
         self._threads = Threads()
+        self._told: set[HookCommand] = set()
 
     def hooks(self, commands: Iterable[HookCommand]) -> Hooks:
         """Return the hooks of a session."""
@@ -63,6 +68,8 @@ class HookRunner:
 
     async def run(self, hook: HookCommand, event: HookEvent) -> HookResult | None:
         """Run a hook for an event. Raises OSError or ToolCallError if it cannot be started."""
+        if hook.before_run and (reason := await self._threads.run(hook.before_run)):
+            return self._refused(hook, event, reason)
         data = json.dumps(self._event_json(hook, event), ensure_ascii=False, default=str).encode(errors="replace")
         stopped = threading.Event()
         work = asyncio.ensure_future(self._threads.run(self._run, hook, data, stopped))
@@ -72,6 +79,12 @@ class HookRunner:
             stopped.set()
             await asyncio.wait([work], timeout=STOP_SECONDS)
             raise
+
+    def _refused(self, hook: HookCommand, event: HookEvent, reason: str) -> HookResult:
+        """Return the result of a hook that is not what the user agreed to. The user is told once."""
+        note = "" if hook in self._told else reason
+        self._told.add(hook)
+        return HookResult(block=reason if isinstance(event, GUARDED) else "", note=note)
 
     def _run(self, hook: HookCommand, data: bytes, stopped: threading.Event) -> ProgramResult:
         workspace = self._shell.workspace
@@ -94,14 +107,16 @@ class HookRunner:
         shown = shorten(hook.command, 80, "…")
         if ended.exit_code == BLOCKED:
             return HookResult(block=_said(ended.errors or ended.output or f"the hook `{shown}` blocked it"))
-        if ended.exit_code != 0:
-            how = f"did not end within {hook.seconds:g} seconds" if ended.exit_code is None else "failed"
-            reason = f": {_said(ended.errors)}" if ended.errors else ""
-            note = f"The hook `{shown}` for {hook.event} {how}{reason}"
-            # Without a verdict nothing goes on: a model could fill the disk, or make the check of a call take long.
-            is_check = isinstance(event, BeforeTool | PromptSubmitted)
-            return HookResult(block=note) if ended.exit_code is None and is_check else HookResult(note=note)
-        return _parsed(ended.output, event)
+        try:
+            if ended.exit_code == 0:
+                return _parsed(ended.output, event)
+            how = _how_it_ended(ended.exit_code, hook.seconds)
+            how += f": {_said(ended.errors)}" if ended.errors else ""
+        except ValueError as error:
+            how = f"has an answer that cannot be used: {error}"
+        note = f"The hook `{shown}` for {hook.event} {how}"
+        # Without a verdict nothing goes on: a model could fill the disk, or make the check of a call take long.
+        return HookResult(block=note) if isinstance(event, GUARDED) else HookResult(note=note)
 
     def _event_json(self, hook: HookCommand, event: HookEvent) -> dict[str, Any]:
         """Return what the program reads, in the form that other agents have."""
@@ -142,23 +157,35 @@ class _FileHook(msgspec.Struct, frozen=True):
     async def __call__(self, event: HookEvent) -> HookResult | None:
         if isinstance(event, BeforeTool | AfterTool) and not self.command.matches(event.tool):
             return None
+        if isinstance(event, AfterTool) and event.is_error != (self.command.event == FAILURE):
+            return None
         return await self.runner.run(self.command, event)
 
 
+def _how_it_ended(exit_code: int | None, seconds: float) -> str:
+    if exit_code is None:
+        return f"did not end within {seconds:g} seconds"
+    return f"failed with exit code {exit_code}" if exit_code > 0 else f"was ended by signal {-exit_code}"
+
+
 def _parsed(output: str, event: HookEvent) -> HookResult | None:
-    """Return what a program's output wants. Text is context at the beginning of a session and for a prompt."""
+    """Return what a program's output wants. Text is context at the beginning of a session and for a prompt.
+
+    Raises ValueError for JSON that cannot be understood.
+    """
     data = _json(output)
     if data is None:
         says = isinstance(event, SessionStart | PromptSubmitted) and output.strip()
         return HookResult(context=_said(output)) if says else None
     specific = data.get("hookSpecificOutput")
     own: dict[str, Any] = specific if isinstance(specific, dict) else {}
+    _check_verdict(data, own, specific)
     block = ""
     if data.get("continue") is False:
         block = _text(data.get("stopReason")) or "a hook stopped it"
-    elif data.get("decision") in ("block", "deny") or own.get("permissionDecision") in ("deny", "ask"):
+    elif data.get("decision") in ("block", "deny") or own.get("permissionDecision") in ("deny", "ask", "defer"):
         reason = _text(own.get("permissionDecisionReason")) or _text(data.get("reason"))
-        wants_person = own.get("permissionDecision") == "ask"
+        wants_person = own.get("permissionDecision") in ("ask", "defer")
         block = reason or ("a hook wants a person to decide" if wants_person else "a hook denied it")
     changed = own.get("updatedInput")
     context = _text(own.get("additionalContext"))
@@ -166,12 +193,30 @@ def _parsed(output: str, event: HookEvent) -> HookResult | None:
     return HookResult(block, context, changed, _text(data.get("systemMessage")))
 
 
+def _check_verdict(data: dict[str, Any], own: dict[str, Any], specific: Any) -> None:
+    """Raise ValueError if a verdict has a form that is not known: it may have been meant to block."""
+    if specific is not None and not isinstance(specific, dict):
+        raise ValueError("hookSpecificOutput is not an object")
+    for field, value, known in (
+        ("decision", data.get("decision"), ("approve", "allow", "block", "deny")),
+        ("permissionDecision", own.get("permissionDecision"), ("allow", "deny", "ask", "defer")),
+        ("continue", data.get("continue"), (True, False)),
+    ):
+        if value is not None and value not in known:
+            raise ValueError(f"{field} has an unknown value")
+    if own.get("updatedInput") is not None and not isinstance(own["updatedInput"], dict):
+        raise ValueError("updatedInput is not an object")
+
+
 def _json(output: str) -> dict[str, Any] | None:
-    try:
-        data = json.loads(output) if output.startswith("{") else None
-    except (ValueError, RecursionError):
+    """Return the JSON object that a program printed; None for text. Raises ValueError."""
+    if not output.startswith("{"):
         return None
-    return data if isinstance(data, dict) else None
+    try:
+        data: dict[str, Any] = json.loads(output)
+    except (ValueError, RecursionError):
+        raise ValueError("it is not JSON") from None
+    return data
 
 
 def _text(value: Any) -> str:

@@ -42,7 +42,7 @@ class SessionHooks:
             return NO_HOOKS
         from outrider.coding.hooks.running import HookRunner  # most folders have no hooks
 
-        shell = self._tools.shell(self._workspace)
+        shell = self._tools.shell(self._workspace, for_hooks=True)
         runner = HookRunner(shell, self._tools.environment, self._access, lambda: self._permissions.mode)
         return runner.hooks(self._extensions.hooks.hooks)
 

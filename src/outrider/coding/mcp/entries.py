@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import msgspec
 
 from outrider.coding.config.masking import describe_type, quoted
+from outrider.coding.consent.command_line import CommandLine, project_line
 from outrider.errors import ConfigError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 
@@ -25,22 +27,41 @@ class ServerEntry(msgspec.Struct, frozen=True):
     place: str
     """The file and the server, for error messages."""
 
-    def __str__(self) -> str:
-        """Return what the entry starts or reaches, as it is written: variables are not replaced."""
-        url = self.fields.get("url")
-        if isinstance(url, str):
-            headers = self.fields.get("headers")
-            sent = f" with the headers {', '.join(map(str, headers))}" if isinstance(headers, dict) and headers else ""
-            return f"{url}{sent}"
-        env = self.fields.get("env")
-        variables = [f"{name}={value}" for name, value in env.items()] if isinstance(env, dict) else []
-        return " ".join([*variables, *self.words])
+    def shown(self, folder: Path) -> list[tuple[str, str]]:
+        """Return every field by name, as it is written: variables are not replaced. `folder` is where it starts."""
+        shown: list[tuple[str, str]] = []
+        for name, value in self.fields.items():
+            if name == "args" and isinstance(value, list):
+                shown += [(f"argument {number}", _text(item)) for number, item in enumerate(value, 1)]
+            elif isinstance(value, dict):
+                kind = {"env": "variable", "headers": "header"}.get(name, name)
+                shown += [(f"{kind} {key}", _text(item)) for key, item in value.items()]
+            else:
+                shown.append((name, _text(value)))
+        return shown if "url" in self.fields or "cwd" in self.fields else [*shown, ("starts in", str(folder))]
 
-    @property
-    def words(self) -> list[str]:
-        """The words of the command, as they are written."""
-        args = self.fields.get("args")
-        return [str(word) for word in (self.fields.get("command"), *(args if isinstance(args, list) else ())) if word]
+    def texts(self) -> list[str]:
+        """Return the texts in which variables are replaced."""
+        found = [self.fields.get("command"), self.fields.get("cwd"), self.fields.get("url")]
+        args, env, headers = (self.fields.get(name) for name in ("args", "env", "headers"))
+        found += args if isinstance(args, list) else []
+        found += [item for table in (env, headers) if isinstance(table, dict) for item in table.values()]
+        return [each for each in found if isinstance(each, str)]
+
+    def line(self, environment: Mapping[str, str], folder: Path) -> CommandLine:
+        """Return the command line, with the values of variables and with their defaults."""
+        env = self.fields.get("env")
+        given = [f"{name}={value}" for name, value in env.items()] if isinstance(env, dict) else []
+        cwd, args = self.fields.get("cwd"), self.fields.get("args")
+        words = [str(each) for each in (self.fields.get("command"), *(args if isinstance(args, list) else ())) if each]
+        written = [*words, *given]
+
+        def filled(text: str) -> str:
+            return _VARIABLE.sub(lambda found: environment.get(found[1]) or found[2] or "", text)
+
+        defaults = [_VARIABLE.sub(lambda found: found[2] or "", text) for text in written]
+        texts = dict.fromkeys((*map(filled, written), *defaults))
+        return project_line(texts, folder, cwd=filled(cwd) if isinstance(cwd, str) else "")
 
     @property
     def is_disabled(self) -> bool:
@@ -116,3 +137,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= 86_400:
             raise ConfigError(f"{self.place}: timeout must be a number of seconds from 0 to 86400")
         return float(value)
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -8,52 +8,32 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.config.consent import Consents
-from outrider.coding.config.loading import digests_of, is_same_file, label_of
+from outrider.coding.config.loading import is_same_file, label_of
+from outrider.coding.consent.check import StartCheck
+from outrider.coding.consent.item import ConsentItem, secrets_among, variables_in
+from outrider.coding.consent.store import Consents
 from outrider.coding.mcp.entries import ServerEntry
 from outrider.coding.mcp.files import ServersFile, find_project_servers, user_file
 from outrider.environment import data_folder
 from outrider.errors import ConfigError
-from outrider.mcp.servers import McpServer, tool_prefix
-from outrider.text import counted
-
-
-class ServerConsent(msgspec.Struct, frozen=True):
-    """The servers of a project that need the user's consent: they start programs, or receive what a model sends."""
-
-    project_file: Path
-    content: bytes
-    """What the consent covers: the file as it is now, and the project's files that its commands name."""
-    entries: tuple[ServerEntry, ...]
-
-    def __str__(self) -> str:
-        """Return a sentence for the user. It contains nothing from the file itself."""
-        servers = counted(len(self.entries), "MCP server")
-        return f"The project's .mcp.json has {servers}, not used until you agree: outrider mcp trust"
-
-    def give(self, environment: Mapping[str, str] | None = None) -> None:
-        """Store the user's consent. Raises ConfigError if writing fails."""
-        Consents(data_folder(environment)).give(self.project_file, self.content)
+from outrider.mcp.servers import McpServer, StdioServer, tool_prefix
 
 
 class FoundServers(msgspec.Struct, frozen=True):
     """The servers of a folder."""
 
     servers: tuple[McpServer, ...] = ()
-    waiting: ServerConsent | None = None
+    waiting: tuple[ConsentItem, ...] = ()
+    """The project's servers that need the user's consent: they start programs, or receive what a model sends."""
+    agreed: tuple[ConsentItem, ...] = ()
     notes: tuple[str, ...] = ()
     """What is wrong with a file or a server. Such a server is left out; the others are used."""
     origins: dict[str, str] = {}
     """The file that each server is from, by its name, for people."""
 
 
-def find_servers(
-    folder: Path, environment: Mapping[str, str] | None = None, *, trust_project: bool = False
-) -> FoundServers:
-    """Return the servers of a folder. Mistakes in files become notes.
-
-    `trust_project` uses the project's servers without the user's stored consent, for this time.
-    """
+def find_servers(folder: Path, environment: Mapping[str, str] | None = None) -> FoundServers:
+    """Return the servers of a folder. Mistakes in files become notes."""
     variables = os.environ if environment is None else environment
     found = _Finding(variables)
     try:
@@ -61,12 +41,13 @@ def find_servers(
     except RuntimeError:  # the home folder is unknown, so there is no such file
         own = None
     if own:
-        found.add_file(own, label_of(own), folder, is_users=True)
+        found.add_own(own, label_of(own), folder)
     project = find_project_servers(folder.resolve())
     if own is None or not is_same_file(project, own):
-        label = os.path.relpath(project, folder.resolve())
-        found.add_project(project, label, trust=trust_project)
-    return FoundServers(tuple(found.servers.values()), found.waiting, tuple(found.notes), found.origins)
+        found.add_project(project, os.path.relpath(project, folder.resolve()))
+    return FoundServers(
+        tuple(found.servers.values()), tuple(found.waiting), tuple(found.agreed), tuple(found.notes), found.origins
+    )
 
 
 class _Finding:
@@ -76,48 +57,62 @@ class _Finding:
         self.servers: dict[str, McpServer] = {}
         self.origins: dict[str, str] = {}
         self.notes: list[str] = []
-        self.waiting: ServerConsent | None = None
+        self.waiting: list[ConsentItem] = []
+        self.agreed: list[ConsentItem] = []
         self._environment = environment
+        self._consents = Consents(data_folder(environment))
 
-    def add_file(self, path: Path, label: str, cwd: Path, *, is_users: bool) -> None:
+    def add_own(self, path: Path, label: str, cwd: Path) -> None:
+        """Add the servers of the user's own file."""
+        for entry in self._entries(path, label):
+            self._add(entry, label, cwd, None)
+
+    def add_project(self, path: Path, label: str) -> None:
+        """Add the servers of a project's file that the user has agreed to."""
+        for entry in self._entries(path, label):
+            item = server_item(entry, path, self._environment)
+            if self._consents.is_given(item):
+                self.agreed.append(item)
+                self._add(entry, label, path.parent, StartCheck(item, self._consents))
+            else:
+                self.waiting.append(item)
+
+    def _entries(self, path: Path, label: str) -> list[ServerEntry]:
         try:
-            entries = ServersFile(path, label).entries
+            return [entry for entry in ServersFile(path, label).entries if not entry.is_disabled]
         except ConfigError as error:
             self.notes.append(f"{error}. Its servers are not used.")
-            return
-        self._add(entries, label, cwd, is_users=is_users)
+            return []
 
-    def add_project(self, path: Path, label: str, *, trust: bool) -> None:
+    def _add(self, entry: ServerEntry, label: str, cwd: Path, check: StartCheck | None) -> None:
+        prefix = tool_prefix(entry.name)
+        if prefix in self.servers:
+            other = self.origins[self.servers[prefix].name]
+            self.notes.append(f"{entry.place} is left out: {other} has a server of this name.")
+            return
         try:
-            file = ServersFile(path, label)
-            entries = [entry for entry in file.entries if not entry.is_disabled]
+            server = entry.server(self._environment, cwd, may_be_trusted=check is None)
         except ConfigError as error:
-            self.notes.append(f"{error}. Its servers are not used.")
+            self.notes.append(f"{error}. The server is left out.")
             return
-        if not entries:
-            return
-        content = file.content + _fingerprint(entries, path.parent)
-        if trust or Consents(data_folder(self._environment)).is_given(path, content):
-            self._add(entries, label, path.parent, is_users=False)
-        else:
-            self.waiting = ServerConsent(path, content, tuple(entries))
-
-    def _add(self, entries: list[ServerEntry], label: str, cwd: Path, *, is_users: bool) -> None:
-        for entry in entries:
-            if entry.is_disabled:
-                continue
-            prefix = tool_prefix(entry.name)
-            if prefix in self.servers:
-                other = self.origins[self.servers[prefix].name]
-                self.notes.append(f"{entry.place} is left out: {other} has a server of this name.")
-                continue
-            try:
-                self.servers[prefix] = entry.server(self._environment, cwd, may_be_trusted=is_users)
-                self.origins[entry.name] = label
-            except ConfigError as error:
-                self.notes.append(f"{error}. The server is left out.")
+        is_program = check and isinstance(server, StdioServer)
+        self.servers[prefix] = msgspec.structs.replace(server, before_start=check) if is_program else server
+        self.origins[entry.name] = label
 
 
-def _fingerprint(entries: list[ServerEntry], root: Path) -> bytes:
-    """Return the digests of the project's own programs: a changed script is a changed server."""
-    return digests_of({word for entry in entries for word in entry.words}, root)
+def server_item(entry: ServerEntry, file: Path, environment: Mapping[str, str]) -> ConsentItem:
+    """Return what the user agrees to: every field of the server, what its command names, and the secrets it reads."""
+    names = variables_in(entry.texts())
+    goes = f"sends it to {entry.fields['url']}" if "url" in entry.fields else "gives it to the program"
+    read = [(f"reads {name}", f"from your environment, and {goes}") for name in names]
+    is_program = "url" not in entry.fields
+    runs = "with all your rights, outside of the sandbox" if is_program else "receives what the model sends it"
+    return ConsentItem(
+        kind="server",
+        name=entry.name,
+        file=file,
+        declaration=entry.fields,
+        fields=(*entry.shown(file.parent), *read, ("runs" if is_program else "at its address it", runs)),
+        lines=(entry.line(environment, file.parent),) if is_program else (),
+        secrets=secrets_among(names, environment),
+    )

@@ -19,6 +19,7 @@ Opening: TypeAlias = Literal["read", "write"]
 SEARCH_TOOLS = ("Read", "Grep", "Glob")
 """The tools whose rules apply to the results of a search."""
 
+_CONFIGURES = "configures an editor, a shell, hooks or a CI service, which run what it says"
 PLAN_MODE = "nothing is changed in plan mode: say what you would do instead"
 
 
@@ -37,7 +38,9 @@ def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath)
         return PartDecision("ask", f"a rule asks about {target.given}", final=True, resolved_paths=(target.resolved,))
     if access == "write" and _needs_consent(policy, tool, target):
         rules = _suggest_rules(policy, access, target)
-        reason = f"{target.given} configures an editor, a shell, hooks or a CI service, which run what it says"
+        obeyed = any(map(policy.is_obeyed, target.all_paths))
+        what = "is run by a hook or an MCP server" if obeyed else _CONFIGURES
+        reason = f"{target.given} {what}"
         return PartDecision("ask", reason, rules, resolved_paths=(target.resolved,))
     if _is_allowed(policy, tool, access, target):
         return ALLOWED
@@ -118,23 +121,30 @@ def _is_protected(policy: Policy, target: ResolvedPath) -> bool:
 
 
 def _needs_consent(policy: Policy, tool: str, target: ResolvedPath) -> bool:
-    """Return whether a path is configuration that other programs obey, and no allow rule names it.
+    """Return whether a path is configuration that other programs obey, or is run by one, and no allow rule names it.
 
     A wide rule such as Edit(src/**) does not name it. In the mode `all` commands may change it as well.
     """
-    if policy.mode == "all" or not any(is_configuration(path, str(policy.folder)) for path in target.all_paths):
+    if policy.mode == "all":
+        return False
+    is_obeyed = any(map(policy.is_obeyed, target.all_paths))
+    if not is_obeyed and not any(is_configuration(path, str(policy.folder)) for path in target.all_paths):
         return False
     return not any(
         rule.tool in _rule_tools(tool, "write", wide=False)
         and rule.pattern is not None
-        and _names_configuration(rule.pattern, str(policy.folder))
+        and _names(rule.pattern, policy, is_obeyed=is_obeyed)
         and rule.covers_path(target.resolved, str(policy.folder), wide=False)
         for rule in policy.allow
     )
 
 
-def _names_configuration(pattern: str, folder: str) -> bool:
+def _names(pattern: str, policy: Policy, *, is_obeyed: bool) -> bool:
+    """Return whether the pattern of a rule names such a file itself."""
     start = _literal_start(pattern)
+    if is_obeyed:
+        return policy.is_obeyed(start) or policy.is_obeyed(f"{policy.folder}{start}")
+    folder = str(policy.folder)
     return is_configuration(start, "/") or is_configuration(f"{folder}{start}", folder)
 
 

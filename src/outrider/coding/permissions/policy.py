@@ -32,6 +32,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     deny: tuple[Rule, ...] = ()
     secrets: tuple[str, ...] = SECRETS
     """Patterns of files that are never read or written, in any mode and with any rule."""
+    obeyed: tuple[str, ...] = ()
+    """Files and folders of programs that hooks and MCP servers run. A model changes them only if the user agrees."""
     sandboxed: bool = False
     """Whether a sandbox enforces the access levels of shell commands."""
 
@@ -43,6 +45,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def inside(self) -> tuple[str, ...]:
         """The folders that count as inside."""
         return (str(self.folder), *map(str, self.folders))
+
+    def is_obeyed(self, path: str) -> bool:
+        """Return whether hooks or MCP servers run an absolute path, or what is in it."""
+        return any(path == each or path.startswith(f"{each}/") for each in self.obeyed)
 
     def effective_access(self, access: Access) -> Access:
         """Return the access that a command really has: without a sandbox, everything the user can do."""

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from hashlib import sha256
 from pathlib import Path
 
 import msgspec
 
-from outrider.coding.config.consent import Consents
 from outrider.coding.config.files import MAX_BYTES, read_regular_file
+from outrider.coding.consent.check import StartCheck
+from outrider.coding.consent.item import ConsentItem
+from outrider.coding.consent.server_lines import server_fields, server_line
+from outrider.coding.consent.store import Consents
 from outrider.coding.hooks.hook_command import HookCommand, read_hooks
 from outrider.coding.places import Place
 from outrider.coding.plugins.manifest import Manifest, read_json, read_manifest
 from outrider.coding.plugins.servers import read_servers
 from outrider.environment import config_file, data_folder
 from outrider.filesystem import make_private
-from outrider.mcp.servers import HttpServer, McpServer
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.text import clean
-
-MOST_FILES, MOST_BYTES = 2_000, 64 * 1024 * 1024
-"""Files of a plugin that a consent covers, and their size together."""
-
-
-class PluginConsent(msgspec.Struct, frozen=True):
-    """The programs of a plugin, which need the user's consent."""
-
-    file: Path
-    content: bytes
-    """What the consent covers: every file of the plugin as it is now."""
-
-    def give(self) -> None:
-        """Store the user's consent. Raises ConfigError if writing fails."""
-        Consents(data_folder()).give(self.file, self.content)
 
 
 class Plugin(msgspec.Struct, frozen=True):
@@ -47,8 +34,10 @@ class Plugin(msgspec.Struct, frozen=True):
     hooks: tuple[HookCommand, ...] = ()
     remarks: tuple[str, ...] = ()
     """What of it is ignored or left out."""
-    waiting: PluginConsent | None = None
-    """Set while the user has not agreed to its servers and hooks. They are not used then."""
+    consent: ConsentItem | None = None
+    """What the user agrees to before its servers and hooks are used; None for a plugin beside the user's settings."""
+    is_waiting: bool = False
+    """Whether the user has not agreed. Its servers and hooks are not used then."""
     is_project: bool = False
     """Whether it is the project's, and not the user's own."""
 
@@ -71,12 +60,12 @@ class FoundPlugins(msgspec.Struct, frozen=True):
     @property
     def servers(self) -> list[McpServer]:
         """The servers that may be used."""
-        return [server for each in self.plugins if not each.waiting for server in each.servers]
+        return [server for each in self.plugins if not each.is_waiting for server in each.servers]
 
     @property
     def hooks(self) -> list[HookCommand]:
         """The hooks that may be used."""
-        return [hook for each in self.plugins if not each.waiting for hook in each.hooks]
+        return [hook for each in self.plugins if not each.is_waiting for hook in each.hooks]
 
     @property
     def places(self) -> list[Place]:
@@ -89,29 +78,26 @@ class FoundPlugins(msgspec.Struct, frozen=True):
         return {each.place.path: each.manifest.name for each in self.plugins}
 
     @property
-    def waiting_note(self) -> str:
-        """A sentence for the user if plugins wait for consent, or "". It contains nothing from the files."""
-        count = sum(each.waiting is not None for each in self.plugins)
-        if not count:
-            return ""
-        return f"Servers and hooks of {count} plugin{'s' if count > 1 else ''} wait for your consent: outrider plugins"
+    def waiting(self) -> list[ConsentItem]:
+        """What waits for the user's consent."""
+        return [each.consent for each in self.plugins if each.is_waiting and each.consent]
 
 
-def find_plugins(places: Iterable[Place]) -> FoundPlugins:
-    """Return the plugins in the folder `plugins` of each place. Later places win.
+def find_plugins(places: Iterable[Place], folder: Path) -> FoundPlugins:
+    """Return the plugins in the folder `plugins` of each place, for a session in a folder. Later places win.
 
     A project's plugin does not replace one of the user, whose hooks may be there to stop something.
     """
     by_name: dict[str, Plugin] = {}
     refused: list[str] = []
     for place in places:
-        folder = place.below("plugins")
-        for name in folder.names():
-            root = folder.path / name
+        plugins = place.below("plugins")
+        for name in plugins.names():
+            root = plugins.path / name
             if not (root / "plugin.json").exists():
                 continue
             try:
-                plugin = _read(folder, root)
+                plugin = _read(plugins, root, folder)
             except (OSError, ValueError) as error:
                 refused.append(f"{clean(str(root))}: {error}; the plugin is not used")
                 continue
@@ -124,16 +110,53 @@ def find_plugins(places: Iterable[Place]) -> FoundPlugins:
     return FoundPlugins(tuple(by_name.values()), tuple(refused))
 
 
-def _read(folder: Place, root: Path) -> Plugin:
-    if problem := folder.problem(root):
+def _read(plugins: Place, root: Path, folder: Path) -> Plugin:
+    if problem := plugins.problem(root):
         raise ValueError(problem)
     real = Path(os.path.realpath(root))
     manifest, remarks = read_manifest(read_json(_content(real, "plugin.json")))
-    place = Place(real, f"{folder.label}/{root.name}", real, folder.owners)
+    place = Place(real, f"{plugins.label}/{root.name}", real, plugins.owners)
     servers = _servers(real, manifest, remarks)
     hooks = _hooks(real, place.label, remarks)
-    waiting = _consent(real) if (servers or hooks) and not _is_own(folder) else None
-    return Plugin(manifest, place, tuple(servers), tuple(hooks), tuple(remarks), waiting, folder.is_project)
+    plugin = Plugin(manifest, place, tuple(servers), tuple(hooks), tuple(remarks), is_project=plugins.is_project)
+    return plugin if _is_own(plugins) or not (servers or hooks) else _consented(plugin, folder)
+
+
+def _consented(plugin: Plugin, folder: Path) -> Plugin:
+    """Return the plugin with its consent. Its programs check that consent before each start. Raises ValueError."""
+    _check_links(plugin.place.path)
+    item, consents = plugin_item(plugin, folder), Consents(data_folder())
+    check = StartCheck(item, consents)
+    servers = (
+        msgspec.structs.replace(each, before_start=check) if isinstance(each, StdioServer) else each
+        for each in plugin.servers
+    )
+    hooks = (msgspec.structs.replace(each, before_run=check) for each in plugin.hooks)
+    return msgspec.structs.replace(
+        plugin, servers=tuple(servers), hooks=tuple(hooks), consent=item, is_waiting=not consents.is_given(item)
+    )
+
+
+def plugin_item(plugin: Plugin, folder: Path) -> ConsentItem:
+    """Return what the user agrees to: every file of the plugin, and what its command lines name elsewhere."""
+    root = plugin.place.path
+    shown: list[tuple[str, str]] = []
+    for server in plugin.servers:
+        shown += [(f"server {server.name}: {name}", value) for name, value in server_fields(server)]
+    shown += [(f"hook {each.event} {each.matcher}".strip(), each.command) for each in plugin.hooks]
+    servers = [server_line(each, folder) for each in plugin.servers if isinstance(each, StdioServer)]
+    return ConsentItem(
+        kind="plugin",
+        name=plugin.manifest.name,
+        file=root / "plugin.json",
+        declaration=shown,
+        fields=(
+            *shown,
+            ("runs", "servers with your rights, outside of the sandbox; hooks in it, unless hooks.access is full"),
+        ),
+        lines=(*servers, *(each.line(folder, folder) for each in plugin.hooks)),
+        folders=(str(root),),
+    )
 
 
 def _is_own(folder: Place) -> bool:
@@ -181,30 +204,10 @@ def _data(root: Path, manifest: Manifest) -> Path:
     return folder
 
 
-def _consent(root: Path) -> PluginConsent | None:
-    """Return the consent that is missing; None if the user has given it. Raises ValueError if it cannot be given."""
-    digest = sha256()
-    for name, content in _files(root):
-        digest.update(repr((name, content)).encode(errors="backslashreplace"))
-    consent = PluginConsent(root / "plugin.json", digest.digest())
-    return None if Consents(data_folder()).is_given(consent.file, consent.content) else consent
-
-
-def _files(root: Path) -> Iterator[tuple[str, str]]:
-    """Yield each file of a plugin with a digest of its content. Raises ValueError if a consent cannot cover all."""
-    files = total = 0
+def _check_links(root: Path) -> None:
+    """Raise ValueError if a link leads out of the plugin."""
     for folder, folders, names in os.walk(root):
-        folders.sort()
-        for name in sorted([*names, *(each for each in folders if os.path.islink(os.path.join(folder, each)))]):
+        for name in (*names, *folders):
             path = os.path.join(folder, name)
-            if not Path(os.path.realpath(path)).is_relative_to(root):
+            if os.path.islink(path) and not Path(os.path.realpath(path)).is_relative_to(root):
                 raise ValueError(f"{clean(os.path.relpath(path, root))} is a link that leads out of the plugin")
-            status = os.lstat(path)
-            files, total = files + 1, total + status.st_size
-            if files > MOST_FILES or total > MOST_BYTES:
-                raise ValueError("it has too many files for you to agree to")
-            shown = os.path.relpath(path, root)
-            if stat.S_ISREG(status.st_mode):
-                yield shown, sha256(read_regular_file(Path(path), MOST_BYTES)).hexdigest()
-            else:
-                yield shown, os.readlink(path) if stat.S_ISLNK(status.st_mode) else "not a file"

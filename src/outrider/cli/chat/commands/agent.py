@@ -5,8 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick
-from outrider.cli.styles import BOLD, fit, styled, wrap_columns
+from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
+from outrider.coding.consent.item import waiting_note
 from outrider.coding.mcp.states import state_lines
 from outrider.visible_text import safe_line
 
@@ -67,22 +68,12 @@ def _list_tools(chat: CommandContext, _: str) -> None:
         chat.view.write([f"  {styled(f'{served.name:<10}', BOLD)} {sentences.SERVER_TOOL}"])
 
 
-def _list_servers(chat: CommandContext, word: str) -> None:
-    from outrider.cli.mcp import consent_lines
-
+def _list_servers(chat: CommandContext, _: str) -> None:
     waiting = chat.current.found_servers.waiting
-    if word == "trust" and waiting and chat.shown_consent == waiting.content:
-        chat.current.approve_servers()
-        chat.view.dim("Approved: .mcp.json as it is now. Its servers are starting.")
-        return
     servers = chat.current.bench.servers
     chat.view.write([f"  {safe_line(line)}" for line in state_lines(servers.statuses() if servers else ())])
     if waiting:
-        chat.shown_consent = waiting.content
-        width = chat.view.region.width - 2
-        shown = [part for line in consent_lines(waiting) for part in wrap_columns(line, width)]
-        chat.view.write([f"  {part}" for part in shown])
-        chat.view.note("These run with your rights, outside of the sandbox. To approve them: /mcp trust")
+        chat.view.note(f"{waiting_note(waiting)}, then start the chat again")
     elif not servers:
         chat.view.dim("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
 
@@ -97,5 +88,5 @@ COMMANDS = (
         aliases=("mode",),
     ),
     Command("tools", sentences.COMMANDS["tools"], _list_tools),
-    Command("mcp", f"{sentences.COMMANDS['mcp']}; /mcp trust approves the project's", _list_servers),
+    Command("mcp", sentences.COMMANDS["mcp"], _list_servers),
 )

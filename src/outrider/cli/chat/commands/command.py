@@ -63,8 +63,6 @@ class CommandContext:
     def __init__(self, current: CurrentSession, view: SessionView) -> None:
         self.current = current
         self.view = view
-        self.shown_consent = b""
-        """The content of the project's .mcp.json that the user has seen."""
 
 
 class Command(NamedTuple):

@@ -80,15 +80,14 @@ def _is_harmless_argument(word: str, policy: Policy) -> bool:
         return False
     paths = (resolve_shell_path(part, str(policy.folder)) for part in (word, *word.split(":")) if part)
     return all(
-        not path.problem and is_inside(path.resolved, policy.inside) and not _is_obeyed(path, str(policy.folder))
-        for path in paths
+        not path.problem and is_inside(path.resolved, policy.inside) and not _is_obeyed(path, policy) for path in paths
     )
 
 
-def _is_obeyed(path: ResolvedPath, folder: str) -> bool:
+def _is_obeyed(path: ResolvedPath, policy: Policy) -> bool:
     """Return whether other programs obey a file: `cp x y` is not the same command if y is a hook of git."""
-    checks = (is_in_git, is_configuration, is_own_setting)
-    return any(check(each, folder) for check in checks for each in path.all_paths)
+    checks, folder = (is_in_git, is_configuration, is_own_setting), str(policy.folder)
+    return any(policy.is_obeyed(each) or any(check(each, folder) for check in checks) for each in path.all_paths)
 
 
 def deny_rule_matches(rule: Rule, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""A command that lists what was found, and whose `trust` approves what waits for the user's consent."""
+"""A command that lists what was found."""
 
 from __future__ import annotations
 
@@ -12,24 +12,13 @@ from outrider.visible_text import safe_line
 Action = Callable[[argparse.Namespace], int]
 
 
-def run_trust_command(
-    name: str, description: str, epilog: str, arguments: Sequence[str], *, show: Action, trust: Action, trust_help: str
-) -> int:
+def run_list_command(name: str, description: str, epilog: str, arguments: Sequence[str], show: Action) -> int:
     """Run the command and return its exit code."""
     form = argparse.RawDescriptionHelpFormatter
     parser = argparse.ArgumentParser(f"outrider {name}", None, description, epilog, formatter_class=form)
-    parser.set_defaults(action=show)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    approving = commands.add_parser("trust", help=trust_help)
-    approving.add_argument(
-        "--yes", action="store_true", help="approve without a prompt, for example without a terminal"
-    )
-    approving.set_defaults(action=trust)
-    options = parser.parse_args(arguments)
-    action: Action = options.action
     try:
-        return action(options)
+        return show(parser.parse_args(arguments))
     except (OutriderError, RuntimeError) as error:
         print(safe_line(f"outrider {name}: {error}"), file=sys.stderr)
         return 2 if isinstance(error, ConfigError | RuntimeError) else 1

@@ -1,0 +1,115 @@
+"""The consents of a user, stored in the data folder: one file for each folder that has something to agree to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from outrider.coding.config.private_files import locked, project_folder, read_private, remove_private, write_private
+from outrider.coding.consent.item import ConsentItem
+from outrider.struct_types import described
+
+MAX_CONTENTS = 20
+"""Contents of one thing that are remembered, so that switching back to an older branch does not ask again."""
+_MOST_PARTS = 200
+
+
+class Agreed(msgspec.Struct, frozen=True):
+    """One consent."""
+
+    digest: str
+    sent: tuple[str, ...] = ()
+    """The variables with secrets that the user confirmed by name."""
+    parts: dict[str, str] = {}
+    """The digest of each part, to say later what has changed."""
+
+
+class _Stored(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    folder: str
+    agreed: dict[str, tuple[Agreed, ...]]
+
+
+class Consents:
+    """The consents of a user."""
+
+    def __init__(self, data: Path) -> None:
+        self._data = data
+
+    def is_given(self, item: ConsentItem) -> bool:
+        """Return whether the user has agreed to this as it is, with every secret. A damaged store is no consent."""
+        return any(each.digest == item.digest and set(item.secrets) <= set(each.sent) for each in self._agreed(item))
+
+    def changes(self, item: ConsentItem) -> list[str] | None:
+        """Return the parts that differ from the latest consent; None if there was none."""
+        agreed = self._agreed(item)
+        if not agreed:
+            return None
+        before, now = agreed[-1].parts, item.parts
+        return sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name))
+
+    def give(self, items: Iterable[ConsentItem], sent: Sequence[str] = ()) -> None:
+        """Store consents. `sent` are the confirmed secrets. Raises ConfigError if writing fails."""
+        by_folder: dict[Path, list[ConsentItem]] = {}
+        for item in items:
+            by_folder.setdefault(consent_folder(item.file), []).append(item)
+        for folder, several in by_folder.items():
+            path = self._path(folder)
+            with locked(path.parent):
+                agreed = self._read(folder)
+                for item in several:
+                    agreed[_key(item)] = _with(agreed.get(_key(item), ()), item, sent)
+                stored = _Stored(_name(folder), agreed)
+                write_private(path, msgspec.json.format(msgspec.json.encode(stored), indent=2) + b"\n")
+
+    def forget(self, folder: Path) -> bool:
+        """Remove every consent to things of this folder. Return whether there was one."""
+        path = self._path(folder)
+        if not path.exists():
+            return False
+        with locked(path.parent):
+            remove_private(path)
+        return True
+
+    def _agreed(self, item: ConsentItem) -> tuple[Agreed, ...]:
+        return self._read(consent_folder(item.file)).get(_key(item), ())
+
+    def _read(self, folder: Path) -> dict[str, tuple[Agreed, ...]]:
+        try:
+            stored = msgspec.json.decode(read_private(self._path(folder)), type=described(_Stored))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return {}
+        return stored.agreed if stored.folder == _name(folder) else {}
+
+    def _path(self, folder: Path) -> Path:
+        return project_folder(folder, self._data) / "consent.json"
+
+
+def consent_folder(file: Path) -> Path:
+    """Return the folder that has a file: the one around `.outrider`, `.agents` or `.claude`, if the file is in one."""
+    for folder in file.parents:
+        if folder.name in (".outrider", ".agents", ".claude"):
+            return folder.parent
+    return file.parent
+
+
+def _with(agreed: tuple[Agreed, ...], item: ConsentItem, sent: Sequence[str]) -> tuple[Agreed, ...]:
+    earlier = [Agreed(each.digest, each.sent) for each in agreed if each.digest != item.digest]
+    parts = {_text(name): digest for name, digest in item.parts.items()} if len(item.parts) <= _MOST_PARTS else {}
+    confirmed = tuple(name for name in item.secrets if name in sent)
+    return (*earlier[-MAX_CONTENTS + 1 :], Agreed(item.digest, confirmed, parts))
+
+
+def _key(item: ConsentItem) -> str:
+    inside = os.path.relpath(item.file, consent_folder(item.file))
+    return _text(f"{item.kind} {inside} {item.name}")
+
+
+def _name(folder: Path) -> str:
+    return _text(str(folder.resolve()))
+
+
+def _text(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
