@@ -12,6 +12,7 @@ from outrider.cli.session_tree import Branch, tree_lines
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -209,6 +210,8 @@ def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
             yield from _block(ToolResultBlock("", (TextBlock(text),) if text else (), is_error), full)
         case AttachmentBlock():
             yield "file", _file(block)
+        case RawBlock(kind=kind):
+            yield "kept", safe_line(kind)
 
 
 def _short(text: str, full: bool) -> list[str]:

@@ -20,6 +20,7 @@ _OPTIONAL = {
     "attachment": ("name", "description", "state", "url"),
     "server_tool_use": ("state",),
     "server_tool_result": ("text", "is_error", "state"),
+    "raw": (),
 }
 """The optional fields of each block, which may also be null."""
 

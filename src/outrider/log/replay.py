@@ -24,6 +24,7 @@ from outrider.log.entries import (
     SteeringQueued,
     SteeringWithdrawn,
 )
+from outrider.providers.windows import tells_context
 
 
 class _View(NamedTuple):
@@ -122,7 +123,7 @@ class Replay:
 
     def _say(self, entry: MessageEntry, seq: int) -> None:
         message, is_reply = entry.message, entry.message.role == "assistant"
-        if entry.usage and is_reply:
+        if entry.usage and is_reply and tells_context(message, entry.usage):
             self.measured = len(self.messages), entry.usage
         self._add(message, seq)
         self._expect(message.tool_calls if is_reply else ())
