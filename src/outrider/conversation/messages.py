@@ -137,6 +137,9 @@ class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="atta
         return self.name or f"{self.mime_type} {self.sha256[:12]}"
 
 
+Outcome: TypeAlias = Literal["done", "failed", "unknown"]
+
+
 @final
 class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool_result"):
     """The result of a tool call."""
@@ -146,6 +149,13 @@ class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool
     is_error: bool = False
     whole: AttachmentBlock | None = None
     """The full text, stored as a file, if `content` has only its head and tail. Not sent to the model."""
+    is_unknown: bool = False
+    """Whether the call may have changed something although it failed: it was stopped while it ran."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """`done`, `failed`, or `unknown`: the call was stopped while it ran, and may have changed something."""
+        return "unknown" if self.is_unknown else "failed" if self.is_error else "done"
 
     @property
     def text(self) -> str:

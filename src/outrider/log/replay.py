@@ -281,4 +281,4 @@ def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:
         f"in part, in full, or not at all, and it was not run again. Check before you repeat it. "
         f"Its arguments were: {arguments}"
     )
-    return ToolResultBlock(call.id, (TextBlock(text),), is_error=True)
+    return ToolResultBlock(call.id, (TextBlock(text),), is_error=True, is_unknown=True)

@@ -115,7 +115,8 @@ class EntryView:
             case ServerToolUseBlock(id=id, name=name, input=input):
                 return self.call(id, name, input) | {"served": True}
             case ServerToolResultBlock(tool_use_id=id, text=text, is_error=is_error):
-                return {"type": "result", "call_id": id, "is_error": is_error, "files": [], **self._cut(text)}
+                outcome = "failed" if is_error else "done"
+                return {"type": "result", "call_id": id, "outcome": outcome, "files": [], **self._cut(text)}
             case ToolResultBlock():
                 return {"type": "result", **self.result(block, None)}
             case AttachmentBlock():
@@ -142,7 +143,7 @@ class EntryView:
 
     def result(self, result: ToolResultBlock, details: Any) -> Json:
         """Return the result of a call."""
-        fields: Json = {"call_id": result.tool_use_id, "is_error": result.is_error, **self._cut(result.text)}
+        fields: Json = {"call_id": result.tool_use_id, "outcome": result.outcome, **self._cut(result.text)}
         fields["files"] = [file_fields(each) for each in result.attachments]
         if result.whole:
             fields["whole"] = file_fields(result.whole)
