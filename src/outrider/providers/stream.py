@@ -133,7 +133,8 @@ def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], label: str) -> T
         try:
             return decoder.decode(data)
         except msgspec.ValidationError:
-            return lenient(decoder.type, msgspec.json.decode(data))
+            found: T = lenient(decoder.type, msgspec.json.decode(data))
+            return found
     except (ValueError, RecursionError) as error:
         raise IncompleteStreamError(f"{label} sent an event that cannot be decoded: {error}", retryable=True) from None
 

@@ -14,7 +14,14 @@ from outrider.conversation.messages import TextBlock, ToolUseBlock
 from outrider.errors import ValidationError
 from outrider.log.entries import CallResult, Intent
 from outrider.runtime.call_environment import CallEnvironment
-from outrider.runtime.call_results import ResultBuilder, described, error_result, result_block, stopped_result, unknown_result
+from outrider.runtime.call_results import (
+    ResultBuilder,
+    described,
+    error_result,
+    result_block,
+    stopped_result,
+    unknown_result,
+)
 from outrider.runtime.events import Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.runtime.hooks import AfterTool, BeforeTool, run_hooks
 from outrider.text import clean, shorten
