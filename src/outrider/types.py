@@ -8,7 +8,9 @@ from outrider.conversation.attachments import OpenFile as OpenFile
 from outrider.conversation.codec import MessageLike as MessageLike
 from outrider.conversation.history import History as History
 from outrider.conversation.messages import Block as Block
+from outrider.conversation.messages import Outcome as Outcome
 from outrider.conversation.messages import ProviderState as ProviderState
+from outrider.conversation.messages import RawBlock as RawBlock
 from outrider.conversation.messages import Role as Role
 from outrider.conversation.passages import Found as Found
 from outrider.conversation.prompt import Prompt as Prompt

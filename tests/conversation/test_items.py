@@ -120,6 +120,7 @@ def test_what_was_used_has_every_number() -> None:
         "reasoning_tokens": 0,
         "cost": None,
         "web_searches": 0,
+        "context_tokens": None,
     }
     assert RESULT["usage"]["total_tokens"] == 5
 

@@ -17,10 +17,13 @@ from outrider.conversation.store import MemoryStore
 from outrider.errors import SessionCancelledError
 from outrider.providers.base import Reply, Request
 from outrider.providers.testing.scripted import Delay, ScriptedModel, call
+from outrider.runtime.calls import CANCELLED, CHECK
 from outrider.runtime.events import Delta, Event, RunFinished, TextDelta
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from tests.watching import Watched, last_results
+
+STOPPED = f"{CANCELLED} {CHECK}"
 
 
 async def quick(text: str) -> str:
@@ -124,7 +127,7 @@ async def test_a_cancelled_call_is_an_error_result_and_its_finished_sibling_keep
         await asyncio.sleep(0)
     watched.session.cancel()
     assert (await running).status == "cancelled"
-    assert last_results(watched.session) == [("done", False), ("The call was cancelled before it finished.", True)]
+    assert last_results(watched.session) == [("done", False), (STOPPED, True)]
     watched.check()
 
 
@@ -144,7 +147,7 @@ async def test_a_tool_that_saves_its_output_when_cancelled_is_heard() -> None:
     await begun.wait()
     watched.session.cancel()
     await running
-    said = "The call was cancelled before it finished.\nOutput so far: 17 lines."
+    said = f"{STOPPED}\nOutput so far: 17 lines."
     assert last_results(watched.session) == [(said, True)]
     watched.check()
 
@@ -240,7 +243,7 @@ async def test_a_tool_that_ignores_the_cancel_is_left_behind(monkeypatch: pytest
     await begun.wait()
     watched.session.cancel()
     assert (await running).status == "cancelled"
-    assert last_results(watched.session) == [("The call was cancelled before it finished.", True)]
+    assert last_results(watched.session) == [(STOPPED, True)]
     release.set()
     await asyncio.sleep(0)
     watched.check()

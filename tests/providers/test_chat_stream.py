@@ -17,10 +17,10 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
-from outrider.providers.base import StopReason
+from outrider.providers.base import Reply, StopReason
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.stream import merge_deltas
-from outrider.runtime.events import TextDelta, ToolCallDelta
+from outrider.runtime.events import Delta, ServerToolFinished, ServerToolStarted, TextDelta, ToolCallDelta
 from tests.lengths import only_long
 from tests.providers.canned import LOOK, WAIT, ask, cuts, delta, events, request
 
@@ -516,6 +516,16 @@ def test_pieces_of_one_call_are_told_as_one_and_those_of_two_are_not() -> None:
     assert merge_deltas([*pieces]) == [ToolCallDelta("a", "look", '{"path"'), pieces[2]]
     nameless = [ToolCallDelta("", "look", "{}"), ToolCallDelta("", "look", "{}")]
     assert merge_deltas([*nameless]) == nameless
+
+
+def test_calls_of_server_tools_in_one_chunk_stay_apart() -> None:
+    shown: list[Delta | Reply] = [
+        ServerToolStarted("a", "web_search", {}),
+        ServerToolStarted("b", "web_search", {}),
+        ServerToolFinished("a", "web_search", "one"),
+        ServerToolFinished("b", "web_search", "two"),
+    ]
+    assert merge_deltas([*shown]) == shown
 
 
 # Calls written as text

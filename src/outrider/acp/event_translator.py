@@ -137,8 +137,8 @@ class EventTranslator:
         elif self.is_replaying:
             self._engine.flush()
             self._sender.send_user_message(message)
-        if event.usage:
-            self._sender.send_usage(event.usage.total_tokens)
+        if event.usage and event.usage.context:
+            self._sender.send_usage(event.usage.context)
 
     def _on_finished(self, event: ToolFinished) -> None:
         steps = self._subagents.finish(event.call_id, self._calls.tool_call_id(event.call_id))

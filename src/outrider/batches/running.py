@@ -27,8 +27,6 @@ from outrider.tools.approval import Approver
 
 MAX_FAILURES = 3
 """How often a run is resumed that the log has ended."""
-UNKNOWN = "The outcome of this call is unknown"
-"""How the result of an interrupted call begins that was not run again."""
 ANEW = "The worker that ran this task was stopped. The repository was checked out again: earlier changes are gone."
 """What a model reads whose task goes on in another workspace."""
 
@@ -196,6 +194,6 @@ def _turns(messages: Sequence[Message]) -> int:
 def _unknown_calls(messages: Sequence[Message]) -> tuple[UnknownCall, ...]:
     """Return the calls that were interrupted and not run again."""
     results = [result for message in messages for result in message.tool_results]
-    unknown = {result.tool_use_id for result in results if result.is_error and result.text.startswith(UNKNOWN)}
+    unknown = {result.tool_use_id for result in results if result.is_unknown}
     calls = (call for message in messages for call in message.tool_calls)
     return tuple(UnknownCall(call.id, call.name) for call in calls if call.id in unknown)

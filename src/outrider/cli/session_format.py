@@ -11,6 +11,7 @@ from outrider.cli.session_tree import Branch, tree_lines
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -191,24 +192,27 @@ def _message(message: Message, full: bool) -> Iterator[tuple[str, str]]:
 def _block(block: object, full: bool) -> Iterator[tuple[str, str]]:
     match block:
         case TextBlock(text=text):
-            for line in _short(text, full):
-                yield "", line
+            yield from (("", line) for line in _short(text, full))
         case ThinkingBlock(thinking=text) if text.strip():
-            label = "thought"
-            for line in _short(text, full):
-                yield label, line
-                label = " "
+            yield from _labelled("thought", _short(text, full))
         case ToolUseBlock(name=name, input=input) | ServerToolUseBlock(name=name, input=input):
             yield "calls", _short(f"{name} {msgspec.json.encode(input, enc_hook=repr).decode()}", full)[0]
-        case ToolResultBlock(content=content, is_error=is_error):
-            label = "failed" if is_error else "result"
-            for line in [line for part in content for _, line in _block(part, full)] or ["(no output)"]:
-                yield label, line
-                label = " "
+        case ToolResultBlock(content=content):
+            lines = [line for part in content for _, line in _block(part, full)] or ["(no output)"]
+            yield from _labelled({"done": "result"}.get(block.outcome, block.outcome), lines)
         case ServerToolResultBlock(text=text, is_error=is_error):
             yield from _block(ToolResultBlock("", (TextBlock(text),) if text else (), is_error), full)
         case AttachmentBlock():
             yield "file", _file(block)
+        case RawBlock(kind=kind):
+            yield "kept", safe_line(kind)
+
+
+def _labelled(label: str, lines: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield lines with a label before the first."""
+    for line in lines:
+        yield label, line
+        label = " "
 
 
 def _short(text: str, full: bool) -> list[str]:

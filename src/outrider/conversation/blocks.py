@@ -16,10 +16,11 @@ _OPTIONAL = {
     "text": ("state", "citations"),
     "thinking": ("thinking", "state"),
     "tool_use": ("input", "arguments", "invalid_input", "state"),  # one of the first two is required
-    "tool_result": ("content", "is_error", "whole"),
+    "tool_result": ("content", "is_error", "whole", "is_unknown"),
     "attachment": ("name", "description", "state", "url"),
     "server_tool_use": ("state",),
     "server_tool_result": ("text", "is_error", "state"),
+    "raw": (),
 }
 """The optional fields of each block, which may also be null."""
 

@@ -19,6 +19,7 @@ from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
     Message,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -134,6 +135,8 @@ def _block(block: Block, role: str, store: AttachmentStore | None, results: Mapp
             return folded("❌ result" if block.is_error else "↩ result", _result(block, store))
         case ServerToolResultBlock():
             return folded("❌ result" if block.is_error else "↩ result", preformatted(block.text))
+        case RawBlock():
+            return folded(f"▫ {block.kind}", preformatted(json.dumps(block.state.data, default=repr)))
     return _stored(block, store)
 
 

@@ -137,6 +137,9 @@ class AttachmentBlock(_Block, frozen=True, gc=False, tag_field="type", tag="atta
         return self.name or f"{self.mime_type} {self.sha256[:12]}"
 
 
+Outcome: TypeAlias = Literal["done", "failed", "unknown"]
+
+
 @final
 class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool_result"):
     """The result of a tool call."""
@@ -146,6 +149,13 @@ class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool
     is_error: bool = False
     whole: AttachmentBlock | None = None
     """The full text, stored as a file, if `content` has only its head and tail. Not sent to the model."""
+    is_unknown: bool = False
+    """Whether the call may have changed something although it failed: it was stopped while it ran."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """`done`, `failed`, or `unknown`: the call was stopped while it ran, and may have changed something."""
+        return "unknown" if self.is_unknown else "failed" if self.is_error else "done"
 
     @property
     def text(self) -> str:
@@ -182,6 +192,15 @@ class ServerToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag
     state: ProviderState | None = None
 
 
+@final
+class RawBlock(_Block, frozen=True, gc=False, tag_field="type", tag="raw"):
+    """A part of a reply that only its API understands, such as a compaction of its own. It goes back as it came."""
+
+    kind: str
+    """The type of the part in the API."""
+    state: ProviderState
+
+
 Block: TypeAlias = (
     TextBlock
     | ThinkingBlock
@@ -190,6 +209,7 @@ Block: TypeAlias = (
     | AttachmentBlock
     | ServerToolUseBlock
     | ServerToolResultBlock
+    | RawBlock
 )
 Role: TypeAlias = Literal["user", "assistant"]
 BLOCK_TYPES = (
@@ -200,6 +220,7 @@ BLOCK_TYPES = (
     "attachment",
     "server_tool_use",
     "server_tool_result",
+    "raw",
 )
 
 
@@ -307,11 +328,19 @@ class Usage(_Plain, frozen=True, gc=False):
     """US dollars; None if the price is unknown."""
     web_searches: int = 0
     """Searches that the model's API ran. Most APIs charge for each."""
+    context_tokens: int | None = None
+    """The tokens of the conversation after the reply, where they are not the billed ones: an API that runs tools itself
+    bills the input of each of its steps. 0 if the API does not tell. A sum has none."""
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """Input and output together, as they are billed."""
         return self.input_tokens + self.output_tokens
+
+    @property
+    def context(self) -> int:
+        """The tokens of the conversation after the reply; 0 if they are unknown."""
+        return self.total_tokens if self.context_tokens is None else self.context_tokens
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(

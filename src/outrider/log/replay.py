@@ -24,6 +24,7 @@ from outrider.log.entries import (
     SteeringQueued,
     SteeringWithdrawn,
 )
+from outrider.providers.windows import tells_context
 
 
 class _View(NamedTuple):
@@ -122,7 +123,7 @@ class Replay:
 
     def _say(self, entry: MessageEntry, seq: int) -> None:
         message, is_reply = entry.message, entry.message.role == "assistant"
-        if entry.usage and is_reply:
+        if entry.usage and is_reply and tells_context(message, entry.usage):
             self.measured = len(self.messages), entry.usage
         self._add(message, seq)
         self._expect(message.tool_calls if is_reply else ())
@@ -280,4 +281,4 @@ def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:
         f"in part, in full, or not at all, and it was not run again. Check before you repeat it. "
         f"Its arguments were: {arguments}"
     )
-    return ToolResultBlock(call.id, (TextBlock(text),), is_error=True)
+    return ToolResultBlock(call.id, (TextBlock(text),), is_error=True, is_unknown=True)

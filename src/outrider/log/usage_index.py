@@ -195,7 +195,7 @@ def _turn(used: Used) -> TurnUsage | None:
     if used.kind == CompactionEntry.kind:
         return TurnUsage(used.seq, used.time, used.tokens_after, is_compaction=True, cost=used.usage.cost)
     if used.kind == MessageEntry.kind:
-        return TurnUsage(used.seq, used.time, used.usage.total_tokens, is_compaction=False, cost=used.usage.cost)
+        return TurnUsage(used.seq, used.time, used.usage.context, is_compaction=False, cost=used.usage.cost)
     return None
 
 

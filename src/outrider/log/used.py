@@ -73,6 +73,6 @@ def context_used(newest: Sequence[Record]) -> int | None:
         match record.entry:
             case CompactionEntry(tokens_after=tokens):
                 return tokens
-            case MessageEntry(usage=usage) if usage and usage.input_tokens:
-                return usage.total_tokens
+            case MessageEntry(usage=usage) if usage and usage.input_tokens and usage.context:
+                return usage.context
     return None

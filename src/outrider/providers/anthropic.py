@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from outrider.conversation.messages import (
     Message,
     ProviderState,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -43,6 +45,7 @@ _SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
 }
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 _SEARCH_RESULT = b'"tool_search_tool_result"'
+_CODE_RESULT = b'code_execution_tool_result"'
 _LEAST_BUDGET = 1024
 """The smallest budget for thinking that the API takes."""
 
@@ -57,6 +60,7 @@ class Anthropic(ApiProvider):
     default_base = "https://api.anthropic.com"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
     dialect = ANTHROPIC
+    errors_hold_files = False
 
     @property
     def route(self) -> str:
@@ -79,6 +83,8 @@ class Anthropic(ApiProvider):
         gone = self._tools_gone(request, transcript)
         if request.tools or request.server_tools or gone:
             head["tools"] = self.tools_once(request, lambda request: _tools(request, gone), gone)
+        if container := self._container(request, transcript):
+            head["container"] = container
         head |= self._settings(request.settings) | self._options | request.settings.options
         if schema := self.output_schema(request):
             # From the first turn on: changing it invalidates the prompt cache. Calls and thinking are not held to it.
@@ -97,6 +103,15 @@ class Anthropic(ApiProvider):
             return ()
         found = tools_found(request.messages, self.is_own)
         return tuple(sorted(found - {safe_name(spec.name) for spec in request.tools}))
+
+    def _container(self, request: Request, transcript: Transcript) -> str:
+        """Return the container in which the code of this conversation ran last: its files are there. Empty if none."""
+        if not transcript.contains(_CODE_RESULT) or all(tool.name != "code_execution" for tool in request.server_tools):
+            return ""
+        blocks = (block for message in reversed(request.messages) for block in reversed(message.content))
+        states = (block.state for block in blocks if isinstance(block, ServerToolUseBlock | ServerToolResultBlock))
+        kept = (_kept(state, "container") for state in states if self.is_own(state))
+        return next((each["id"] for each in kept if isinstance(each, dict) and not _has_expired(each)), "")
 
     def _head(self) -> dict[str, Any]:
         """Return the fields that every request has."""
@@ -142,16 +157,13 @@ class Anthropic(ApiProvider):
                 case TextBlock(text=text, state=state):
                     cited = _kept(state, "citations") if self.is_own(state) else None
                     yield {"type": "text", "text": text} | ({"citations": cited} if cited else {})
-                case ServerToolUseBlock(state=state) | ServerToolResultBlock(state=state):
+                case ServerToolUseBlock(state=state) | ServerToolResultBlock(state=state) | RawBlock(state=state):
                     if item := _kept(state, "block"):
                         yield item
-                case ToolUseBlock():
-                    yield {
-                        "type": "tool_use",
-                        "id": safe_id(block.id),
-                        "name": safe_name(block.name),
-                        "input": block.input,
-                    }
+                case ToolUseBlock(state=state):
+                    extra = (_kept(state, "extra") if self.is_own(state) else None) or {}
+                    named = {"id": safe_id(block.id), "name": safe_name(block.name)}
+                    yield {"type": "tool_use", **named, "input": block.input, **extra}
                 case ThinkingBlock(thinking=thinking, state=state) if self.is_own(state) and not prefix_changed:
                     # The signature covers all that comes before: it is invalid once that was changed.
                     if item := _thinking(thinking, state and state.data):
@@ -165,6 +177,14 @@ class Anthropic(ApiProvider):
 def _kept(state: ProviderState | None, name: str) -> Any:
     """Return what the state has under a name, or None."""
     return state.data.get(name) if state and isinstance(state.data, dict) else None
+
+
+def _has_expired(container: dict[str, Any]) -> bool:
+    """Return whether the API has deleted a container. It refuses a request that names one."""
+    try:
+        return datetime.fromisoformat(container["expires_at"]) <= datetime.now(UTC)
+    except (KeyError, TypeError, ValueError):
+        return True
 
 
 def _thinking(thinking: str, data: Any) -> dict[str, Any] | None:

@@ -61,6 +61,8 @@ class ApiProvider(ABC):
     key_required: ClassVar[bool] = True
     titles: ClassVar[Mapping[Family, Title]] = {}
     """Kinds of files for which a request has a field for the name, or for the name and description."""
+    errors_hold_files: ClassVar[bool] = True
+    """Whether the result of a failed call may have files."""
     dialect: ClassVar[Dialect]
     """The part of JSON Schema that the API takes for structured output."""
 
@@ -198,7 +200,14 @@ class ApiProvider(ABC):
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
         check_server_tools(self.capabilities, request, self.name)
-        renderer = Renderer(self.capabilities, request.store, rendering.left_out, self.titles, self.replays)
+        renderer = Renderer(
+            self.capabilities,
+            request.store,
+            rendering.left_out,
+            self.titles,
+            self.replays,
+            errors_hold_files=self.errors_hold_files,
+        )
         groups = self.call_groups(request)
         rendering.depend_on(groups)
         render = partial(self._render_message, renderer, bool(rendering.left_out), groups)

@@ -118,6 +118,8 @@ class Reply(msgspec.Struct, frozen=True):
     message: Message
     stop_reason: StopReason = StopReason.END
     usage: Usage = Usage()
+    stop_detail: str = ""
+    """Why the reply ended, in the words of the API, such as the policy behind a refusal."""
 
     @property
     def text(self) -> str:

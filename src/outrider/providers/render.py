@@ -46,6 +46,8 @@ class Renderer:
         left_out: Sequence[LeftOut] = (),
         titles: Mapping[Family, Title] | None = None,
         replays: Callable[[AttachmentBlock], bool] = lambda _: False,
+        *,
+        errors_hold_files: bool = True,
     ) -> None:
         self._capabilities = capabilities
         self._forms = FileForms(capabilities, store)
@@ -53,6 +55,8 @@ class Renderer:
         self._titles = titles or {}
         self._replays = replays
         """Whether a picture that the model made goes back to it in its own message. Else it moves to the next one."""
+        self._errors_hold_files = errors_hold_files
+        """Whether the result of a failed call may have files. Else they move behind the results."""
 
     def user(self, message: Message, previous: Message | None, text_bytes: int = 0) -> UserMessage:
         """Render a user message.
@@ -129,8 +133,9 @@ class Renderer:
                 parts.append(self._limit(item.text))
                 continue
             found = next(files).parts
-            parts += self._label(part for part in found if not self._moves(part))
-            if after := [part for part in found if isinstance(part, File) and self._moves(part)]:
+            in_text = block.is_error and not self._errors_hold_files
+            parts += self._label(part for part in found if not self._moves(part, in_text))
+            if after := [part for part in found if isinstance(part, File) and self._moves(part, in_text)]:
                 parts.append(f"[{Caption.of(item).name} is shown after the tool results]")
                 for file in after:
                     moved += [f"{file.caption}, from {tool} (call {block.tool_use_id}):", file]
@@ -147,9 +152,9 @@ class Renderer:
                         yield f"{part.caption.description}:"
             yield part
 
-    def _moves(self, part: Part) -> bool:
+    def _moves(self, part: Part, in_text: bool) -> bool:
         """Return whether a result cannot hold this part. Pages of a scanned PDF are images and go where images go."""
-        return isinstance(part, File) and self._forms.placement(part.family) == "moved"
+        return isinstance(part, File) and (in_text or self._forms.placement(part.family) == "moved")
 
     def _limit(self, text: str) -> str:
         limit = self._capabilities.text_characters

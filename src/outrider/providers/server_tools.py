@@ -12,6 +12,7 @@ from outrider.conversation.messages import (
     Citation,
     Message,
     ProviderState,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -78,12 +79,16 @@ def described(
 
 
 def portable(message: Message, is_own: Callable[[ProviderState | None], bool]) -> Message:
-    """Return a message in which server tools and sources of another model are text. The same object if it has none."""
+    """Return a message in which server tools and sources of another model are text. The same object if it has none.
+
+    What only the other model's API understands is left out.
+    """
     if not any(map(_is_bound, message.content)):
         return message
     names = {block.id: block.name for block in message.content if isinstance(block, ServerToolUseBlock)}
     found = "".join(block.text for block in message.content if isinstance(block, ServerToolResultBlock))
-    blocks = [block if is_own(_state_of(block)) else _portable(block, names, found) for block in message.content]
+    kept = [block for block in message.content if type(block) is not RawBlock or is_own(block.state)]
+    blocks = [block if is_own(_state_of(block)) else _portable(block, names, found) for block in kept]
     return Message(message.role, tuple(blocks))
 
 
@@ -91,7 +96,7 @@ def _is_bound(block: Block) -> bool:
     """Return whether a block has something that only the API of its model understands."""
     if type(block) is TextBlock:
         return bool(block.citations)
-    return type(block) is ServerToolUseBlock or type(block) is ServerToolResultBlock
+    return type(block) in (ServerToolUseBlock, ServerToolResultBlock, RawBlock)
 
 
 def _state_of(block: Block) -> ProviderState | None:

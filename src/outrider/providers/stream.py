@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import groupby
 from time import monotonic
-from typing import Any, Protocol
+from types import NoneType, UnionType
+from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 
 from outrider.conversation.messages import ToolUseBlock, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply
-from outrider.providers.deltas import Delta, ToolCallDelta
+from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.text import clean
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024
@@ -117,6 +119,44 @@ def _repair(data: bytes) -> bytes:
     if data.isascii():
         return data
     return data.decode("utf-8", "replace").encode()
+
+
+T = TypeVar("T")
+
+
+def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], label: str) -> T:
+    """Decode an event. What does not fit keeps its default: APIs send new forms before their clients know them.
+
+    Raise IncompleteStreamError if it is not JSON.
+    """
+    try:
+        try:
+            return decoder.decode(data)
+        except msgspec.ValidationError:
+            found: T = lenient(decoder.type, msgspec.json.decode(data))
+            return found
+    except (ValueError, RecursionError) as error:
+        raise IncompleteStreamError(f"{label} sent an event that cannot be decoded: {error}", retryable=True) from None
+
+
+def lenient(kind: Any, value: Any) -> Any:
+    """Convert a value to a struct or a list of structs. Fields that do not fit keep their defaults.
+
+    Raise ValidationError for any other type that does not fit.
+    """
+    kinds = [each for each in get_args(kind) if each is not NoneType] if isinstance(kind, UnionType) else [kind]
+    if len(kinds) != 1 or (value is None and kinds != [kind]):
+        return msgspec.convert(value, kind)
+    if get_origin(kinds[0]) is list and isinstance(value, list):
+        return [lenient(get_args(kinds[0])[0], each) for each in value]
+    if not (isinstance(kinds[0], type) and issubclass(kinds[0], msgspec.Struct)):
+        return msgspec.convert(value, kind)
+    given, fields = value if isinstance(value, dict) else {}, {}
+    for field in msgspec.structs.fields(kinds[0]):
+        if field.encode_name in given:
+            with suppress(msgspec.ValidationError):
+                fields[field.name] = lenient(field.type, given[field.encode_name])
+    return kinds[0](**fields)
 
 
 def _is_json(data: bytes) -> bool:
@@ -257,13 +297,15 @@ def merge_deltas(items: list[Delta | Reply]) -> list[Delta | Reply]:
     found: list[Delta | Reply] = []
     for (kind, _), grouped in groupby(items, _merge_key):
         group: list[Any] = list(grouped)
-        if len(group) == 1 or kind is Reply:
+        if len(group) == 1:
             found += group
         elif kind is ToolCallDelta:
             pieces = "".join([item.arguments for item in group])
             found.append(ToolCallDelta(group[-1].call_id, group[-1].name, pieces))
-        else:
+        elif kind is TextDelta or kind is ThinkingDelta:
             found.append(kind("".join([item.text for item in group])))
+        else:
+            found += group
     return found
 
 

@@ -16,6 +16,7 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
+    Usage,
 )
 from outrider.errors import OutriderError
 from outrider.providers.base import Provider
@@ -63,8 +64,21 @@ def file_tokens(file: AttachmentBlock) -> int:
     return min(FILE_TOKENS, round(file.size / BYTES_IN_TOKENS))
 
 
+def tells_context(reply: Message, usage: Usage) -> bool:
+    """Return whether the usage of a reply says how long the conversation is.
+
+    Logs before 0.3 have only the billed tokens: after calls of server tools, these are a sum of several requests.
+    """
+    if usage.context_tokens is None and any(type(block) is ServerToolUseBlock for block in reply.content):
+        return False
+    return usage.input_tokens > 0 and usage.context > 0
+
+
 def _size(block: Block) -> int:
-    if isinstance(block, TextBlock | ServerToolResultBlock):
+    if isinstance(block, ServerToolResultBlock):
+        # The API gets back what it sent, which is longer than the text for people.
+        return _json_bytes(block.state.data) if block.state else _bytes(block.text)
+    if isinstance(block, TextBlock):
         return _bytes(block.text)
     if isinstance(block, ToolUseBlock | ServerToolUseBlock):
         raw = getattr(block, "invalid_input", None) or ""

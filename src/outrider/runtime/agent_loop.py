@@ -228,7 +228,7 @@ class AgentLoop:
         self.compactor.measure(reply.message, reply.usage)
         record.emit(MessageAdded(reply.message, reply.usage))
         if remark := REMARKABLE.get(reply.stop_reason):
-            record.emit(Notice(remark))
+            record.emit(Notice(f"{remark}: {reply.stop_detail}" if reply.stop_detail else remark))
         return reply
 
     def _intents(self, reply: Reply) -> Sequence[Intent]:

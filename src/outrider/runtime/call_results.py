@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
+
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.errors import AttachmentError
@@ -145,6 +147,12 @@ def stopped_result(answer: CallResult, reason: str) -> CallResult:
     """Return the result of a stopped tool, flagged as an error and with the reason before it."""
     result = answer.result
     return CallResult(result_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
+
+
+def unknown_result(answer: CallResult) -> CallResult:
+    """Return the result of a call that was stopped while it ran, and may have changed something."""
+    result = msgspec.structs.replace(answer.result, is_unknown=True)
+    return msgspec.structs.replace(answer, result=result)
 
 
 def described(error: BaseException) -> str:

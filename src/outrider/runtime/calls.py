@@ -14,7 +14,14 @@ from outrider.conversation.messages import TextBlock, ToolUseBlock
 from outrider.errors import ValidationError
 from outrider.log.entries import CallResult, Intent
 from outrider.runtime.call_environment import CallEnvironment
-from outrider.runtime.call_results import ResultBuilder, described, error_result, result_block, stopped_result
+from outrider.runtime.call_results import (
+    ResultBuilder,
+    described,
+    error_result,
+    result_block,
+    stopped_result,
+    unknown_result,
+)
 from outrider.runtime.events import Notice, ToolFinished, ToolProgress, ToolStarted
 from outrider.runtime.hooks import AfterTool, BeforeTool, run_hooks
 from outrider.text import clean, shorten
@@ -28,6 +35,7 @@ if TYPE_CHECKING:
 
 CANCELLED = "The call was cancelled before it finished."
 """The first sentence of a cancelled call's result; front ends recognise it."""
+CHECK = "Part of it may have happened: check before you repeat it."
 CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call gets a result without it."""
 
@@ -208,7 +216,7 @@ class Call:
             return
         self._context.cancel()
         if not self._came_through:
-            self._stopped = reason
+            self._stopped = f"{reason} {CHECK}" if self._may_have_written else reason
         if self._task is None:
             self._finish(error_result(self.use.id, reason))
         else:
@@ -219,7 +227,13 @@ class Call:
 
     def abandon(self) -> None:
         """Set a result now, without the tool."""
-        self._finish(error_result(self.use.id, self._stopped or "The call was given up."))
+        answer = error_result(self.use.id, self._stopped or "The call was given up.")
+        self._finish(unknown_result(answer) if self._may_have_written else answer)
+
+    @property
+    def _may_have_written(self) -> bool:
+        """Whether the tool runs, or ran and did not return, and may change something."""
+        return self._task is not None and not self._came_through and self._tool is not None and self.may_write
 
     async def wait(self) -> None:
         """Wait until the result is stored. Cancelling the wait does not harm the call."""
@@ -238,7 +252,10 @@ class Call:
                     answer = await self._after_hooks(tool, answer)
         except Exception as error:  # noqa: BLE001 - every call gets a result
             answer = error_result(self.use.id, f"{self.use.name} failed: {described(error)}")
-        self._finish(stopped_result(answer, self._stopped) if self._stopped else answer)
+        if self._stopped:
+            answer = stopped_result(answer, self._stopped)
+            answer = unknown_result(answer) if self.may_write else answer
+        self._finish(answer)
 
     async def _work(self, tool: Tool) -> CallResult:
         try:

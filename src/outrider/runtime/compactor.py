@@ -14,7 +14,7 @@ from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry
 from outrider.providers.base import ModelSettings, Reply
-from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, window_of
+from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, tells_context, window_of
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
 from outrider.runtime.events import (
     Compacted,
@@ -70,7 +70,7 @@ class Compactor:
 
     def measure(self, reply: Message, usage: Usage) -> None:
         """Take the usage of a reply that was just added."""
-        if usage.input_tokens <= 0:  # it says nothing
+        if not tells_context(reply, usage):
             return
         self.meter.measure(reply, usage)
         if self.meter.is_new:

@@ -8,7 +8,7 @@ import msgspec
 
 from outrider.conversation.messages import Message, Usage, files_in
 from outrider.providers.base import ToolSpec
-from outrider.providers.windows import file_tokens, json_tokens, message_tokens
+from outrider.providers.windows import file_tokens, json_tokens, message_tokens, tells_context
 
 if TYPE_CHECKING:
     from outrider.conversation.history import History
@@ -65,14 +65,15 @@ class ContextMeter:
         return self._scale is None
 
     def measure(self, reply: Message, usage: Usage) -> None:
-        """Take the usage of a reply."""
-        if usage.input_tokens > 0:
-            self._reply, self._used = reply, usage.total_tokens
+        """Take the usage of a reply, if it says how long the conversation is."""
+        if tells_context(reply, usage):
+            self._reply, self._used = reply, usage.context
 
     def calibrate(self, reply: Message, usage: Usage, history: History, fixed: int) -> None:
         """Compare the first usage with the estimate. `reply` is the newest message."""
         estimate = fixed + self._estimated(history) - message_tokens(reply)
-        self._scale = min(max(1.0, usage.input_tokens / max(1, estimate)), HIGHEST_SCALE)
+        sent = usage.context - usage.output_tokens
+        self._scale = min(max(1.0, sent / max(1, estimate)), HIGHEST_SCALE)
 
     def forget(self) -> None:
         """Forget what was counted, because what is sent has changed."""

@@ -39,7 +39,7 @@ from outrider.runtime.retry import Retry
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
 _CALLS = frozenset({ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock})
-_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "cost")
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in ("cost", "context_tokens"))
 _counts_of = attrgetter(*_COUNTS)
 _INTEGERS = {int}
 SHOWN = (ThinkingDelta, ToolCallDelta, ServerToolStarted, ServerToolFinished, Notice)

@@ -114,7 +114,8 @@ class EntryView:
             case ServerToolUseBlock(id=id, name=name, input=input):
                 return self.call(id, name, input) | {"served": True}
             case ServerToolResultBlock(tool_use_id=id, text=text, is_error=is_error):
-                return {"type": "result", "call_id": id, "is_error": is_error, "files": [], **self._output(text)}
+                outcome = "failed" if is_error else "done"
+                return {"type": "result", "call_id": id, "outcome": outcome, "files": [], **self._output(text)}
             case ToolResultBlock():
                 return {"type": "result", **self.result(block, None)}
             case AttachmentBlock():
@@ -141,7 +142,7 @@ class EntryView:
 
     def result(self, result: ToolResultBlock, details: Any) -> Json:
         """Return the result of a call."""
-        fields: Json = {"call_id": result.tool_use_id, "is_error": result.is_error, **self._output(result.text)}
+        fields: Json = {"call_id": result.tool_use_id, "outcome": result.outcome, **self._output(result.text)}
         fields["files"] = [file_fields(each) for each in result.attachments]
         if result.whole:
             fields["whole"] = file_fields(result.whole)

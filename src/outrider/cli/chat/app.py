@@ -291,8 +291,8 @@ class Chat:
         if isinstance(event, MessageAdded) and event.steering:
             self._show_message(event.message.text)
             self._view.write([""])
-        elif isinstance(event, MessageAdded) and event.usage:
-            self._status.used(event.usage.total_tokens)
+        elif isinstance(event, MessageAdded) and event.usage and event.usage.context:
+            self._status.used(event.usage.context)
         elif isinstance(event, Compacted):
             self._status.used(event.tokens_after)
         self._view.show(event)

@@ -108,9 +108,9 @@ function Long({ value, session, seq, pick, ...given }) {
 
 export function Call({ call, session, seq, draft }) {
   const { block, result, started, subagent } = call;
-  const state = result ? (result.is_error ? "failed" : "done") : started || draft ? "running" : "waiting";
-  const diff = result?.diff || (!result && block.diff) || (result && !result.is_error && block.diff);
-  const isOpen = state === "failed" || Boolean(diff) || Boolean(result?.files?.length) || (!result && Boolean(draft?.output)) || Boolean(result?.todos);
+  const state = result ? result.outcome : started || draft ? "running" : "waiting";
+  const diff = result?.diff || (!result && block.diff) || (result?.outcome === "done" && block.diff);
+  const isOpen = state === "failed" || state === "unknown" || Boolean(diff) || Boolean(result?.files?.length) || (!result && Boolean(draft?.output)) || Boolean(result?.todos);
   const [open, setOpen] = useState(null);
   const shown = open ?? isOpen;
   return html`<details class=${`call ${state}`} open=${shown}>
@@ -122,7 +122,7 @@ export function Call({ call, session, seq, draft }) {
       ${!diff && block.name !== "Bash" && block.input?.text && block.input.text !== "{}" && html`<details class="input"><summary>Arguments</summary><pre tabindex="0" role="region" aria-label="Arguments">${block.input.text}</pre></details>`}
       ${subagent && html`<p><a href=${`#/session/${subagent}`}>Open the sub-agent’s session</a></p>`}
       ${result?.todos && html`<${Todos} todos=${result.todos} />`}
-      ${result && !result.todos && result.text && !(diff && !result.is_error) && html`<${Output} result=${result} session=${session} />`}
+      ${result && !result.todos && result.text && !(diff && result.outcome === "done") && html`<${Output} result=${result} session=${session} />`}
       ${!result && draft?.output && html`<pre class="output" tabindex="0" role="region" aria-label="Output so far">${lastLines(draft.output)}</pre>`}
       ${result?.files?.map((file) => html`<${File} file=${file} session=${session} />`)}
       ${result?.whole && html`<p class="below"><a href=${fileAddress(session, result.whole, true)}>The whole output, ${size(result.whole.size)}</a></p>`}
@@ -136,7 +136,8 @@ function gist(state, result) {
   if (result.added || result.removed) parts.push(`+${result.added || 0} −${result.removed || 0}`);
   if (result.exit_code != null) parts.push(`exit ${result.exit_code}`);
   if (result.seconds >= 0.1) parts.push(`${result.seconds.toFixed(1)} s`);
-  return state === "failed" ? ["failed", ...parts].join(" · ") : parts.join(" · ");
+  const remark = { failed: "failed", unknown: "outcome unknown" }[state];
+  return (remark ? [remark, ...parts] : parts).join(" · ");
 }
 
 const lastLines = (text) => text.split("\n").slice(-40).join("\n");
