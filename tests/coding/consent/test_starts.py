@@ -157,8 +157,9 @@ def asking(questions: list[Question]) -> FrontEnd:
 @pytest.mark.parametrize("tool", ["Write", "Bash"])
 @pytest.mark.parametrize("kind", ["hook", "server", "own hook"])
 async def test_the_model_does_not_rewrite_what_runs_without_a_question(
-    home: Path, project: Path, tool: str, kind: str
+    home: Path, project: Path, tool: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OUTRIDER_SANDBOX", "auto")
     (project / "tools").mkdir()
     (project / "tools/x.py").write_text("pass")
     servers: tuple[Any, ...] = ()
@@ -180,7 +181,10 @@ async def test_the_model_does_not_rewrite_what_runs_without_a_question(
         "Write": call("Write", file_path="tools/x.py", content="evil"),
         "Bash": call("Bash", command="echo evil > tools/x.py", access="write", description="x"),
     }
-    await run(bench, [calls[tool], call("Write", file_path="other.txt", content="x"), "Fine."])
+    is_sandboxed = bench.sandbox is not None
+    free = call("Bash", command="echo x > free.txt", access="write", description="x")
+    await run(bench, [calls[tool], free, call("Write", file_path="other.txt", content="x"), "Fine."])
+    assert (project / "free.txt").exists() == is_sandboxed, "without a sandbox, the person is asked"
     assert (project / "tools/x.py").read_text() == "pass"
     assert (project / "other.txt").exists(), "the rest of the folder may be edited"
     if tool == "Write":
