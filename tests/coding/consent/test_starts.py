@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -157,8 +158,9 @@ def asking(questions: list[Question]) -> FrontEnd:
 @pytest.mark.parametrize("tool", ["Write", "Bash"])
 @pytest.mark.parametrize("kind", ["hook", "server", "own hook"])
 async def test_the_model_does_not_rewrite_what_runs_without_a_question(
-    home: Path, project: Path, tool: str, kind: str
+    home: Path, project: Path, tool: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("OUTRIDER_SANDBOX", "auto")
     (project / "tools").mkdir()
     (project / "tools/x.py").write_text("pass")
     servers: tuple[Any, ...] = ()
@@ -180,8 +182,32 @@ async def test_the_model_does_not_rewrite_what_runs_without_a_question(
         "Write": call("Write", file_path="tools/x.py", content="evil"),
         "Bash": call("Bash", command="echo evil > tools/x.py", access="write", description="x"),
     }
-    await run(bench, [calls[tool], call("Write", file_path="other.txt", content="x"), "Fine."])
+    is_sandboxed = bench.sandbox is not None
+    free = call("Bash", command="echo x > free.txt", access="write", description="x")
+    await run(bench, [calls[tool], free, call("Write", file_path="other.txt", content="x"), "Fine."])
+    assert (project / "free.txt").exists() == is_sandboxed, "without a sandbox, the person is asked"
     assert (project / "tools/x.py").read_text() == "pass"
     assert (project / "other.txt").exists(), "the rest of the folder may be edited"
     if tool == "Write":
         assert "is run by a hook or an MCP server" in questions[0].reason
+
+
+async def test_commands_in_the_sandbox_cannot_change_what_runs(
+    home: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_SANDBOX", "auto")
+    (project / "tools").mkdir()
+    (project / "tools/x.py").write_text("pass")
+    write_hooks(project, "Stop", "python3 tools/x.py")
+    trust(project)
+    bench = bench_in(project)
+    try:
+        if bench.sandbox is None:
+            pytest.skip("no sandbox works here")
+        shell = bench._tools.shell(bench.workspace)
+        argv = shell.argv("echo evil > tools/x.py; mv tools away; echo x > free.txt", "mark", "write")
+        await asyncio.to_thread(subprocess.run, argv, cwd=project, check=False, capture_output=True)
+    finally:
+        bench.close()
+    assert (project / "free.txt").exists()
+    assert (project / "tools/x.py").read_text() == "pass"
