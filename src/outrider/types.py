@@ -43,6 +43,7 @@ from outrider.mcp.running import ServerTools as ServerTools
 from outrider.mcp.servers import McpServer as McpServer
 from outrider.mcp.supervision import Restarts as Restarts
 from outrider.mcp.supervision import ServerStatus as ServerStatus
+from outrider.processes.programs import Programs as Programs
 from outrider.providers.testing.scripted import Step as Step
 from outrider.runtime.agent_loop import Results as Results
 from outrider.runtime.agent_spec import AgentSpec as AgentSpec
