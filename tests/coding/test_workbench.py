@@ -19,7 +19,6 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.sandbox.host_filter import ClosedNetwork
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
@@ -107,7 +106,6 @@ async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(f
 async def test_no_mode_shows_the_agent_the_keys_that_the_user_has_stored(
     folder: Path, use: str, secrets: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {stored_keys.FILE, tokens.FILE} < set(OWN_SECRETS)
     monkeypatch.setenv("OUTRIDER_SANDBOX", use)
     data_folder().mkdir(parents=True, exist_ok=True)
     for name in (stored_keys.FILE, tokens.FILE):

@@ -9,11 +9,12 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.coding.access import NO_SANDBOX
+from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.files import is_hidden
+from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
@@ -66,7 +67,12 @@ class SessionTools:
 
     def use_sandbox(self) -> None:
         """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""
-        self._permissions.sandboxed = self.sandbox is not None
+        sandbox = self.sandbox
+        self._permissions.sandboxed = sandbox is not None
+        if sandbox is not None:
+            places = self._places
+            levels = [level for level in ACCESS_LEVELS if level != "full"]
+            self._permissions.use_doubts({level: sandbox.doubts(level, places) for level in levels})
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -104,10 +110,25 @@ class SessionTools:
         return command_environment(os.environ, self._settings.sandbox.pass_env)
 
     @property
+    def _places(self) -> Confinement:
+        """What decides about doubts: the places of a command in the folder."""
+        policy = self._permissions.policy
+        return Confinement(
+            folder=self._folder,
+            cwd=self._folder,
+            temporary=self._folder,
+            writable=policy.folders,
+            secrets=policy.masked,
+            own=policy.own,
+        )
+
+    @property
     def _confinement(self) -> dict[str, Any]:
         """What commands in the sandbox may write, may not read, and may not change."""
         return {
             "writable": self._permissions.policy.folders,
             "masked": lambda: self._permissions.policy.masked,
+            "own": lambda: self._permissions.policy.own,
+            "accepted": lambda access: self._permissions.policy.accepted_doubts(access),
             "kept": tuple(protected_files(self._settings, self._folder)),
         }

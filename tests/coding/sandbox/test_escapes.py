@@ -87,12 +87,57 @@ def test_a_secret_that_appears_is_masked_for_the_next_command(world: World, sand
     assert "canary" not in world.run(["cat", str(late)], sandbox, "read")
 
 
-def test_a_masked_secret_cannot_be_moved_out_of_the_search(world: World) -> None:
+def test_a_folder_around_a_secret_cannot_be_moved(world: World, sandbox: Sandbox) -> None:
+    said = world.run(["/bin/sh", "-c", "mkdir lib/node_modules; mv src lib/node_modules/src"], sandbox, "write")
+    assert "busy" in said or "denied" in said
+    assert world.run(["cat", "src/.env"]) == "canary"
+    world.run(["/bin/sh", "-c", "mkdir -p lib/node_modules; mv src lib/node_modules/src"])
+    assert "canary" in world.run(["cat", "lib/node_modules/src/.env"])
+    assert "canary" not in world.run(["cat", "lib/node_modules/src/.env"], sandbox, "read")
+
+
+def test_files_move_between_folders_around_secrets(world: World) -> None:
     sandbox = working("bubblewrap", world)
-    hidden = world.folder / "node_modules"
-    world.run(["/bin/sh", "-c", f"mkdir {hidden}; mv src {hidden}/src"], sandbox, "write")
-    assert "canary" in world.run(["cat", f"{hidden}/src/.env"])
-    assert "canary" not in world.run(["cat", f"{hidden}/src/.env"], sandbox, "read")
+    script = "import os; os.rename('src/main.py', 'lib/moved.py'); os.link('lib/moved.py', 'src/linked.py')"
+    assert world.run([PYTHON, "-c", script], sandbox, "write") == ""
+    assert (world.folder / "src" / "linked.py").exists()
+
+
+def test_a_rename_between_the_search_and_the_start_uncovers_nothing(world: World) -> None:
+    """A command is prepared, another one puts a decoy in the place of a secret's folder, the first one starts."""
+    sandbox = working("bubblewrap", world)
+    prepared = world.wrapped(["/bin/sh", "-c", "cat src/.env moved/.env"], sandbox, "read")
+    world.run(["/bin/sh", "-c", "mv src moved; mkdir src; echo decoy > src/.env"], sandbox, "write")
+    ended = subprocess.run([*as_user(world.user), *prepared], cwd=world.folder, capture_output=True, text=True)
+    assert "canary" not in ended.stdout
+    assert (world.folder / "src" / "main.py").exists()
+
+
+RENAMES = """
+import os
+open("lib/ready", "w").close()
+while not os.path.exists("lib/stop"):
+    for one, other in (("src", "moved"), ("moved", "src")):
+        try: os.rename(one, other)
+        except OSError: pass
+"""
+
+
+@pytest.mark.long
+def test_no_secret_is_read_while_another_command_renames_its_folder(world: World) -> None:
+    sandbox = working("bubblewrap", world)
+    argv = world.wrapped([PYTHON, "-c", RENAMES], sandbox, "write")
+    renaming = subprocess.Popen([*as_user(world.user), *argv], cwd=world.folder, stdin=subprocess.DEVNULL)
+    try:
+        while not (world.folder / "lib" / "ready").exists():
+            assert renaming.poll() is None
+        for _ in range(60):
+            assert "canary" not in world.run(["/bin/sh", "-c", "cat src/.env moved/.env"], sandbox, "read")
+        (world.folder / "lib" / "stop").touch()
+        renaming.wait()
+    finally:
+        renaming.kill()
+        renaming.wait()
 
 
 def test_ordinary_files_are_read_and_empty_ones_stand_for_secrets(world: World) -> None:

@@ -20,6 +20,8 @@ class PartDecision(msgspec.Struct, frozen=True):
     """Whether allow rules and the mode cannot change it, because a deny or ask rule applies or may apply."""
     resolved_paths: tuple[str, ...] = ()
     """The resolved paths in question."""
+    doubts: tuple[str, ...] = ()
+    """What the user accepts for this session with a yes."""
 
 
 ALLOWED = PartDecision("allow", "")

@@ -6,6 +6,7 @@ import fnmatch
 import functools
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -14,10 +15,8 @@ import msgspec
 from outrider.coding.protected_paths import is_secret
 from outrider.coding.sandbox.placeholders import is_placeholder, is_token
 
-FOLDERS, ENTRIES = 2_000, 20_000
+FOLDERS, ENTRIES = 50_000, 500_000
 """The search of a working folder ends after this many folders or entries, the nearest first."""
-MASKS = 200
-"""More secrets than these are not masked."""
 SKIPPED = frozenset(
     {".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", ".nox", ".mypy_cache", ".ruff_cache", "target"}
 )
@@ -40,25 +39,63 @@ class _Seen(msgspec.Struct, frozen=True, gc=False):
     folders: tuple[str, ...]
 
 
+class FoundSecrets(msgspec.Struct, frozen=True):
+    """The secrets that commands must not read."""
+
+    paths: tuple[str, ...]
+    """Their real paths, the nearest to the top first."""
+    incomplete: str = ""
+    """Why there may be more of them, or ""."""
+
+
 class SecretSearch:
-    """Finds secrets again before each command, reading only the folders that have changed.
+    """Finds secrets again before each command, reading only the folders that have changed. Threads may share it.
 
     A secret that was found once stays masked: if its path is gone, it is looked for by its inode everywhere in the
-    working folder, because a command may have moved the folder around it.
+    working folder, because someone may have moved the folder around it. What a link led to once stays masked as well.
     """
 
     def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._last: tuple[object, FoundSecrets] | None = None
+        self._targets: dict[str, int] = {}
         self._seen: dict[tuple[str, tuple[str, ...]], dict[str, _Seen]] = {}
         self._known: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
         self._named: dict[tuple[str, tuple[str, ...]], tuple[list[int], int, list[str]]] = {}
 
-    def find(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> tuple[str, ...]:
-        """Return the real paths of the secrets that exist, the nearest to the top first."""
-        found = dict.fromkeys(self._in_their_places(patterns, home))
-        for folder in folders:
-            found.update(dict.fromkeys(self._in_folder(folder, patterns)))
-        real = dict.fromkeys(_real(path) for path in found)
-        return tuple(path for path in real if os.path.exists(path))[:MASKS]
+    def find(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> FoundSecrets:
+        """Return the secrets that exist."""
+        with self._mutex:
+            found = dict.fromkeys(self._in_their_places(patterns, home))
+            incomplete = ""
+            for folder in folders:
+                secrets, is_whole = self._in_folder(folder, patterns)
+                found.update(dict.fromkeys(secrets))
+                incomplete = incomplete or ("" if is_whole else _too_large(folder))
+            real = self._real_paths(found)
+            result = FoundSecrets(tuple(path for path in real if os.path.exists(path)), incomplete)
+            self._last = (folders, patterns, home), result
+            return result
+
+    def last(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> FoundSecrets:
+        """Return what the last search found, and search only if it was another one."""
+        last = self._last
+        return last[1] if last and last[0] == (folders, patterns, home) else self.find(folders, patterns, home)
+
+    def _real_paths(self, paths: Iterable[str]) -> dict[str, None]:
+        """Return where paths lead, and where links led before: a command may have moved a link away."""
+        real: dict[str, None] = {}
+        for path in paths:
+            target = _real(path)
+            real[target] = None
+            if target != path and (inode := _inode(target)) is not None:
+                self._targets[target] = inode
+        for target, inode in list(self._targets.items()):
+            if _inode(target) == inode:
+                real[target] = None
+            else:
+                del self._targets[target]
+        return real
 
     def _in_their_places(self, patterns: tuple[str, ...], home: str) -> list[str]:
         """Return the secrets that patterns name from the root or the home folder, looking again where that changed."""
@@ -70,10 +107,12 @@ class SecretSearch:
             self._named[home, patterns] = (changes, now, paths)
         return paths
 
-    def _in_folder(self, folder: str, patterns: tuple[str, ...]) -> Iterable[str]:
+    def _in_folder(self, folder: str, patterns: tuple[str, ...]) -> tuple[Iterable[str], bool]:
+        """Return the secrets in a folder, and whether these are all."""
         place = (folder, patterns)
         known = self._known.setdefault(place, {})
-        found = dict(self._search(folder, patterns, self._seen.setdefault(place, {})))
+        listed, is_whole = self._search(folder, patterns, self._seen.setdefault(place, {}))
+        found = dict(listed)
         gone = {inode for path, inode in known.items() if path not in found and _inode(path) != inode}
         gone -= set(found.values())
         for path in [path for path, inode in known.items() if inode in gone]:
@@ -81,14 +120,17 @@ class SecretSearch:
         known.update(found)
         if gone:
             known.update(_moved(folder, gone))
-        return known
+        return known, is_whole
 
-    def _search(self, folder: str, patterns: tuple[str, ...], seen: dict[str, _Seen]) -> list[tuple[str, int]]:
+    def _search(
+        self, folder: str, patterns: tuple[str, ...], seen: dict[str, _Seen]
+    ) -> tuple[list[tuple[str, int]], bool]:
         """Return the secrets in a folder. This runs before each command, so it does little for an unchanged folder."""
         found: list[tuple[str, int]] = []
-        waiting, visited, entries = [folder], 0, 0
+        waiting, visited, entries, is_whole = [folder], 0, 0, True
         for path in waiting:
             if visited == FOLDERS or entries >= ENTRIES:
+                is_whole = False
                 break
             changed, look = _changed(path), seen.get(path)
             if look is None or look.changed != changed or not look.settled:
@@ -104,7 +146,14 @@ class SecretSearch:
         if len(seen) > visited:
             for path in seen.keys() - set(waiting):
                 del seen[path]
-        return found
+        return found, is_whole
+
+
+def _too_large(folder: str) -> str:
+    return (
+        f"{folder} has more than {FOLDERS:,} folders or {ENTRIES:,} files to search for secrets, so the command may be "
+        "able to read one; open a smaller folder to avoid this"
+    )
 
 
 def _changed(path: str) -> int:
