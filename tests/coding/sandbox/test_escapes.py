@@ -6,6 +6,7 @@ the probes that a mechanism does not stop; the expectations here are the same.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.access import Access
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.finding import trial_error
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from tests.coding.sandbox.probes import Probes
@@ -143,6 +145,29 @@ def test_no_secret_is_read_while_another_command_renames_its_folder(world: World
 def test_ordinary_files_are_read_and_empty_ones_stand_for_secrets(world: World) -> None:
     sandbox = working("bubblewrap", world)
     assert world.run(["cat", ".env", "src/main.py"], sandbox, "read") == "print()"
+
+
+def test_own_files_are_not_there_but_scripts_of_skills_run(world: World, sandbox: Sandbox) -> None:
+    for access in ("read", "write"):
+        assert world.run(["/bin/sh", f"{world.settings}/skills/paint/run.sh"], sandbox, access) == "painted\n"
+    if sandbox.name == "bubblewrap":
+        assert world.run(["ls", "-A", str(world.settings)], sandbox, "read") == "skills\n"
+        assert [world.run(["ls", "-A", str(each)], sandbox, "read") for each in (world.data, "data")] == ["", ""]
+
+
+def test_a_working_folder_inside_the_data_folder_is_there_alone(world: World, sandbox: Sandbox) -> None:
+    inside = world.data / "checkouts" / "one"
+    inside.mkdir(parents=True)
+    (inside / "file").write_text("ordinary")
+    own = OwnPlaces((str(world.data),), (str(inside),))
+    places = Confinement(folder=inside, cwd=inside, temporary=world.temporary, kept=(world.data,), own=own)
+    for path in (world.data, *world.data.rglob("*")):
+        os.chown(path, world.user, world.user)
+    script = f"cat file; cat {world.data}/sessions/log.db; echo x > made"
+    argv = world.wrapped(["/bin/sh", "-c", script], sandbox, "write", places)
+    said = subprocess.run([*as_user(world.user), *argv], capture_output=True, text=True).stdout
+    assert said == "ordinary"
+    assert not (inside / "made").exists()
 
 
 # Git

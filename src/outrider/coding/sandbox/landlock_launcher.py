@@ -89,10 +89,7 @@ def allow(ruleset: int, paths: "object", rights: int) -> None:
 
 def leave_terminal() -> None:
     """Begin a session without a terminal, unless this process leads one: then its terminal is its own."""
-    try:
-        os.setsid()
-    except OSError:
-        pass
+    libc.setsid()
 
 
 def drop_capabilities() -> None:
