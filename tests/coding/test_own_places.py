@@ -30,7 +30,12 @@ def hidden(home: Path, places: OwnPlaces, *names: str) -> list[bool]:
 def test_data_and_settings_are_hidden_and_what_commands_run_is_shown(home: Path) -> None:
     places = own_places([home / "work"])
     assert all(hidden(home, places, "data", "data/keys.json", "data/sessions/log.db", "data/new/file"))
-    settings = ("config/outrider", "config/outrider/mcp.json", "CONFIG/Outrider/mcp.json", "config/outrider/config.toml")
+    settings = (
+        "config/outrider",
+        "config/outrider/mcp.json",
+        "CONFIG/Outrider/mcp.json",
+        "config/outrider/config.toml",
+    )
     assert all(hidden(home, places, *settings, "config/outrider/plugins/one/mcp.json"))
     shown = ("data/skills/index.txt", "config/outrider/skills/paint/run.sh", "config/outrider/guard.sh", "config", "x")
     assert not any(hidden(home, places, *shown, "data-workspaces/one", "config/outrider/plugins/one/plugin.json"))

@@ -43,7 +43,9 @@ def approver(folder: Path, asked: Asked | None, mode: Mode = "ask", *rules: str)
 
 
 async def verdict(permissions: PermissionApprover, command: str, access: str = "read") -> Allow | Deny:
-    return await permissions(ToolUseBlock(command, "Bash", {"command": command, "access": access}), bash_tool(permissions.policy.folder))
+    return await permissions(
+        ToolUseBlock(command, "Bash", {"command": command, "access": access}), bash_tool(permissions.policy.folder)
+    )
 
 
 async def test_a_doubt_asks_once_in_a_session(tmp_path: Path) -> None:

@@ -131,7 +131,7 @@ class Bubblewrap:
 
     def _plan(self, found: FoundSecrets, places: Confinement) -> Masks:
         visible = (path for path in found.paths if not places.own.hides(path))
-        return plan_masks(visible, (*places.folders, str(places.cwd), os.path.realpath(places.temporary)))
+        return plan_masks(visible, (*places.folders, str(places.cwd)))
 
     def _mask_secrets(self, mounts: Mounts, access: Access, places: Confinement) -> tuple[str, ...]:
         """Cover the secrets, and return the paths of the covers. Raises DoubtError."""

@@ -24,6 +24,7 @@ SKIPPED = frozenset(
 _TICK, _SECONDS = 100_000_000, 3_000_000_000
 """Nanoseconds after which an unchanged time of change means an unchanged folder: file systems count in ticks of the
 kernel, a few in seconds."""
+_SPECIAL = re.compile(r"[*?\[{\\]")
 _KERNEL = ("/proc", "/sys", "/dev")
 
 
@@ -61,7 +62,7 @@ class SecretSearch:
         self._targets: dict[str, int] = {}
         self._seen: dict[tuple[str, tuple[str, ...]], dict[str, _Seen]] = {}
         self._known: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
-        self._named: dict[tuple[str, tuple[str, ...]], tuple[list[int], int, list[str]]] = {}
+        self._named: dict[tuple[str, tuple[str, ...]], tuple[dict[str, int], int, list[str]]] = {}
 
     def find(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> FoundSecrets:
         """Return the secrets that exist."""
@@ -99,12 +100,13 @@ class SecretSearch:
 
     def _in_their_places(self, patterns: tuple[str, ...], home: str) -> list[str]:
         """Return the secrets that patterns name from the root or the home folder, looking again where that changed."""
-        now, parents = time.time_ns(), _parents(patterns, home)
-        changes = [_changed(path) for path in parents]
-        before, read, paths = self._named.get((home, patterns), ([], 0, []))
-        if not parents or changes != before or not all(_is_settled(changed, read) for changed in changes):
+        now = time.time_ns()
+        # A folder that was not there cannot appear without a change of the folder around it.
+        existing, read, paths = self._named.get((home, patterns), ({}, 0, []))
+        if not existing or not all(_changed(path) == at and _is_settled(at, read) for path, at in existing.items()):
+            existing = {path: changed for path in _parents(patterns, home) if (changed := _changed(path))}
             paths = list(_named_secrets(patterns, home))
-            self._named[home, patterns] = (changes, now, paths)
+            self._named[home, patterns] = (existing, now, paths)
         return paths
 
     def _in_folder(self, folder: str, patterns: tuple[str, ...]) -> tuple[Iterable[str], bool]:
@@ -132,7 +134,11 @@ class SecretSearch:
             if visited == FOLDERS or entries >= ENTRIES:
                 is_whole = False
                 break
-            changed, look = _changed(path), seen.get(path)
+            try:  # `_changed`, without the call
+                changed = os.stat(path).st_ctime_ns
+            except OSError:
+                changed = 0
+            look = seen.get(path)
             if look is None or look.changed != changed or not look.settled:
                 look = _look(path, changed, folder, patterns)
                 if look is None:
@@ -180,7 +186,7 @@ def _look(path: str, changed: int, top: str, patterns: tuple[str, ...]) -> _Seen
     for entry in entries:
         if entry.name in SKIPPED or is_token(entry.name):
             continue
-        if (candidate.search(entry.name) or not entry.name.isascii()) and is_secret(entry.path, patterns, top):
+        if candidate.has(entry.name) and is_secret(entry.path, patterns, top):
             # A placeholder comes and goes; as a secret, it would be looked for everywhere when it is gone.
             if not is_placeholder(entry.path):
                 secrets.append((entry.path, entry.inode()))
@@ -189,13 +195,36 @@ def _look(path: str, changed: int, top: str, patterns: tuple[str, ...]) -> _Seen
     return _Seen(changed, _is_settled(changed, now), len(entries), tuple(secrets), tuple(folders))
 
 
+class _Candidates(msgspec.Struct, frozen=True):
+    """What the name of every secret matches: quicker than the patterns themselves."""
+
+    names: frozenset[str]
+    starts: tuple[str, ...]
+    ends: tuple[str, ...]
+    others: re.Pattern[str]
+
+    def has(self, name: str) -> bool:
+        """Return whether a file with this name may be a secret."""
+        lower = name.lower()
+        if lower in self.names or lower.startswith(self.starts) or lower.endswith(self.ends):
+            return True
+        return bool(self.others.match(lower)) or not name.isascii()
+
+
 @functools.lru_cache(maxsize=16)
-def _candidates(patterns: tuple[str, ...]) -> re.Pattern[str]:
-    """Return an expression that the name of every secret matches: it is quicker than the patterns themselves."""
-    names = {pattern.rstrip("/").rpartition("/")[2] for pattern in patterns if not pattern.startswith("!")}
-    if any(set(name) & set("{[\\") or "**" in name for name in names):
-        return re.compile("")
-    return re.compile("|".join(fnmatch.translate(name) for name in names) + r"|[ .]\Z", re.IGNORECASE)
+def _candidates(patterns: tuple[str, ...]) -> _Candidates:
+    names, starts, others = set(), [], []
+    ends = [" ", "."]  # a lenient file system ignores them
+    for name in {each.rstrip("/").rpartition("/")[2].lower() for each in patterns if not each.startswith("!")}:
+        if not _SPECIAL.search(name):
+            names.add(name)
+        elif name.endswith("*") and not _SPECIAL.search(name[:-1]):
+            starts.append(name[:-1])
+        elif name.startswith("*") and not _SPECIAL.search(name[1:]):
+            ends.append(name[1:])
+        else:
+            others.append("(?:)" if re.search(r"[\[{\\\\]|\*\*", name) else fnmatch.translate(name))
+    return _Candidates(frozenset(names), tuple(starts), tuple(ends), re.compile("|".join(others) or "(?!)"))
 
 
 def _moved(folder: str, inodes: set[int]) -> Iterator[tuple[str, int]]:
