@@ -93,6 +93,36 @@ def test_git_may_read_its_own_folder() -> None:
 
 
 @pytest.mark.parametrize(
+    "name",
+    [
+        *(".claude/.credentials.json", ".claude.json", ".claude/history.jsonl", ".claude/projects/x/1.jsonl"),
+        *(".codex/auth.json", ".codex/history.jsonl", ".codex/sessions/2026/x.jsonl", ".gemini/oauth_creds.json"),
+        *(".local/share/opencode/auth.json", ".s3cfg", ".config/rclone/rclone.conf", ".m2/settings.xml"),
+        *(".m2/settings-security.xml", ".gradle/gradle.properties", ".bash_history", ".psql_history"),
+        *(".python_history", ".node_repl_history", ".local/share/fish/fish_history", ".lesshst", ".config/hub"),
+        *(".config/glab-cli/config.yml", ".terraformrc", ".boto", ".databrickscfg", ".aider.chat.history.md"),
+        *(".config/github-copilot/apps.json", ".config/op/config", ".mozilla/firefox/x/cookies.sqlite"),
+    ],
+)
+def test_logins_and_histories_are_secrets(name: str) -> None:
+    assert is_secret(f"/home/me/{name}", SECRETS, "/w")
+    assert is_secret(f"/w/{name}", SECRETS, "/w")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("settings.xml", "gradle.properties", "gradle/wrapper/gradle-wrapper.properties", ".mvn/settings.xml"),
+        *(".claude/settings.json", ".claude/commands/x.md", ".codex/config.toml", ".gemini/settings.json"),
+        *("auth.json", "src/history.py", "docs/history.md", "browser_history", "src/sessions/x.py", "hub/main.go"),
+        *(".config/app.json", ".cache/x", "projects/x.py", "main.tf", ".terraform.lock.hcl", "keyboard.py"),
+    ],
+)
+def test_ordinary_files_are_no_secrets(name: str) -> None:
+    assert not is_secret(f"/w/{name}", SECRETS, "/w")
+
+
+@pytest.mark.parametrize(
     "path", [".vscode/tasks.json", ".VSCODE/x", ".github/workflows/ci.yml", "a/.idea/x", ".mcp.json"]
 )
 def test_configuration_is_recognised_in_any_spelling_and_depth(path: str) -> None:

@@ -19,11 +19,10 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.coding.protected_paths import OWN_SECRETS
 from outrider.coding.sandbox.host_filter import ClosedNetwork
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
-from outrider.environment import data_folder
+from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, UnknownModelError
 from outrider.mcp import tokens
 from outrider.providers import stored_keys
@@ -107,7 +106,6 @@ async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(f
 async def test_no_mode_shows_the_agent_the_keys_that_the_user_has_stored(
     folder: Path, use: str, secrets: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert {stored_keys.FILE, tokens.FILE} < set(OWN_SECRETS)
     monkeypatch.setenv("OUTRIDER_SANDBOX", use)
     data_folder().mkdir(parents=True, exist_ok=True)
     for name in (stored_keys.FILE, tokens.FILE):
@@ -130,6 +128,33 @@ async def test_no_mode_shows_the_agent_the_keys_that_the_user_has_stored(
         assert not [each.text for each in found if "9f2c" in each.text]
         assert found[0].is_error
         assert "9f2c" in path.read_text()
+
+
+@pytest.mark.parametrize("use", ["off", "auto"])
+async def test_no_mode_shows_the_agent_sessions_snapshots_or_settings(
+    folder: Path, use: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OUTRIDER_SANDBOX", use)
+    other = folder / "logs"
+    bench = bench_in(folder, permissions__mode="all", sandbox__use=use)
+    bench.permissions.hide(other)
+    paths = [
+        data_folder() / "sessions" / "log.db",
+        data_folder() / "sessions" / "snapshots" / "ab" / "abcd",
+        config_file().parent / "mcp.json",
+        config_file(),
+        other / "log.db",
+    ]
+    for path in paths:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("canary" if path != config_file() else "# canary")
+    calls = [("Read", {"file_path": str(path)}) for path in paths]
+    calls += [("Bash", {"command": f"cat {path}", "access": "read"}) for path in paths]
+    calls += [("Grep", {"pattern": "canary", "path": str(data_folder()), "output_mode": "content"})]
+    calls += [("Bash", {"command": "cat logs/*", "access": "write"})]
+    found = await results(bench, *calls)
+    assert not [each.text for each in found if "canary" in each.text]
+    assert all(each.is_error for each in found[: len(paths)])
 
 
 async def test_with_the_right_mode_it_is_done(folder: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,9 +61,11 @@ def _done(rewinder: Rewinder, options: argparse.Namespace, force: bool) -> Rewou
 
 
 def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewinder:
+    from outrider.coding.config.loading import load
     from outrider.coding.sandbox.keeper import remove_unused
     from outrider.coding.sandbox.sandbox import Confinement
     from outrider.coding.snapshots.folder import FolderSnapshots
+    from outrider.coding.user_policy import secret_patterns
     from outrider.runtime.rewinding import Rewinder
 
     if options.conversation:
@@ -77,7 +80,8 @@ def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewind
             f"the session's folder {str(folder)!r} does not exist; to rewind without its files, add --conversation"
         )
     remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder).protected)
-    return Rewinder(log, journal, FolderSnapshots(folder, log, journal.id))
+    secrets = secret_patterns(load(folder, environment=os.environ).settings)
+    return Rewinder(log, journal, FolderSnapshots(folder, log, journal.id, secrets=secrets))
 
 
 def _agreed(preview: RewindPreview, options: argparse.Namespace) -> bool:

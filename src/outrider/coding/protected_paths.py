@@ -28,20 +28,50 @@ SECRETS: tuple[str, ...] = (
     *(".ssh/", ".gnupg/", ".aws/credentials", ".aws/config", ".aws/sso/", ".azure/", ".config/gcloud/"),
     *(".netrc", "_netrc", ".pgpass", ".my.cnf", ".npmrc", ".yarnrc.yml", ".pypirc", ".git-credentials", ".htpasswd"),
     *(".config/git/credentials", ".config/gh/hosts.yml", ".docker/config.json", ".kube/", ".vault-token"),
-    *(".cargo/credentials*", ".gem/credentials", ".terraform.d/credentials*", ".bash_history", ".zsh_history"),
-    *(".password-store/", ".local/share/keyrings/", "Library/Keychains/"),
+    *(
+        ".cargo/credentials*",
+        ".gem/credentials",
+        ".terraform.d/credentials*",
+        ".terraformrc",
+        ".pulumi/credentials.json",
+    ),
+    *(".password-store/", ".local/share/keyrings/", "Library/Keychains/", ".config/op/", ".config/sops/"),
+    # Clouds, registries and services.
+    *(".s3cfg", ".boto", ".passwd-s3fs", ".config/rclone/", ".rclone.conf", ".databrickscfg", ".oci/", ".snowflake/"),
+    *(".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties", ".nuget/NuGet/NuGet.Config"),
+    *(".composer/auth.json", ".config/composer/auth.json", ".config/containers/auth.json", ".config/helm/registry/"),
+    *(".config/hub", ".config/glab-cli/", ".config/doctl/", ".config/hcloud/", ".config/stripe/", ".config/ngrok/"),
+    *(".config/configstore/", ".fly/config.yml", ".sentryclirc", ".kaggle/kaggle.json", ".cache/huggingface/token"),
+    # Credentials, histories and transcripts of other agents.
+    *(".claude.json", ".claude/.credentials.json", ".claude/history*", ".claude/projects/", ".claude/file-history/"),
+    *(
+        ".claude/shell-snapshots/",
+        ".codex/auth.json",
+        ".codex/history*",
+        ".codex/sessions/",
+        ".codex/archived_sessions/",
+    ),
+    *(".gemini/oauth_creds.json", ".gemini/mcp-oauth-tokens*", ".gemini/tmp/", ".gemini/history/", ".copilot/"),
+    *(
+        ".config/github-copilot/",
+        ".local/share/opencode/",
+        ".aider*.history*",
+        ".local/share/amp/",
+        ".qwen/oauth_creds.json",
+    ),
+    # Histories of shells and consoles, and what browsers keep.
+    *(".*_history", ".lesshst", ".viminfo", ".zhistory", ".histfile", ".dbshell", ".mongosh/", ".zsh_sessions/"),
+    *(".local/share/fish/fish_history", ".local/share/powershell/PSReadLine/", ".local/share/atuin/"),
+    *(".mozilla/", ".config/google-chrome/", ".config/chromium/", "Library/Cookies/"),
     *("/etc/shadow*", "/etc/gshadow*", "/etc/sudoers*", "/proc/*/environ", "/proc/*/mem", "/proc/*/task/*/environ"),
 )
 """Patterns as in a .gitignore: at any depth unless they begin with `/`; `!` takes back; the last match wins."""
-
-OWN_SECRETS = ("keys.json", "mcp-logins.json", "log.key", "incoming-*")
-"""Files in Outrider's data folder with keys and logins, and those that are about to replace them."""
 
 GIT = (".git/",)
 """The inside of a repository. git commands may read it; the file tools do not, as its URLs may hold passwords."""
 
 OWN_SETTINGS = (".outrider/", ".config/outrider/", "Library/Application Support/outrider/")
-"""Outrider's own settings, which a model may read but never write, because they hold its permissions."""
+"""Outrider's own settings, which a model never writes, because they hold its permissions."""
 
 OBEYED_AT_ONCE = (
     *(".hg", ".envrc", ".mise.toml", "mise.toml", ".vscode", ".idea", ".zed", ".cursor", ".fleet", ".exrc", ".vimrc"),

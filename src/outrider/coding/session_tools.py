@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.coding.access import NO_SANDBOX
+from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
 from outrider.coding.permissions.approver import PermissionApprover
@@ -78,7 +78,12 @@ class SessionTools:
 
     def use_sandbox(self) -> None:
         """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""
-        self._permissions.sandboxed = self.sandbox is not None
+        sandbox = self.sandbox
+        self._permissions.sandboxed = sandbox is not None
+        if sandbox is not None:
+            places = self._places
+            levels = [level for level in ACCESS_LEVELS if level != "full"]
+            self._permissions.use_doubts({level: sandbox.doubts(level, places) for level in levels})
 
     @property
     def sandbox(self) -> Sandbox | None:
@@ -122,16 +127,31 @@ class SessionTools:
         """
         if self.sandbox is None:
             return list(argv)
-        from outrider.coding.sandbox.sandbox import Confinement
-
         temporary = self.shell(workspace).shared_tmp()
-        places = Confinement(folder=self._folder, cwd=self._folder, temporary=temporary, secrets=())
+        places = Confinement(
+            folder=self._folder, cwd=self._folder, temporary=temporary, secrets=(), own=self._permissions.policy.own
+        )
         return self.sandbox.wrap(argv, "read", places)
+
+    @property
+    def _places(self) -> Confinement:
+        """What decides about doubts: the places of a command in the folder."""
+        policy = self._permissions.policy
+        return Confinement(
+            folder=self._folder,
+            cwd=self._folder,
+            temporary=self._folder,
+            writable=policy.folders,
+            secrets=policy.masked,
+            own=policy.own,
+        )
 
     def _confinement(self, obeyed: Sequence[str]) -> dict[str, Any]:
         """What commands in the sandbox may write, may not read, and may not change."""
         return {
             "writable": self._permissions.policy.folders,
             "masked": lambda: self._permissions.policy.masked,
+            "own": lambda: self._permissions.policy.own,
+            "accepted": lambda access: self._permissions.policy.accepted_doubts(access),
             "kept": (*protected_files(self._settings, self._folder), *map(Path, obeyed)),
         }

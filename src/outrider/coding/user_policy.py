@@ -7,13 +7,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import msgspec
-
 from outrider.coding.config.settings import Settings
+from outrider.coding.own_places import own_places
 from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.protected_paths import OWN_SECRETS
+from outrider.coding.protected_paths import SECRETS
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.environment import config_file, data_folder
@@ -30,18 +29,24 @@ def user_policy(
     wanted, folder = settings.permissions, workspace.folder
     printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
     kept = [f"Edit({escaped(str(path))})" for path in protected_files(settings, folder)]
-    policy = Policy(
+    folders = wanted.working_folders(folder)[1:]
+    return Policy(
         mode=wanted.mode,
         folder=folder,
-        folders=wanted.working_folders(folder)[1:],
+        folders=folders,
         allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
+        secrets=secret_patterns(settings),
         obeyed=tuple(obeyed),
+        own=own_places([folder, *folders]),
     )
-    secrets = policy.secrets if wanted.secrets is None else wanted.secrets
-    own = (f"{escaped(str(data_folder().resolve()))}/{name}" for name in OWN_SECRETS)
-    return msgspec.structs.replace(policy, secrets=(*secrets, *own))
+
+
+def secret_patterns(settings: Settings) -> tuple[str, ...]:
+    """Return the patterns of files that are never opened, shown to commands or stored in snapshots."""
+    given = settings.permissions.secrets
+    return SECRETS if given is None else tuple(given)
 
 
 def protected_files(settings: Settings, folder: Path) -> Iterator[Path]:

@@ -31,7 +31,7 @@ from outrider.coding.skills.prompting import index_folder, readable_rules, skill
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, situation, subagent_prompt
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.coding.user_policy import user_policy
+from outrider.coding.user_policy import secret_patterns, user_policy
 from outrider.coding.web_search import WebSearch
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, LogError
@@ -279,6 +279,7 @@ class Workbench:
         session = Session.open(
             log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions, create=create
         ).now()
+        self.permissions.hide(log.folder)
         self._equip(session, log, titled=titled and self.settings.sessions.titles)
         return session
 
@@ -286,7 +287,8 @@ class Workbench:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
         session.before_run = partial(self._before_run, session)
         if self.settings.sessions.snapshots:
-            session.use_folder(FolderSnapshots(self.folder, log, session.id))
+            secrets = secret_patterns(self.settings)
+            session.use_folder(FolderSnapshots(self.folder, log, session.id, secrets=secrets))
         if titled:
             from outrider.runtime.titling import Titler  # `-p` gives no titles
 

@@ -30,8 +30,6 @@ class FileState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Mode, size, mtime, inode and ctime. A file with the same stamp is not read again. A folder has its mode only."""
     content: bytes = b""
     """The SHA-256 of a file, in bytes, or the target of a link. Empty for a file whose content was not kept."""
-    adopted: bool = False
-    """Whether the file was there before, but ignored: its list does not mean that it is new."""
 
     @property
     def mode(self) -> int:

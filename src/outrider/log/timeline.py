@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from outrider.log.entries import Record, RewindEntry, SnapshotEntry
 from outrider.log.snapshot_store import Changes, FileState, SnapshotStore
@@ -67,10 +67,16 @@ class Timeline:
         """Return the paths that changed after a point while no call was running."""
         return {path for changes, by_calls in self._changes_after(point) if not by_calls for path in changes}
 
-    def adopted(self, point: int) -> set[str]:
-        """Return the paths that appeared after a point only because they were no longer ignored."""
-        changes = (changes for changes, _ in self._changes_after(point))
-        return {path for each in changes for path, state in each.items() if state and state.adopted}
+    def versions(self, name: str) -> Iterator[dict[str, FileState]]:
+        """Yield all files with a name, by their paths, after each snapshot in which one of them changed."""
+        files: dict[str, FileState] = {}
+        for _, entry in self._snapshots:
+            changes = self._store.changes(entry.changes)
+            named = {path: state for path, state in changes.items() if path.rpartition("/")[2] == name}
+            before = {} if entry.is_whole else files
+            files = {path: state for path, state in {**before, **named}.items() if state}
+            if named:
+                yield files
 
     def _changes_after(self, point: int) -> Iterable[tuple[Changes, bool]]:
         opened = self._snapshots[point][1].opens

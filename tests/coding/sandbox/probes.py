@@ -149,6 +149,52 @@ class Probes:
         os.link(self.folder / "src" / ".env", self.folder / "src" / "linked")
         return "canary" in (self.folder / "src" / "linked").read_text()
 
+    def read_a_login_of_another_agent(self) -> bool:
+        return "canary" in (self.home / ".claude" / ".credentials.json").read_text()
+
+    def read_a_history(self) -> bool:
+        return "canary" in (self.home / ".psql_history").read_text()
+
+    # Outrider's own files
+
+    def read_the_log(self) -> bool:
+        return "canary" in Path(self.world["data"], "sessions", "log.db").read_text()
+
+    def read_a_snapshot(self) -> bool:
+        return any("canary" in path.read_text() for path in Path(self.world["data"]).glob("sessions/snapshots/*/*"))
+
+    def read_the_tokens_of_servers(self) -> bool:
+        return "canary" in Path(self.world["settings"], "mcp.json").read_text()
+
+    def read_data_inside_the_folder(self) -> bool:
+        return "canary" in (self.folder / "data" / "log.db").read_text()
+
+    def replace_data_inside_the_folder(self) -> bool:
+        (self.folder / "data").rename(self.folder / "src" / "data2")
+        (self.folder / "src" / "data2").rename(self.folder / "data")
+        return True
+
+    # Terminals and shared memory
+
+    def open_a_terminal(self) -> bool:
+        os.close(os.open(self.world["terminal"], os.O_RDWR | os.O_NOCTTY))
+        return True
+
+    def _by_key(self, x86_64: int, aarch64: int) -> int:
+        return call(x86_64, aarch64, ctypes.c_int(self.world["key"]), ctypes.c_size_t(0), ctypes.c_int(0))
+
+    def read_shared_memory(self) -> bool:
+        if (found := self._by_key(29, 194)) < 0:
+            return False
+        libc.shmat.restype = ctypes.c_void_p
+        return ctypes.string_at(libc.shmat(found, None, 0o10000), 6) == b"canary"
+
+    def find_a_semaphore(self) -> bool:
+        return self._by_key(64, 190) >= 0
+
+    def find_a_queue(self) -> bool:
+        return call(68, 186, ctypes.c_int(self.world["key"]), ctypes.c_int(0)) >= 0
+
     # Processes
 
     def read_an_environment(self) -> bool:

@@ -6,6 +6,7 @@ the probes that a mechanism does not stop; the expectations here are the same.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.access import Access
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.finding import trial_error
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from tests.coding.sandbox.probes import Probes
@@ -87,17 +89,85 @@ def test_a_secret_that_appears_is_masked_for_the_next_command(world: World, sand
     assert "canary" not in world.run(["cat", str(late)], sandbox, "read")
 
 
-def test_a_masked_secret_cannot_be_moved_out_of_the_search(world: World) -> None:
+def test_a_folder_around_a_secret_cannot_be_moved(world: World, sandbox: Sandbox) -> None:
+    said = world.run(["/bin/sh", "-c", "mkdir lib/node_modules; mv src lib/node_modules/src"], sandbox, "write")
+    assert "busy" in said or "denied" in said
+    assert world.run(["cat", "src/.env"]) == "canary"
+    world.run(["/bin/sh", "-c", "mkdir -p lib/node_modules; mv src lib/node_modules/src"])
+    assert "canary" in world.run(["cat", "lib/node_modules/src/.env"])
+    assert "canary" not in world.run(["cat", "lib/node_modules/src/.env"], sandbox, "read")
+
+
+def test_files_move_between_folders_around_secrets(world: World) -> None:
     sandbox = working("bubblewrap", world)
-    hidden = world.folder / "node_modules"
-    world.run(["/bin/sh", "-c", f"mkdir {hidden}; mv src {hidden}/src"], sandbox, "write")
-    assert "canary" in world.run(["cat", f"{hidden}/src/.env"])
-    assert "canary" not in world.run(["cat", f"{hidden}/src/.env"], sandbox, "read")
+    script = "import os; os.rename('src/main.py', 'lib/moved.py'); os.link('lib/moved.py', 'src/linked.py')"
+    assert world.run([PYTHON, "-c", script], sandbox, "write") == ""
+    assert (world.folder / "src" / "linked.py").exists()
+
+
+def test_a_rename_between_the_search_and_the_start_uncovers_nothing(world: World) -> None:
+    """A command is prepared, another one puts a decoy in the place of a secret's folder, the first one starts."""
+    sandbox = working("bubblewrap", world)
+    prepared = world.wrapped(["/bin/sh", "-c", "cat src/.env moved/.env"], sandbox, "read")
+    world.run(["/bin/sh", "-c", "mv src moved; mkdir src; echo decoy > src/.env"], sandbox, "write")
+    ended = subprocess.run([*as_user(world.user), *prepared], cwd=world.folder, capture_output=True, text=True)
+    assert "canary" not in ended.stdout
+    assert (world.folder / "src" / "main.py").exists()
+
+
+RENAMES = """
+import os
+open("lib/ready", "w").close()
+while not os.path.exists("lib/stop"):
+    for one, other in (("src", "moved"), ("moved", "src")):
+        try: os.rename(one, other)
+        except OSError: pass
+"""
+
+
+@pytest.mark.long
+def test_no_secret_is_read_while_another_command_renames_its_folder(world: World) -> None:
+    sandbox = working("bubblewrap", world)
+    argv = world.wrapped([PYTHON, "-c", RENAMES], sandbox, "write")
+    renaming = subprocess.Popen([*as_user(world.user), *argv], cwd=world.folder, stdin=subprocess.DEVNULL)
+    try:
+        while not (world.folder / "lib" / "ready").exists():
+            assert renaming.poll() is None
+        for _ in range(60):
+            assert "canary" not in world.run(["/bin/sh", "-c", "cat src/.env moved/.env"], sandbox, "read")
+        (world.folder / "lib" / "stop").touch()
+        renaming.wait()
+    finally:
+        renaming.kill()
+        renaming.wait()
 
 
 def test_ordinary_files_are_read_and_empty_ones_stand_for_secrets(world: World) -> None:
     sandbox = working("bubblewrap", world)
     assert world.run(["cat", ".env", "src/main.py"], sandbox, "read") == "print()"
+
+
+def test_own_files_are_not_there_but_scripts_of_skills_run(world: World, sandbox: Sandbox) -> None:
+    for access in ("read", "write"):
+        assert world.run(["/bin/sh", f"{world.settings}/skills/paint/run.sh"], sandbox, access) == "painted\n"
+    if sandbox.name == "bubblewrap":
+        assert world.run(["ls", "-A", str(world.settings)], sandbox, "read") == "skills\n"
+        assert [world.run(["ls", "-A", str(each)], sandbox, "read") for each in (world.data, "data")] == ["", ""]
+
+
+def test_a_working_folder_inside_the_data_folder_is_there_alone(world: World, sandbox: Sandbox) -> None:
+    inside = world.data / "checkouts" / "one"
+    inside.mkdir(parents=True)
+    (inside / "file").write_text("ordinary")
+    own = OwnPlaces((str(world.data),), (str(inside),))
+    places = Confinement(folder=inside, cwd=inside, temporary=world.temporary, kept=(world.data,), own=own)
+    for path in (world.data, *world.data.rglob("*")):
+        os.chown(path, world.user, world.user)
+    script = f"cat file; cat {world.data}/sessions/log.db; echo x > made"
+    argv = world.wrapped(["/bin/sh", "-c", script], sandbox, "write", places)
+    said = subprocess.run([*as_user(world.user), *argv], capture_output=True, text=True).stdout
+    assert said == "ordinary"
+    assert not (inside / "made").exists()
 
 
 # Git

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from outrider.coding.sandbox import landlock
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock
-from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.sandbox import Confinement, DoubtError
 from tests.coding.sandbox.world import mechanisms
 
 
@@ -49,6 +52,31 @@ def test_many_neighbours_of_a_secret_fit_into_the_arguments(places: Confinement)
     assert max(map(len, argv)) < 100_000
     ended = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
     assert ended.stdout == f"{places.temporary}\n", ended.stderr
+
+
+@pytest.mark.skipif("Landlock" not in mechanisms(), reason="the kernel has no Landlock")
+@pytest.mark.parametrize("script", ["import pty; pty.openpty()", "open('/dev/tty')", "open('/dev/ptmx')"])
+def test_there_are_no_terminals_and_programs_say_so(places: Confinement, script: str) -> None:
+    sandbox = Landlock(Host(""))
+    argv = sandbox.wrap([sys.executable, "-c", script], "write", places)
+    ended = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert ended.returncode == 1
+    assert "Permission denied" in ended.stderr or "out of pty devices" in ended.stderr
+    argv = sandbox.wrap(["/bin/sh", "-c", "echo x > /dev/null && head -c 1 /dev/zero"], "read", places)
+    ended = subprocess.run(argv, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    assert (ended.stdout, ended.stderr) == ("\0", "")
+
+
+@pytest.mark.skipif("Landlock" not in mechanisms(), reason="the kernel has no Landlock")
+def test_what_it_does_not_stop_is_a_doubt(places: Confinement, monkeypatch: pytest.MonkeyPatch) -> None:
+    sandbox = Landlock(Host(""))
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 6)
+    assert sandbox.doubts("read", places) == sandbox.doubts("full", places) == ()
+    assert sandbox.doubts("write", places) == (landlock.METADATA,)
+    with pytest.raises(DoubtError, match="modes, owners and times"):
+        sandbox.wrap(["ls"], "write", msgspec.structs.replace(places, accepted=()))
+    monkeypatch.setattr(landlock, "landlock_version", lambda: 5)
+    assert sandbox.doubts("read", places) == (landlock.SIGNALS,)
 
 
 @pytest.mark.skipif("Landlock" not in mechanisms(), reason="the kernel has no Landlock")

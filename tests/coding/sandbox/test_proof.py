@@ -24,6 +24,9 @@ class NoSandbox:
     def __init__(self, *instead: str) -> None:
         self.instead = list(instead)
 
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        return ()
+
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
         return self.instead or list(argv)
 

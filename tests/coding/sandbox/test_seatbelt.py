@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from outrider.coding.access import Access
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.sandbox.seatbelt import Seatbelt
@@ -52,6 +54,19 @@ def test_secrets_are_denied_last(places: Confinement) -> None:
     assert denied > text.index("(deny file-write*")
     assert f'(subpath "{places.folder.parent}/home/.ssh")' in text[denied:]
     assert '.env")' in text[denied:]
+
+
+def test_own_places_are_denied_and_what_commands_need_is_allowed_after(places: Confinement) -> None:
+    base = places.folder.parent
+    own = OwnPlaces((f"{base}/data", f"{base}/settings"), (f"{base}/settings/skills",))
+    text = profile(msgspec.structs.replace(places, own=own), "read")
+    denied = text.index(f'(deny file-read* file-write*\n  (subpath "{base}/data")\n  (subpath "{base}/settings"))')
+    assert text.index(f'(allow file-read*\n  (subpath "{base}/settings/skills"))') > denied
+
+
+def test_there_are_no_terminals(places: Confinement) -> None:
+    assert '(deny file-read* (regex #"^/dev/(tty|pty|ptmx|cu)"))' in profile(places, "write")
+    assert "pseudo-tty" not in profile(places, "write")
 
 
 def test_the_network_is_a_level(places: Confinement) -> None:

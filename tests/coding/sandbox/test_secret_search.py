@@ -22,7 +22,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def found(search: SecretSearch, folder: Path, home: str = "") -> set[str]:
-    paths = search.find([str(folder)], (*SECRETS, "!/etc/*"), home)
+    paths = search.find([str(folder)], (*SECRETS, "!/etc/*"), home).paths
     return {os.path.relpath(path, folder) for path in paths if path.startswith(str(folder.parent))}
 
 

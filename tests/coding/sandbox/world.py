@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from outrider.coding.access import Access
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
 from outrider.coding.sandbox.finding import _bundled
 from outrider.coding.sandbox.host import Host
@@ -37,9 +39,10 @@ class World:
         self.base, self.user = base, user
         self.home, self.folder, self.second = base / "home", base / "work", base / "second"
         self.outside, self.temporary = base / "outside", base / "tmp"
+        self.data, self.settings = self.home / ".local" / "share" / "outrider", self.home / ".config" / "outrider"
         self._files()
         self._open = contextlib.ExitStack()
-        self._facts = self._sockets() | self._victim() | self._others()
+        self._facts = self._sockets() | self._victim() | self._others() | self._shared()
         for path in (base, *base.rglob("*")):
             if path.name != "id-of-root":
                 os.chown(path, user, user, follow_symlinks=False)
@@ -49,6 +52,13 @@ class World:
             self.home / ".ssh" / "id_rsa": "canary",
             self.home / ".netrc": "canary",
             self.home / ".bashrc": "",
+            self.home / ".claude" / ".credentials.json": "canary",
+            self.home / ".psql_history": "canary",
+            self.data / "sessions" / "log.db": "canary",
+            self.data / "sessions" / "snapshots" / "ab" / "abcd": "canary",
+            self.settings / "mcp.json": "canary",
+            self.settings / "skills" / "paint" / "run.sh": "echo painted",
+            self.folder / "data" / "log.db": "canary",
             self.outside / "file": "outside",
             self.outside / "second": "outside",
             self.folder / ".env": "canary",
@@ -120,9 +130,29 @@ class World:
             program.chmod(0o4755)
         return {"setuid_program": str(program)}
 
+    def _shared(self) -> dict[str, object]:
+        """Open a terminal, and make shared memory, a semaphore and a queue with a key."""
+        leader, follower = os.openpty()
+        self._open.callback(os.close, leader)
+        self._open.callback(os.close, follower)
+        os.chmod(os.ttyname(follower), 0o666)
+        libc, key, create, remove = ctypes.CDLL(None), int.from_bytes(os.urandom(3), "big") + 1, 0o1666, 0
+        libc.shmat.restype = ctypes.c_void_p
+        memory = libc.shmget(key, 4096, create)
+        ctypes.memmove(libc.shmat(memory, None, 0), b"canary", 6)
+        self._open.callback(libc.shmctl, memory, remove, None)
+        self._open.callback(libc.semctl, libc.semget(key, 1, create), 0, remove)
+        self._open.callback(libc.msgctl, libc.msgget(key, create), remove, None)
+        return {"terminal": os.ttyname(follower), "key": key}
+
     @property
     def places(self) -> Confinement:
-        return Confinement(folder=self.folder, cwd=self.folder, temporary=self.temporary, writable=(self.second,))
+        own = OwnPlaces(
+            (str(self.data), str(self.settings), str(self.folder / "data")), (str(self.settings / "skills"),)
+        )
+        return Confinement(
+            folder=self.folder, cwd=self.folder, temporary=self.temporary, writable=(self.second,), own=own
+        )
 
     def host(self) -> Host:
         return Host.of({"HOME": str(self.home), "PATH": os.environ["PATH"]})
@@ -172,7 +202,7 @@ class World:
 
     def escapes(self, sandbox: Sandbox | None = None, access: Access = "full", probes: Sequence[str] = ()) -> set[str]:
         """Try the probes, or those named, and return the names of those that succeed."""
-        facts = {name: str(getattr(self, name)) for name in ("home", "folder", "second", "outside")}
+        facts = {name: str(getattr(self, name)) for name in ("home", "folder", "second", "outside", "data", "settings")}
         (self.folder / "src" / "world.json").write_text(json.dumps({**facts, **self._facts, "probes": probes}))
         argv = [PYTHON, "-I", str(self.folder / "src" / "probes.py"), str(self.folder / "src" / "world.json")]
         said = self.run(argv, sandbox, access)

@@ -355,6 +355,40 @@ async def test_files_that_are_no_longer_ignored_are_not_deleted(project: Project
     assert (project.folder / "build/out.o").read_bytes() == b"object"
 
 
+def stored(project: Project) -> bytes:
+    """Everything in the snapshot store."""
+    files = [path for path in project.log.snapshot_store.folder.rglob("*") if path.is_file()]
+    return b"".join(path.read_bytes() for path in files)
+
+
+async def test_secrets_are_never_stored_and_a_rewind_leaves_them_alone(project: Project) -> None:
+    (project.folder / ".env").write_text("canary-1")
+    (project.folder / "src/server.pem").write_text("canary-2")
+    await project.say("one", project.bash("echo canary-3 > src/id_rsa; echo canary-4 >> .env; echo 1 > made.txt"))
+    assert b"canary" not in stored(project)
+    done = await project.session.rewind(1)
+    assert set(done.files) == {"made.txt"}
+    assert (project.folder / ".env").read_text() == "canary-1canary-4\n"
+    assert (project.folder / "src/id_rsa").exists()
+
+
+@pytest.mark.parametrize("reopened", [False, True])
+async def test_what_was_ignored_stays_out_when_the_rules_change(project: Project, reopened: bool) -> None:
+    (project.folder / "private.log").write_text("canary-1")
+    (project.folder / "build/key").write_text("canary-2")
+    await project.say("one", project.bash("echo 1 > made.txt"))
+    if reopened:
+        project.reopen()
+    await project.say("two", project.bash("echo > .gitignore; echo 2 > made.txt"))
+    await project.say("three", project.bash("rm .gitignore"))
+    project.reopen()
+    await project.say("four", project.bash("echo canary-3 >> private.log; echo 3 > made.txt"))
+    assert b"canary" not in stored(project)
+    done = await project.session.rewind(1)
+    assert set(done.files) == {".gitignore", "made.txt"}
+    assert (project.folder / "private.log").read_text() == "canary-1canary-3\n"
+
+
 async def test_a_link_that_was_swapped_in_leads_nowhere(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

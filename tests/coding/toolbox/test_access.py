@@ -26,6 +26,9 @@ class RecordingSandbox:
     def __init__(self) -> None:
         self.asked: list[tuple[Access, Confinement]] = []
 
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        return ()
+
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
         self.asked.append((access, places))
         return list(argv)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.coding.permissions.rules import at_any_level
@@ -88,9 +89,17 @@ class PermissionApprover:
     def sandboxed(self, sandboxed: bool) -> None:
         self._policy = msgspec.structs.replace(self._policy, sandboxed=sandboxed)
 
+    def use_doubts(self, doubts: dict[Access, tuple[str, ...]]) -> None:
+        """Ask about commands of these access levels, for these reasons, until the user has accepted them."""
+        self._policy = msgspec.structs.replace(self._policy, doubts=doubts)
+
     def allow(self, rules: Sequence[str]) -> None:
         """Allow more for this session. Deny rules and secrets still win. Raises ConfigError."""
         self._policy = self._policy.allowing(tuple(rules))
+
+    def hide(self, folder: Path) -> None:
+        """Hide another folder of Outrider's data: that of the log."""
+        self._policy = msgspec.structs.replace(self._policy, own=self._policy.own.hiding(folder))
 
     @property
     def can_ask(self) -> bool:
@@ -201,6 +210,7 @@ class PermissionApprover:
         while len(self._answered) >= MOST_ANSWERS:
             self._answered.pop(next(iter(self._answered)))
         self._answered[call.asker, use.id] = decision.resolved_paths
+        self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
         if answer.verdict == "always" and decision.always:

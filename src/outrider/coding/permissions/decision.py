@@ -47,6 +47,8 @@ class Decision(msgspec.Struct, frozen=True):
     """The resolved paths that need approval. If they change, the user must be asked again."""
     unasked: bool = False
     """Whether a command is allowed by the names of its programs alone. It then runs at `read`."""
+    doubts: tuple[str, ...] = ()
+    """The doubts about the sandbox that a yes accepts for this session."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -85,7 +87,8 @@ def _decide(policy: Policy, call: Call) -> Decision:
     level = [_access_in_words(policy, call)] if call.built_in and call.tool == "Bash" else []
     reason = "; ".join([*reasons[:MAX_REASONS], *more, *level])
     paths = dict.fromkeys(path for part in decisive for path in part.resolved_paths)
-    return Decision(worst, reason, _suggested_rules(decisive), tuple(paths))
+    doubts = tuple(doubt for part in decisive for doubt in part.doubts)
+    return Decision(worst, reason, _suggested_rules(decisive), tuple(paths), doubts)
 
 
 def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:

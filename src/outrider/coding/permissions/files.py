@@ -57,6 +57,8 @@ def denial_reason(policy: Policy, tools: tuple[str, ...], access: Opening, targe
         return f"the rule {rule.text} denies {target.given}"
     if any(is_secret(path, policy.secrets, str(policy.folder)) for path in target.all_paths):
         return f"{target.given} is among the secrets, which are never opened"
+    if any(policy.own.hides(path) for path in target.all_paths):
+        return f"{target.given} holds data or settings of Outrider, which are never opened"
     if any(is_in_git(path, str(policy.folder)) for path in target.all_paths):
         return f"{target.given} is inside .git, which the file tools do not open; use git itself"
     if access == "write" and _is_protected(policy, target):

@@ -22,6 +22,8 @@ class PartDecision(msgspec.Struct, frozen=True):
     """The resolved paths in question."""
     unasked: bool = False
     """Whether it is allowed by the names of programs alone, so that it runs at `read` with programs of the system."""
+    doubts: tuple[str, ...] = ()
+    """What the user accepts for this session with a yes."""
 
 
 ALLOWED = PartDecision("allow", "")

@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.permissions.patterns import absolute, escaped
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
@@ -34,8 +35,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """Patterns of files that are never read or written, in any mode and with any rule."""
     obeyed: tuple[str, ...] = ()
     """Files and folders of programs that hooks and MCP servers run. A model changes them only if the user agrees."""
+    own: OwnPlaces = OwnPlaces()
+    """Outrider's data and settings, which are never opened either."""
     sandboxed: bool = False
     """Whether a sandbox enforces the access levels of shell commands."""
+
+    doubts: dict[Access, tuple[str, ...]] = {}
+    """Why commands of an access level may do more than it says, in spite of the sandbox."""
+    accepted: tuple[str, ...] = ()
+    """The doubts that the user has accepted in this session."""
 
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "folder", Path(os.path.realpath(self.folder)))
@@ -53,6 +61,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def effective_access(self, access: Access) -> Access:
         """Return the access that a command really has: without a sandbox, everything the user can do."""
         return access if self.sandboxed else "full"
+
+    def accepted_doubts(self, access: Access) -> tuple[str, ...] | None:
+        """Return the doubts that do not matter for an access level; None if none does, as every command may run."""
+        is_open = any(
+            rule.tool == "Bash" and rule.pattern is None and rule.allows_access(access, sandboxed=True)
+            for rule in self.allow
+        )
+        return None if self.mode == "all" or is_open else self.accepted
+
+    def open_doubts(self, access: Access) -> tuple[str, ...]:
+        """Return the doubts about an access level that the user has to accept."""
+        accepted = self.accepted_doubts(access)
+        return () if accepted is None else tuple(each for each in self.doubts.get(access, ()) if each not in accepted)
 
     @property
     def masked(self) -> tuple[str, ...]:

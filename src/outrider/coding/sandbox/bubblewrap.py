@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from outrider.coding.access import Access
 from outrider.coding.sandbox.host import Host
+from outrider.coding.sandbox.masks import Masks, plan_masks
 from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.runtime_files import RuntimeFiles
-from outrider.coding.sandbox.sandbox import Confinement, is_inside
-from outrider.coding.sandbox.secret_search import SecretSearch
+from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
+from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
 
 _SHELL = "/bin/sh"
 _TICKET_HANDLE, _FILTER_HANDLE = 8, 9
@@ -26,6 +27,8 @@ _HIDDEN = ("/run", "/var/run")
 """Folders of sockets and pipes, through which programs can be started outside the sandbox."""
 _SHOWN = ("/run/current-system", "/run/booted-system", "/run/opengl-driver")
 """Parts of them that programs read: where NixOS keeps programs."""
+_PINS = "/dev/outrider"
+"""A path in the sandbox where nothing else is."""
 _NAME_SERVERS = "/etc/resolv.conf"
 """Often a link into a hidden folder."""
 _NAMESPACES = (
@@ -61,7 +64,7 @@ class Bubblewrap:
         `network` are the options of bwrap for the network of access `network`; without them, it is the machine's.
 
         The sandbox has its own /tmp because sockets in the real one (of tmux, X11, ssh-agent) lead out of it. All
-        commands of a session share it, because one may read what another has left there.
+        commands of a session share it, because one may read what another has left there. Raises DoubtError.
         """
         if access == "full":
             return list(argv)
@@ -76,9 +79,12 @@ class Bubblewrap:
             mounts.update(_bound("--bind", places.roots))
             start = [_TICKET_SCRIPT, self._files.path("filter"), self._protect(mounts, places)]
             options += ["--sync-fd", str(_TICKET_HANDLE)]
-        self._mask_secrets(mounts, places)
-        for path in sorted(mounts, key=lambda path: path.rstrip("/").count("/")):
+        self._hide_own(mounts, places)
+        covered = self._mask_secrets(mounts, access, places)
+        for path in sorted(mounts, key=_depth):
             options += mounts[path]
+        if access != "read":
+            options += _pins(covered, places.roots)
         inner = [self.program, *options, "--seccomp", str(_FILTER_HANDLE), "--chdir", str(places.cwd), "--", *argv]
         return [_SHELL, "-c", *start, *inner]
 
@@ -111,13 +117,71 @@ class Bubblewrap:
             mounts.update(_bound("--ro-bind", [self._files.folder]))
         return ticket
 
-    def _mask_secrets(self, mounts: Mounts, places: Confinement) -> None:
-        for path in self._search.find(places.folders, places.secrets, self._host.home):
+    def _hide_own(self, mounts: Mounts, places: Confinement) -> None:
+        """Cover Outrider's data and settings, and show the parts of them that commands need."""
+        own = {**dict.fromkeys(places.own.hidden, False), **dict.fromkeys(places.own.shown, True)}
+        for path in sorted(filter(os.path.exists, own), key=_depth):
+            if own[path] and path not in places.roots and _is_covered(path, mounts):
+                mounts.update(_bound("--ro-bind", [path]))
+            elif not own[path] and not _is_covered(path, mounts):
+                mounts[path] = ("--perms", "0555", "--tmpfs", path) if os.path.isdir(path) else self._mask(path)
+
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Return why commands may read secrets, as far as the last search knows."""
+        if access == "full":
+            return ()
+        found = self._search.last(places.folders, places.secrets, self._host.home)
+        return tuple(filter(None, (found.incomplete, self._plan(found, places).incomplete)))
+
+    def _plan(self, found: FoundSecrets, places: Confinement) -> Masks:
+        visible = (path for path in found.paths if not places.own.hides(path))
+        return plan_masks(visible, (*places.folders, str(places.cwd)))
+
+    def _mask_secrets(self, mounts: Mounts, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Cover the secrets, and return the paths of the covers. Raises DoubtError."""
+        found = self._search.find(places.folders, places.secrets, self._host.home)
+        masks = self._plan(found, places)
+        check_doubts([each for each in (found.incomplete, masks.incomplete) if each], places)
+        for folder, shown in masks.folders.items():
+            if not _is_covered(folder, mounts):
+                mounts[folder] = ("--perms", "0555", "--tmpfs", folder)
+                mounts.update({path: _entry("--ro-bind" if access == "read" else "--bind", path) for path in shown})
+        for path in masks.secrets:
             if not _is_covered(path, mounts):
                 mounts[path] = self._mask(path)
+        return masks.covered
 
     def _mask(self, path: str) -> tuple[str, ...]:
         return "--ro-bind", self._files.empty_folder if os.path.isdir(path) else self._files.empty_file, path
+
+
+def _pins(covered: Iterable[str], roots: Sequence[str]) -> list[str]:
+    """Return options that keep the folders around secrets from being renamed by the command.
+
+    A command that renames such a folder while another one starts could uncover the secret for that one. The kernel
+    does not rename a folder on which something is mounted, wherever in the namespace. So the mounts are made in a
+    second view of the working folder, which is then covered: a mount in the first view would make renames between
+    folders fail.
+    """
+    options: list[str] = []
+    for number, root in enumerate(root.rstrip("/") for root in roots):
+        holders = {holder for path in covered if is_inside(path, root or "/") for holder in _between(path, root)}
+        if holders:
+            view = f"{_PINS}/{number}"
+            options += ["--ro-bind", root or "/", view]
+            for holder in sorted(holders, key=_depth, reverse=True):
+                options += ["--tmpfs", f"{view}{holder[len(root) :]}"]
+    return [*options, "--tmpfs", _PINS] if options else []
+
+
+def _between(path: str, root: str) -> Iterator[str]:
+    """Yield the folders around a path that are inside a folder."""
+    while (path := os.path.dirname(path)) != (root or "/"):
+        yield path
+
+
+def _entry(option: str, path: str) -> tuple[str, ...]:
+    return ("--symlink", os.readlink(path), path) if os.path.islink(path) else (option, path, path)
 
 
 def _is_covered(path: str, mounts: Mounts) -> bool:
@@ -126,6 +190,10 @@ def _is_covered(path: str, mounts: Mounts) -> bool:
         if path in mounts:
             return mounts[path][1:] != (path, path)
     return False
+
+
+def _depth(path: str) -> int:
+    return path.rstrip("/").count("/")
 
 
 def _bound(option: str, paths: Sequence[str]) -> Mounts:

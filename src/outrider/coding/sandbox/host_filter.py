@@ -55,6 +55,10 @@ class HostFilter:
         inner = self._bubblewrap.wrap(argv, access, places, network=self._options)
         return [self._python, "-I", "-S", str(_LAUNCHER), msgspec.json.encode(self._proxy).decode(), *inner]
 
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Return why commands with an access level may do more than it says."""
+        return self._bubblewrap.doubts(access, places)
+
 
 class ClosedNetwork:
     """A sandbox that cannot filter hosts, so that its level `network` has no network."""
@@ -73,6 +77,10 @@ class ClosedNetwork:
         if access != "network":
             return self._sandbox.wrap(argv, access, places)
         return self._sandbox.wrap(["/bin/sh", "-c", _SAY, self._sentence, *argv], "write", places)
+
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Return why commands with an access level may do more than it says."""
+        return self._sandbox.doubts(access, places)
 
 
 def filter_hosts(

@@ -17,16 +17,24 @@ import msgspec
 from outrider.coding.access import Access
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.runtime_files import RuntimeFiles
-from outrider.coding.sandbox.sandbox import Confinement, is_inside
+from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.seccomp import seccomp_filter
-from outrider.coding.sandbox.secret_search import SecretSearch
+from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
 
 _CREATE_RULESET, _VERSION = 444, 1
 _LAUNCHER = Path(__file__).with_name("landlock_launcher.py")
-_HIDDEN = ("/run", "/var/run", "/tmp", "/var/tmp")
+_HIDDEN = ("/run", "/var/run", "/tmp", "/var/tmp", "/dev")
 _LONGEST_ARGUMENT = 30_000
 """Characters. The kernel takes 128 KiB, and a character has up to four bytes."""
-_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts", "fd"))
+_DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
+"""No terminals: a command could read what is typed in another one, and draw on it."""
+
+
+_SINCE_SCOPES = 6
+SIGNALS = (
+    "the Landlock of this kernel (before Linux 6.12) does not stop a command from sending signals to your programs"
+)
+METADATA = "Landlock does not stop a command from changing modes, owners and times of your files outside the folder"
 
 
 class Rules(msgspec.Struct, frozen=True):
@@ -57,9 +65,9 @@ class Landlock:
         self._files = RuntimeFiles(
             {
                 # Landlock does not cover owners, modes and times of files, so `read` loses the calls.
-                "read": seccomp_filter(machine, internet=False, metadata=False) or b"",
-                "write": seccomp_filter(machine, internet=False) or b"",
-                "network": seccomp_filter(machine) or b"",
+                "read": seccomp_filter(machine, internet=False, metadata=False, system_v=False) or b"",
+                "write": seccomp_filter(machine, internet=False, system_v=False) or b"",
+                "network": seccomp_filter(machine, system_v=False) or b"",
             }
         )
 
@@ -77,18 +85,25 @@ class Landlock:
         parts = [rules[at : at + _LONGEST_ARGUMENT] for at in range(0, len(rules), _LONGEST_ARGUMENT)]
         return [self._python, "-I", "-S", str(_LAUNCHER), str(len(parts)), *parts, str(places.cwd), *argv]
 
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Return what Landlock does not stop, and why commands may read secrets, as far as the last search knows."""
+        found = self._search.last(places.folders, places.secrets, self._host.home)
+        return () if access == "full" else _doubts(access, found)
+
     def rules(self, access: Access, places: Confinement) -> Rules:
-        """Return what a command may touch with an access level."""
-        secrets = self._search.find(places.folders, places.secrets, self._host.home)
+        """Return what a command may touch with an access level. Raises DoubtError."""
+        found = self._search.find(places.folders, places.secrets, self._host.home)
+        check_doubts(_doubts(access, found), places)
         temporary = os.path.realpath(places.temporary)
-        hidden = [path for path in (*_HIDDEN, *self._host.sockets, self._files.folder) if os.path.exists(path)]
-        readable = [*_around("/", {*secrets, *hidden}), temporary]
-        for root in places.roots:
-            readable += _around(root, {*secrets, self._files.folder})
+        hidden = [path for path in (*_HIDDEN, *self._host.sockets) if os.path.exists(path)]
+        closed = {*found.paths, *places.own.hidden, self._files.folder}
+        readable = [*_around("/", {*hidden, *closed}), temporary]
+        for root in (*places.roots, *places.own.shown):
+            readable += _around(root, closed)
         writable = [temporary]
         if access != "read":
             for root in places.roots:
-                writable += _around(root, {*places.protected, *secrets, self._files.folder})
+                writable += _around(root, {*places.protected, *closed})
         return Rules(
             readable=tuple(readable),
             writable=tuple(writable),
@@ -97,6 +112,11 @@ class Landlock:
             filter=self._files.path(access),
             temporary=temporary,
         )
+
+
+def _doubts(access: Access, found: FoundSecrets) -> tuple[str, ...]:
+    signals = "" if landlock_version() >= _SINCE_SCOPES else SIGNALS
+    return tuple(filter(None, (found.incomplete, signals, "" if access == "read" else METADATA)))
 
 
 def landlock_version() -> int:

@@ -6,16 +6,20 @@ import os
 import socket
 import sys
 import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from outrider.processes.programs import SYSTEM_PATH
 from outrider.processes.starting import run
 from outrider.text import clean
 
 SECONDS = 20.0
+_NEW_SEGMENT, _REMOVE_SEGMENT = 0o1600, 0
 _VISIBLE = "/var/tmp"
 """Where the attempts see what they must not change. In /tmp, they would not even find it."""
 
@@ -23,9 +27,9 @@ _VISIBLE = "/var/tmp"
 _ATTEMPTS = """
 import ctypes, json, os, socket, sys
 
-base, port, pid = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+base, port, pid, terminal, key = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4], int(sys.argv[5])
 call = ctypes.CDLL(None).syscall
-keys, unshare = (250, 272) if os.uname().machine == "x86_64" else (219, 97)
+keys, unshare, shmget = (250, 272, 29) if os.uname().machine == "x86_64" else (219, 97, 194)
 
 
 def connected(family, address):
@@ -41,6 +45,11 @@ attempts = {
     "moving .git away": lambda: os.rename(f"{base}/folder/.git", f"{base}/folder/moved") or True,
     "creating .vscode": lambda: os.mkdir(f"{base}/folder/.vscode") or True,
     "reading .env": lambda: open(f"{base}/folder/.env").read(),
+    "reading Outrider's data": lambda: open(f"{base}/data/log.db").read(),
+    "reading snapshots": lambda: open(f"{base}/data/snapshots/ab/abcd").read(),
+    "reading Outrider's settings": lambda: open(f"{base}/settings/mcp.json").read(),
+    "opening a terminal": lambda: os.open(terminal, os.O_RDWR | os.O_NOCTTY),
+    "finding shared memory": lambda: call(shmget, key, 0, 0) >= 0,
     "reaching a Unix socket": lambda: connected(socket.AF_UNIX, f"{base}/outside/socket"),
     "reaching the network": lambda: connected(socket.AF_INET, ("127.0.0.1", port)),
     "signalling another process": lambda: os.kill(pid, 0) or True,
@@ -69,21 +78,51 @@ def try_escapes(sandbox: Sandbox | None) -> dict[str, bool]:
     """
     with tempfile.TemporaryDirectory(dir=_VISIBLE if os.access(_VISIBLE, os.W_OK) else None) as name:
         base = Path(os.path.realpath(name))
-        for folder in ("folder/.git", "outside", "tmp"):
+        for folder in ("folder/.git", "outside", "tmp", "data/snapshots/ab", "settings"):
             (base / folder).mkdir(parents=True)
-        (base / "folder" / ".env").write_text("secret")
-        with socket.create_server(("127.0.0.1", 0)) as server, socket.socket(socket.AF_UNIX) as local:
+        for file in ("folder/.env", "data/log.db", "data/snapshots/ab/abcd", "settings/mcp.json"):
+            (base / file).write_text("secret")
+        with ExitStack() as opened:
+            server = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+            local = opened.enter_context(socket.socket(socket.AF_UNIX))
             local.bind(f"{base}/outside/socket")
             local.listen()
-            return _run(sandbox, base, server.getsockname()[1])
+            terminal, key = opened.enter_context(_terminal()), opened.enter_context(_shared_memory())
+            return _run(sandbox, base, (server.getsockname()[1], os.getpid(), terminal, key))
 
 
-def _run(sandbox: Sandbox | None, base: Path, port: int) -> dict[str, bool]:
+@contextmanager
+def _terminal() -> Iterator[str]:
+    """Yield the path of a terminal that is open."""
+    leader, follower = os.openpty()
+    try:
+        yield os.ttyname(follower)
+    finally:
+        os.close(leader)
+        os.close(follower)
+
+
+@contextmanager
+def _shared_memory() -> Iterator[int]:
+    """Yield the key of System V shared memory."""
+    import ctypes
+
+    libc, key = ctypes.CDLL(None), int.from_bytes(os.urandom(3), "big") + 1
+    segment = libc.shmget(key, 4096, _NEW_SEGMENT)
+    try:
+        yield key
+    finally:
+        libc.shmctl(segment, _REMOVE_SEGMENT, None)
+
+
+def _run(sandbox: Sandbox | None, base: Path, facts: Sequence[object]) -> dict[str, bool]:
     folder = base / "folder"
     python = os.path.realpath(sys.executable)
-    argv = [python, "-I", "-S", "-c", _ATTEMPTS, str(base), str(port), str(os.getpid())]
+    argv = [python, "-I", "-S", "-c", _ATTEMPTS, str(base), *map(str, facts)]
     if sandbox:
-        argv = sandbox.wrap(argv, "write", Confinement(folder=folder, cwd=folder, temporary=base / "tmp"))
+        own = OwnPlaces((f"{base}/data", f"{base}/settings"))
+        places = Confinement(folder=folder, cwd=folder, temporary=base / "tmp", own=own)
+        argv = sandbox.wrap(argv, "write", places)
     try:
         ended = run(argv, environment={"PATH": SYSTEM_PATH}, seconds=SECONDS, folder=folder)
         return msgspec.json.decode(ended.output, type=dict[str, bool])

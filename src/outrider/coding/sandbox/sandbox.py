@@ -11,6 +11,7 @@ from typing import Protocol
 import msgspec
 
 from outrider.coding.access import Access
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.protected_paths import (
     PROTECTED,
     SECRETS,
@@ -38,6 +39,10 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Patterns of the files that no command may read."""
     kept: tuple[Path, ...] = ()
     """More files that no command may change: those that Outrider itself runs or obeys."""
+    own: OwnPlaces = OwnPlaces()
+    """Outrider's data and settings, which are not there for a command."""
+    accepted: tuple[str, ...] | None = None
+    """The doubts about the sandbox that the user has accepted; None for all of them."""
 
     @cached_property
     def folders(self) -> tuple[str, ...]:
@@ -53,6 +58,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """
         kept = [os.path.realpath(each) for each in self.kept]
         folders = [one for one in self.folders if not any(one == each or is_inside(one, each) for each in kept)]
+        folders = [one for one in folders if not self.own.hides(one)]
         return tuple(one for one in folders if not any(is_inside(one, each) for each in folders))
 
     @property
@@ -67,7 +73,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found = {f"{folder.rstrip('/')}/{name}": None for folder, name in entries}
         found.update((head, None) for head in map(bare_head, self.folders) if head)
         repositories = (find(Path(folder)) for folder in self.folders for find in (git_folders, hook_folders))
-        for path in (*(path for paths in repositories for path in paths), *self.kept):
+        for path in (*(path for paths in repositories for path in paths), *self.kept, *map(Path, self.own.hidden)):
             absolute = os.path.abspath(path)
             if holder := max((each for each in self.folders if is_inside(absolute, each)), key=len, default=""):
                 first = os.path.relpath(absolute, holder).split("/")[0]
@@ -78,6 +84,16 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 def is_inside(path: str, folder: str) -> bool:
     """Return whether an absolute path is below a folder, and not the folder itself."""
     return path != folder and path.startswith(f"{folder.rstrip('/')}/")
+
+
+class DoubtError(Exception):
+    """The sandbox cannot keep what it promises, and the user has not accepted that. The message says why."""
+
+
+def check_doubts(doubts: Sequence[str], places: Confinement) -> None:
+    """Raise DoubtError if there are doubts that the user has not accepted."""
+    if places.accepted is not None and (new := [each for each in doubts if each not in places.accepted]):
+        raise DoubtError("; ".join(new))
 
 
 class Sandbox(Protocol):
@@ -91,7 +107,15 @@ class Sandbox(Protocol):
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
         """Return the arguments that run `argv` with an access level. With `full`, return `argv` itself.
 
-        The result must work from any parent process, also an editor's terminal: it inherits no descriptor.
+        The result must work from any parent process, also an editor's terminal: it inherits no descriptor. Raises
+        DoubtError if there are doubts that `places` does not accept.
+        """
+        ...
+
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Return why commands with an access level may do more than it says, for the user. Most often there is none.
+
+        What the last command found is used again, so that this is quick; `wrap` decides.
         """
         ...
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from outrider.coding.access import Access
 from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.secret_search import SecretSearch
 
 PROGRAM = "/usr/bin/sandbox-exec"
@@ -25,10 +25,9 @@ _BASE = """\
   (global-name "com.apple.cfprefsd.daemon")
   (global-name "com.apple.trustd.agent"))
 (allow ipc-posix-shm ipc-posix-sem)
-(allow pseudo-tty)
 (allow file-read*)
-(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty") (regex #"^/dev/ttys[0-9]+$"))
-(allow file-ioctl (literal "/dev/tty") (regex #"^/dev/ttys[0-9]+$"))
+(deny file-read* (regex #"^/dev/(tty|pty|ptmx|cu)"))
+(allow file-write* (literal "/dev/null") (literal "/dev/zero"))
 """
 _NETWORK = '(allow network-outbound (remote tcp "*:*") (remote udp "*:53"))\n(allow system-socket)\n'
 
@@ -52,16 +51,33 @@ class Seatbelt:
         temporary = os.path.realpath(places.temporary)
         return [PROGRAM, "-p", self.profile(access, places), "/usr/bin/env", f"TMPDIR={temporary}", *argv]
 
+    def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
+        """Return why commands may read secrets, as far as the last search knows."""
+        found = self._search.last(places.folders, places.secrets, self._host.home)
+        return (found.incomplete,) if found.incomplete and access != "full" else ()
+
     def profile(self, access: Access, places: Confinement) -> str:
         """Return the profile of an access level. The last rule that matches a file decides."""
-        secrets = self._search.find(places.folders, places.secrets, self._host.home)
+        found = self._search.find(places.folders, places.secrets, self._host.home)
+        check_doubts([found.incomplete] if found.incomplete else [], places)
         parts = [_BASE, _rule("allow file-write*", [os.path.realpath(places.temporary)])]
         if access != "read":
             parts += [_rule("allow file-write*", places.roots), _rule("deny file-write*", places.protected)]
         if access == "network":
             parts.append(_NETWORK)
-        parts += [_rule("deny file-read* file-write*", secrets), _rule("deny network*", self._host.sockets)]
+        parts += [_rule("deny file-read* file-write*", places.own.hidden), *self._shown(access, places)]
+        parts += [_rule("deny file-read* file-write*", found.paths), _rule("deny network*", self._host.sockets)]
         return "".join(parts)
+
+    def _shown(self, access: Access, places: Confinement) -> list[str]:
+        """Return rules for the parts of Outrider's own places that commands need."""
+        roots = [] if access == "read" else [root for root in places.roots if root in places.own.shown]
+        deeper = [path for path in places.own.hidden if any(is_inside(path, each) for each in places.own.shown)]
+        return [
+            _rule("allow file-read*", places.own.shown),
+            _rule("allow file-write*", roots),
+            _rule("deny file-read* file-write*", deeper),
+        ]
 
 
 def _rule(rule: str, paths: Iterable[str]) -> str:

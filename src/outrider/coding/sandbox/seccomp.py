@@ -119,19 +119,43 @@ _METADATA = {
     "file_setattr": (469, 469),
 }
 """Calls that change owners, modes, times and attributes of files, which Landlock does not cover."""
+_SYSTEM_V = {
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmdt": (67, 197),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "mq_timedsend": (242, 182),
+    "mq_timedreceive": (243, 183),
+    "mq_notify": (244, 184),
+    "mq_getsetattr": (245, 185),
+}
+"""System V shared memory, semaphores and queues, and POSIX queues: without a namespace, they are those of the host."""
 _CLONE3 = 435
 
 
-def seccomp_filter(machine: str, *, internet: bool = True, metadata: bool = True) -> bytes | None:
+def seccomp_filter(
+    machine: str, *, internet: bool = True, metadata: bool = True, system_v: bool = True
+) -> bytes | None:
     """Return the filter as bytes for the kernel, or None for a machine without a table.
 
     Without `internet`, no sockets of the internet families: needed where the command shares the host's network.
-    Without `metadata`, no call that changes a file's owner, mode, times or attributes.
+    Without `metadata`, no call that changes a file's owner, mode, times or attributes. Without `system_v`, no shared
+    memory, semaphores and queues with keys: needed where the command shares those of the host.
     """
     if machine not in ARCHITECTURES:
         return None
     at = _FIELDS.index(machine)
-    refused = {**_REFUSED, **({} if metadata else _METADATA)}
+    refused = {**_REFUSED, **({} if metadata else _METADATA), **({} if system_v else _SYSTEM_V)}
     program = _Program()
     program.load(_ARCHITECTURE)
     program.unless_equal(ARCHITECTURES[machine], "kill")

@@ -9,7 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from stat import S_ISREG
 
+from outrider.coding.protected_paths import SECRETS, is_secret
 from outrider.coding.sandbox.keeper import MARKER, is_placeholder
+from outrider.coding.snapshots.ignoring import NAME as IGNORE_FILE
+from outrider.coding.snapshots.ignoring import IgnoreFile, Ignoring
 from outrider.coding.snapshots.scanning import Limits, Scanner, TooLargeError
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.no_follow import opened_folder
@@ -36,12 +39,16 @@ class FolderSnapshots:
         log: Log,
         session: str,
         limits: Limits | None = None,
+        *,
+        secrets: tuple[str, ...] = SECRETS,
     ) -> None:
+        """`secrets` are patterns of files that are neither stored nor restored."""
         self._folder = folder.resolve()
         self._log = log
         self._session = session
         self._notices: list[str] = []
         self._limits = limits or Limits()
+        self._secrets = secrets
         self._store = log.snapshot_store
         self._scanner: Scanner | None = None
         self._off = ""
@@ -80,7 +87,15 @@ class FolderSnapshots:
                 raise TooLargeError("it has your home folder in it")
             known = self._last_state()
             is_whole = known is None
-            self._scanner = Scanner(self._folder, self._store, known or {}, self._limits, self._left_out())
+            self._scanner = Scanner(
+                self._folder,
+                self._store,
+                known or {},
+                self._limits,
+                self._left_out(),
+                self._secrets,
+                self._former_rules(),
+            )
         changes = self._scanner.scan()
         if not_kept := self._scanner.not_kept:
             names = ", ".join(not_kept[:NAMED]) + (" …" if len(not_kept) > NAMED else "")
@@ -98,6 +113,18 @@ class FolderSnapshots:
             return _state(timeline) if timeline.has_snapshots else None
         except LogError:
             return None
+
+    def _former_rules(self) -> list[Ignoring]:
+        """Return the ignore rules at earlier snapshots, as far as their files were stored."""
+        try:
+            versions = list(self.timeline().versions(IGNORE_FILE))
+            texts = [{path: self._text(state) or "" for path, state in files.items()} for files in versions]
+        except LogError:
+            return []
+        return [
+            Ignoring(self._folder, {path.rpartition("/")[0]: IgnoreFile(text) for path, text in files.items()})
+            for files in texts
+        ]
 
     def _left_out(self) -> frozenset[str]:
         """Return the log's own folder, if it is in this one."""
@@ -138,13 +165,18 @@ class FolderSnapshots:
 
     def _wanted(self, timeline: Timeline, point: int, current: dict[str, FileState]) -> Changes:
         """Return the files that differ, as they were at a point."""
-        target, adopted = _state(timeline, point), timeline.adopted(point)
+        target = _state(timeline, point)
         wanted: Changes = {
             path: state
             for path, state in target.items()
             if not state.equals(current.get(path)) and not (path not in current and self._is_there(path, state))
         }
-        return wanted | dict.fromkeys(path for path in current if path not in target and path not in adopted)
+        wanted |= dict.fromkeys(path for path in current if path not in target)
+        # Older versions stored secrets; a rewind leaves those alone.
+        return {path: state for path, state in wanted.items() if not self._is_secret(path)}
+
+    def _is_secret(self, path: str) -> bool:
+        return is_secret(f"{self._folder}/{path}", self._secrets, str(self._folder))
 
     def _is_taken(self, path: str) -> bool:
         place = str(self._folder / path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
@@ -97,11 +97,11 @@ def _pattern(line: str) -> _Pattern | None:
 class Ignoring:
     """The ignore files that apply to a folder: its own, those in it, and those above it in the same repository."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, inside: Mapping[str, IgnoreFile] | None = None) -> None:
         self._folder = folder
         self._above = _files_above(folder)
         """The files above with the path from each to the folder."""
-        self._inside: dict[str, IgnoreFile] = {}
+        self._inside: dict[str, IgnoreFile] = dict(inside or {})
         """The ignore files in the folder, by the path of their folders: "" for the folder itself."""
 
     @property

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from pathlib import Path
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 import msgspec
 
+from outrider.coding.protected_paths import is_secret
 from outrider.coding.sandbox.keeper import MARKER, is_placeholder
 from outrider.coding.snapshots.ignoring import NAME as IGNORE_FILE
 from outrider.coding.snapshots.ignoring import Ignoring, stamp_of
@@ -56,9 +57,15 @@ class Scanner:
         known: dict[str, FileState],
         limits: Limits,
         left_out: frozenset[str] = frozenset(),
+        secrets: tuple[str, ...] = (),
+        former: Sequence[Ignoring] = (),
     ) -> None:
+        """`left_out` are paths that are never looked at, `secrets` patterns of files that are never stored.
+
+        What the rules in `former` ignore, those of earlier snapshots, is left out as well.
+        """
         self.files = known
-        """The files, links and folders by their paths. `left_out` are paths that are never looked at."""
+        """The files, links and folders by their paths."""
         self.not_kept: list[str] = []
         """The files that the last scan could not keep because of the limits."""
         self.leftovers: list[str] = []
@@ -68,6 +75,8 @@ class Scanner:
         self._store = store
         self._limits = limits
         self._rules: Ignoring | None = None
+        self._secrets = secrets
+        self._former = list(former)
         self._left_out = left_out
         self._ignored = set(left_out)
 
@@ -77,15 +86,13 @@ class Scanner:
         walk = _Walk(self, self._rules or Ignoring(self._folder), fresh=self._rules is None)
         walk.run()
         if former and (walk.found_new_rules or self._have_rules_changed(former)):
+            self._former.append(former)
             self._ignored = set(self._left_out)
             walk = _Walk(self, Ignoring(self._folder), fresh=True)
             walk.run()
         self._rules = walk.rules
         self.leftovers = walk.leftovers
-        read = walk.folders | dict(self._read(walk.changed))
-        if former and former is not walk.rules:
-            read = {path: _adopted(path, state, former, self.files) for path, state in read.items()}
-        return self._take(walk.files, read)
+        return self._take(walk.files, walk.folders | dict(self._read(walk.changed)))
 
     def _take(self, unchanged: dict[str, FileState], read: dict[str, FileState]) -> Changes:
         before, self.files = self.files, unchanged | read
@@ -163,6 +170,8 @@ class _Walk:
         self._ignored = scanner._ignored
         self._root = scanner._root
         self._limits = scanner._limits
+        self._secrets = scanner._secrets
+        self._former = scanner._former
         self._places = [""]
 
     def run(self) -> None:
@@ -218,17 +227,21 @@ class _Walk:
             return True
         if name == IGNORE_FILE and not self._fresh:
             self.found_new_rules = True
-        if self.rules.ignores(path, entry.is_dir(follow_symlinks=False)):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if self.rules.ignores(path, is_folder) or self._was_ignored(path, is_folder) or self._is_secret(path):
             self._ignored.add(path)
             return True
         return False
 
+    def _was_ignored(self, path: str, is_folder: bool) -> bool:
+        """Return whether earlier rules ignore it: a changed .gitignore must not bring private files into the store.
 
-def _adopted(path: str, state: FileState, former: Ignoring, known: dict[str, FileState]) -> FileState:
-    """Mark a file that was there before, but ignored by the former rules."""
-    if path in known or not former.ignores_any_part(path, state.is_folder):
-        return state
-    return msgspec.structs.replace(state, adopted=True)
+        A file that was stored at some time stays.
+        """
+        return path not in self._known and any(each.ignores(path, is_folder) for each in self._former)
+
+    def _is_secret(self, path: str) -> bool:
+        return is_secret(self._root + path, self._secrets, self._root)
 
 
 def _place(path: str) -> str:

@@ -56,7 +56,7 @@ class _CommandLine:
 
     def check(self) -> list[PartDecision]:
         """Return the decisions of the rules, and that of the mode."""
-        return [*self._check_rules(), *self._check_names(), *self._check_access()]
+        return [*self._check_rules(), *self._check_names(), *self._check_access(), *self._check_doubts()]
 
     # Deny and ask rules
 
@@ -104,6 +104,12 @@ class _CommandLine:
             yield ALLOWED
         else:
             yield from self._check_commands()
+
+    def _check_doubts(self) -> Iterator[PartDecision]:
+        """Ask once where the sandbox cannot keep what the level promises."""
+        if self._access != "full" and (doubts := self._policy.open_doubts(self._access)):
+            reason = f"{'; '.join(doubts)}; a yes accepts this for the session"
+            yield PartDecision("ask", reason, final=True, doubts=doubts)
 
     def _has_rule_for_line(self) -> bool:
         """Return whether a rule covers every command, or is exactly this line, which the user has seen as a whole.

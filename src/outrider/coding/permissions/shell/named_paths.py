@@ -72,8 +72,13 @@ def _check_path(
 
 
 def _is_secret(policy: Policy, found: ResolvedPath) -> bool:
-    """Return whether it is a secret. `.key` may be an expression of jq, so a match of `*.key` must exist."""
+    """Return whether it is a secret or Outrider's own.
+
+    `.key` may be an expression of jq, so a match of `*.key` must exist.
+    """
     folder = str(policy.folder)
+    if any(policy.own.hides(path) for path in found.all_paths):
+        return True
     if not any(is_secret(path, policy.secrets, folder) for path in found.all_paths):
         return False
     certain = tuple(pattern for pattern in policy.secrets if not pattern.startswith("*"))

@@ -22,6 +22,8 @@ _NETWORK = (
     r"|name or service not known|network is unreachable|ENETUNREACH|EAI_AGAIN|getaddrinfo ENOTFOUND"
     r"|failed to lookup address|nodename nor servname|dial tcp: lookup|unable to resolve host"
 )
+_BUSY = r"device or resource busy|EBUSY"
+"""What a folder with a secret in it, or a protected entry, says when it is renamed or removed."""
 _READ_ONLY = r"read-only file system|EROFS"
 _REFUSED = r"permission denied|operation not permitted|EACCES|EPERM"
 _CHANGE = (
@@ -43,6 +45,8 @@ def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> 
     for line in [line for line in output.splitlines() if line.strip()][: -LAST_LINES - 1 : -1]:
         if re.search(_NETWORK, line, re.I):
             return "network"
+        if access != "read" and re.search(_BUSY, line, re.I):
+            return "full"
         if re.search(_READ_ONLY, line, re.I) or re.search(_REFUSED, line, re.I):
             found = [quoted or bare for quoted, bare in re.findall(_PATHS, line, re.I)]
             paths = [cwd / Path(name) for name in found if "/" in name or not name.isspace()]

@@ -11,7 +11,8 @@ from functools import cached_property
 from pathlib import Path
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.sandbox import Confinement, FindSandbox, Sandbox
+from outrider.coding.own_places import OwnPlaces
+from outrider.coding.sandbox.sandbox import Confinement, DoubtError, FindSandbox, Sandbox
 from outrider.coding.toolbox.shell.missing_access import missing_access
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
@@ -97,8 +98,9 @@ class Shell:
 
     A `sandbox` that is a function is called when a command runs. Without an `environment`, commands inherit that of
     this process; in an editor's terminal they get the editor's, with the PATH of `environment` and without the
-    variables in `unset`. `writable`, `masked` and `kept` are for the sandbox: more working folders, patterns of the
-    files that commands cannot read, and files that they cannot change.
+    variables in `unset`. `writable`, `masked`, `own` and `kept` are for the sandbox: more working folders, patterns of
+    the files that commands cannot read, what is not there for them, and files that they cannot change. `accepted`
+    returns the doubts about the sandbox that the user has accepted, or None for all.
     """
 
     def __init__(
@@ -110,12 +112,16 @@ class Shell:
         *,
         writable: Sequence[Path] = (),
         masked: Callable[[], Sequence[str]] | None = None,
+        own: Callable[[], OwnPlaces] = OwnPlaces,
+        accepted: Callable[[Access], tuple[str, ...] | None] = lambda _: None,
         kept: Sequence[Path] = (),
     ) -> None:
         self.workspace = workspace
         self._sandbox = sandbox
         self._writable = tuple(writable)
         self._masked = masked or tuple
+        self._own = own
+        self._accepted = accepted
         self._kept = tuple(kept)
         self.unset = unset
         """Variables removed from the environment of commands, also in an editor's terminal."""
@@ -174,12 +180,13 @@ class Shell:
             raise self._start_error(error, command) from None
 
     def argv(self, command: str, mark: str, access: Access) -> list[str]:
-        """Return the arguments that run a command of a hook in the sandbox. Raises ToolCallError if there is no shell.
+        """Return the arguments that run a command of the user, such as a hook, in the sandbox.
 
-        Outside the sandbox, PATH has no entry in the project: the user agreed to the hook, not to such programs.
+        Doubts about the sandbox do not count: the user chose the command. Outside the sandbox, PATH has no entry in the
+        project: the user agreed to the hook, not to such programs. Raises ToolCallError if there is no shell.
         """
         try:
-            return self._argv(command, mark, self._settings(access, unasked=True), None, access)
+            return self._argv(command, mark, self._settings(access, unasked=True), None, access, trusted=True)
         except OSError as error:
             raise self._start_error(error, command) from None
 
@@ -203,14 +210,21 @@ class Shell:
         return {**VARIABLES, "PATH": self._programs.path} if unasked and not confined else VARIABLES
 
     def _argv(
-        self, command: str, mark: str, settings: Mapping[str, str], report: FolderReport | None, access: Access
+        self,
+        command: str,
+        mark: str,
+        settings: Mapping[str, str],
+        report: FolderReport | None,
+        access: Access,
+        *,
+        trusted: bool = False,
     ) -> list[str]:
         program = self._program
         name = os.path.basename(program)
         variables = [f"{key}={value}" for key, value in {**settings, **trace_variables(), MARK: mark}.items()]
         # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
         script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
-        return self._sandboxed([ENV, *variables, program, "-c", script, name, command], access)
+        return self._sandboxed([ENV, *variables, program, "-c", script, name, command], access, trusted)
 
     def enter_folder(self) -> str:
         """Check that the working directory exists. Return a note for the model if the command runs in another one."""
@@ -260,7 +274,7 @@ class Shell:
             return found
         raise ToolCallError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
-    def _sandboxed(self, argv: list[str], access: Access) -> list[str]:
+    def _sandboxed(self, argv: list[str], access: Access, trusted: bool) -> list[str]:
         sandbox = self.sandbox
         if sandbox is None:
             return argv
@@ -271,8 +285,13 @@ class Shell:
             writable=self._writable,
             secrets=tuple(self._masked()),
             kept=self._kept,
+            own=self._own(),
+            accepted=None if trusted else self._accepted(access),
         )
-        return sandbox.wrap(argv, access, places)
+        try:
+            return sandbox.wrap(argv, access, places)
+        except DoubtError as doubt:
+            raise ToolCallError(f"The command was not run: {doubt}. Run it again: the user is asked.") from None
 
     def _start_error(self, error: OSError, command: str) -> ToolCallError:
         if error.errno == errno.E2BIG:
