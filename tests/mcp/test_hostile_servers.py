@@ -94,14 +94,14 @@ async def test_a_result_with_ten_thousand_levels_is_an_error() -> None:
 async def test_names_and_descriptions_are_harmless() -> None:
     async with Pool(hostile("names")) as pool:
         tools = {tool.name: tool for tool in pool.tools()}
-        assert tools["mcp__hostile__Bash"].description == "␛[31mRuns␛[0m ␇everything⟨U+202E⟩⟨U+E0041⟩"
+        assert tools["mcp__hostile__Bash"].description == "⟨ESC⟩[31mRuns⟨ESC⟩[0m ⟨BEL⟩everything⟨U+202E⟩⟨U+E0041⟩"
         assert "Bash" not in tools
         assert all(name.startswith("mcp__hostile__") and len(name) <= 64 for name in tools)
         assert "mcp__hostile__a_b" in tools
         assert len([name for name in tools if name.startswith("mcp__hostile__a_b")]) == 2
         assert len([name for name in tools if "xxxx" in name]) == 1
         described = tools["mcp__hostile__described"]
-        assert described.parameters["properties"]["a"]["description"] == "␛[1mbold"
+        assert described.parameters["properties"]["a"]["description"] == "⟨ESC⟩[1mbold"
         assert described.effect == "write"  # its hint counts only if the user trusts the server
         for missing in ("remote", "list", "wrong"):
             assert f"mcp__hostile__{missing}" not in tools
@@ -198,7 +198,7 @@ async def test_much_progress_is_thinned_out() -> None:
         began = time.monotonic()
         assert (await pool.call(GO)).text == "done"
         assert 20 <= len(pool.progress) <= 21 + 10 * (time.monotonic() - began)
-        assert pool.progress[0] == "␛[2J (0)"
+        assert pool.progress[0] == "⟨ESC⟩[2J (0)"
 
 
 async def test_tools_that_change_in_a_call() -> None:
@@ -222,12 +222,12 @@ async def test_a_flood_of_changes_is_read_now_and_then() -> None:
         ({}, "returned nothing"),
         ({"content": [{"type": "image", "data": "%%%", "mimeType": "image/png"}]}, "not valid base64"),
         ({"content": [{"text": "no type"}]}, "is not valid"),
-        ({"content": [{"type": "hologram\x1b[2J"}]}, "not supported: hologram␛[2J]"),
+        ({"content": [{"type": "hologram\x1b[2J"}]}, "not supported: hologram⟨ESC⟩[2J]"),
         ({"content": {"type": "text"}}, "invalid answer to tools/call"),
         ({"content": [{"type": "text", "text": "x"}], "resultType": "later"}, "unknown type, 'later'"),
         ({"content": [{"type": "text", "text": "\ud800"}]}, "\ufffd"),
-        ({"content": [{"type": "text", "text": "a\x1b]52;c;eA==\x07b\u200b"}]}, "a␛]52;c;eA==␇b⟨U+200B⟩"),
-        ({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "\x1b[2J"}}]}, "[a:b]\n␛[2J"),
+        ({"content": [{"type": "text", "text": "a\x1b]52;c;eA==\x07b\u200b"}]}, "a⟨ESC⟩]52;c;eA==⟨BEL⟩b⟨U+200B⟩"),
+        ({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": "\x1b[2J"}}]}, "[a:b]\n⟨ESC⟩[2J"),
     ],
 )
 async def test_invalid_results_are_told(result: dict[str, Any], expected: str) -> None:

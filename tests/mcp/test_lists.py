@@ -32,7 +32,11 @@ async def test_descriptions_can_be_shown() -> None:
     argument = {"name": "who", "description": "\x1b[1mbold"}
     given = [{"name": "greet", "title": "\x07Greet", "description": "a\u200bb", "arguments": [argument]}]
     (prompt,) = (await read(given, "prompts", Prompt, Bounds())).items
-    assert (prompt.title, prompt.description, prompt.arguments[0].description) == ("␇Greet", "a⟨U+200B⟩b", "␛[1mbold")
+    assert (prompt.title, prompt.description, prompt.arguments[0].description) == (
+        "⟨BEL⟩Greet",
+        "a⟨U+200B⟩b",
+        "⟨ESC⟩[1mbold",
+    )
 
 
 async def test_one_large_page_is_cut() -> None:

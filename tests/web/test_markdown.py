@@ -73,4 +73,4 @@ def test_links_lead_to_the_web() -> None:
 
 
 def test_terminal_sequences_and_directions_are_harmless() -> None:
-    assert render("\x1b]0;title\x07 a\u202egnp.exe") == [["p", {}, ["␛]0;title␇ a⟨U+202E⟩gnp.exe"]]]
+    assert render("\x1b]0;title\x07 a\u202egnp.exe") == [["p", {}, ["⟨ESC⟩]0;title⟨BEL⟩ a⟨U+202E⟩gnp.exe"]]]

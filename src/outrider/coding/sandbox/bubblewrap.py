@@ -69,6 +69,7 @@ class Bubblewrap:
         if access == "full":
             return list(argv)
         self._files.ensure()
+        masks = self._masks(places)
         mounts = self._hidden(places)
         start = [_SCRIPT, self._files.path("filter")]
         options = ["--ro-bind", "/", "/", *_NAMESPACES]
@@ -80,11 +81,11 @@ class Bubblewrap:
             start = [_TICKET_SCRIPT, self._files.path("filter"), self._protect(mounts, places)]
             options += ["--sync-fd", str(_TICKET_HANDLE)]
         self._hide_own(mounts, places)
-        covered = self._mask_secrets(mounts, access, places)
+        self._mask_secrets(mounts, access, masks)
         for path in sorted(mounts, key=_depth):
             options += mounts[path]
         if access != "read":
-            options += _pins(covered, places.roots)
+            options += _pins(masks.covered, places.roots)
         inner = [self.program, *options, "--seccomp", str(_FILTER_HANDLE), "--chdir", str(places.cwd), "--", *argv]
         return [_SHELL, "-c", *start, *inner]
 
@@ -137,19 +138,23 @@ class Bubblewrap:
         visible = (path for path in found.paths if not places.own.hides(path))
         return plan_masks(visible, (*places.folders, str(places.cwd)))
 
-    def _mask_secrets(self, mounts: Mounts, access: Access, places: Confinement) -> tuple[str, ...]:
-        """Cover the secrets, and return the paths of the covers. Raises DoubtError."""
+    def _masks(self, places: Confinement) -> Masks:
+        """Search for secrets and return what covers them. Raises DoubtError."""
         found = self._search.find(places.folders, places.secrets, self._host.home)
         masks = self._plan(found, places)
         check_doubts([each for each in (found.incomplete, masks.incomplete) if each], places)
+        return masks
+
+    def _mask_secrets(self, mounts: Mounts, access: Access, masks: Masks) -> None:
+        option = "--ro-bind" if access == "read" else "--bind"
         for folder, shown in masks.folders.items():
             if not _is_covered(folder, mounts):
                 mounts[folder] = ("--perms", "0555", "--tmpfs", folder)
-                mounts.update({path: _entry("--ro-bind" if access == "read" else "--bind", path) for path in shown})
+                for path in shown:
+                    mounts.setdefault(path, _entry(option, path))  # it may be hidden for another reason
         for path in masks.secrets:
             if not _is_covered(path, mounts):
                 mounts[path] = self._mask(path)
-        return masks.covered
 
     def _mask(self, path: str) -> tuple[str, ...]:
         return "--ro-bind", self._files.empty_folder if os.path.isdir(path) else self._files.empty_file, path
