@@ -20,6 +20,7 @@ from outrider.coding.toolbox.shell.output import NEW_TEXT_BYTES
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.providers.testing.scripted import call
+from outrider.runtime.calls import CANCELLED, CHECK
 from outrider.runtime.events import ToolProgress
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
@@ -311,7 +312,7 @@ async def test_a_cancelled_session_keeps_what_was_printed_and_no_process(tmp_pat
     watched.session.cancel()
     assert (await running).status == "cancelled"
     [(text, is_error)] = last_results(watched.session)
-    assert text == "The call was cancelled before it finished.\nso far\nThe command was stopped."
+    assert text == f"{CANCELLED} {CHECK}\nso far\nThe command was stopped."
     assert is_error
     assert sleepers(nap) == []
     watched.check()

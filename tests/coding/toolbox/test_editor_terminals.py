@@ -22,6 +22,7 @@ from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import call
+from outrider.runtime.calls import CANCELLED, CHECK
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
@@ -432,7 +433,7 @@ async def test_a_cancelled_session_gets_its_answer_with_the_output(tmp_path: Pat
     watched.session.cancel()
     await running
     [(text, is_error)] = last_results(watched.session)
-    assert text.startswith("The call was cancelled before it finished.\nbegun\n")
+    assert text.startswith(f"{CANCELLED} {CHECK}\nbegun\n")
     assert "\nThe command was stopped." in text  # on busy cores, the editor may confirm it too late
     assert is_error
     watched.check()

@@ -88,7 +88,7 @@ def _decide(policy: Policy, call: Call) -> Decision:
     reason = "; ".join([*reasons[:MAX_REASONS], *more, *level])
     paths = dict.fromkeys(path for part in decisive for path in part.resolved_paths)
     doubts = tuple(doubt for part in decisive for doubt in part.doubts)
-    return Decision(worst, reason, _suggested_rules(decisive), tuple(paths), doubts)
+    return Decision(worst, reason, _suggested_rules(decisive), tuple(paths), doubts=doubts)
 
 
 def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:

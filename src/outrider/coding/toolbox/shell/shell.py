@@ -288,6 +288,11 @@ class Shell:
             own=self._own(),
             accepted=None if trusted else self._accepted(access),
         )
+        if access != "full" and places.own.hides(os.path.realpath(places.cwd)):
+            raise ToolCallError(
+                f"The command was not run: {printable(str(places.cwd))} holds Outrider's own data, which commands do not "
+                "see. Work in another folder."
+            )
         try:
             return sandbox.wrap(argv, access, places)
         except DoubtError as doubt:
