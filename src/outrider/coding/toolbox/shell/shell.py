@@ -290,8 +290,8 @@ class Shell:
         )
         if access != "full" and places.own.hides(os.path.realpath(places.cwd)):
             raise ToolCallError(
-                f"The command was not run: {printable(str(places.cwd))} holds Outrider's own data, which commands do not "
-                "see. Work in another folder."
+                f"The command was not run: {printable(str(places.cwd))} holds Outrider's own data, which commands do "
+                "not see. Work in another folder."
             )
         try:
             return sandbox.wrap(argv, access, places)
