@@ -35,6 +35,8 @@ from tests.modelserver import ModelServer
 DEADLINE = 30.0
 MODEL = "anthropic/claude-sonnet-4-5"
 KEY = "correct-horse-battery-staple"
+EDITING = b"\x1b[6n\x1b[?2004h"
+"""What the line editor sends when it begins: where is the cursor, and mark pastes. A turn only asks for the latter."""
 KEYS = {
     "enter": "\r",
     "escape": "\x1b",
@@ -275,16 +277,12 @@ class Terminal:
     def at_the_prompt(self) -> bool:
         """Whether a line is being edited."""
         line = self._display[self._screen.cursor.y]
-        return line.startswith(("› ", "· ")) and b"\x1b[?2004h" in self.raw and not self._pasting_off()
-
-    def _pasting_off(self) -> bool:
-        """The line editor wants pastes marked; it says so when it begins, and takes it back when it ends."""
-        return self.raw.rfind(b"\x1b[?2004l") > self.raw.rfind(b"\x1b[?2004h")
+        return line.startswith(("› ", "· ")) and self.raw.rfind(EDITING) > self.raw.rfind(b"\x1b[?2004l")
 
     @property
     def prompts(self) -> int:
         """How often a line could be typed so far."""
-        return self.raw.count(b"\x1b[?2004h")
+        return self.raw.count(EDITING)
 
     async def exit_code(self, deadline: float = DEADLINE) -> int:
         """Wait for the end."""

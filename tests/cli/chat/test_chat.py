@@ -400,7 +400,7 @@ async def test_a_conversation_fits_any_window(columns: int, lines: int, project:
         await until(lambda: b"\x1b[?2004h" in terminal.raw)
         terminal.say("Look.")
         await until(lambda: len(server.requests) == 2)
-        await until(lambda: terminal.raw.count(b"\x1b[?2004h") == 2)
+        await until(lambda: terminal.prompts == 2)
         flowing = terminal.flowing.replace(" ", "")
         assert "Ishalllookintothatfilenow." in flowing
         assert "Itismilk." in flowing

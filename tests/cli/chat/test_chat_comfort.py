@@ -188,7 +188,9 @@ async def test_diffs_and_refusals_are_there_after_a_resume(project: Path) -> Non
             await terminal.wait_for("yes, once")
             terminal.press("t")
             await terminal.wait_for("What should it do instead?")
-            terminal.say("Leave it.")
+            terminal.type("Leave it.")
+            await terminal.wait_for("instead? Leave it.")
+            terminal.press("enter")
             await terminal.wait_for("Denied.")
         async with Terminal("--continue", cwd=project, lines=60, **answered_by(server)) as terminal:
             await terminal.wait_for("last messages")
@@ -207,6 +209,8 @@ async def test_all_edits_of_the_session_can_be_allowed(project: Path) -> None:
         terminal.say("Edit twice.")
         await terminal.wait_for("all edits in this session")
         terminal.press("e")
+        await terminal.wait_for("enter confirm")
+        terminal.press("enter")
         await terminal.wait_for("Both.")
         assert (project / "notes.txt").read_text() == "Buy oats.\nFeed the dog.\n"
         await terminal.wait_for("permissions: edits")

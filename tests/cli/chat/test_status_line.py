@@ -88,7 +88,7 @@ async def test_the_command_runs_again_only_when_something_has_changed(
 
 
 def test_a_field_cannot_move_the_cursor_and_braces_are_no_code() -> None:
-    assert filled("{model} {model.__class__}", {"model": "a\x1b[2Jb\nc"}) == "a�[2Jb⏎c {model.__class__}"
+    assert filled("{model} {model.__class__}", {"model": "a\x1b[2Jb\nc"}) == "a⟨ESC⟩[2Jb⏎c {model.__class__}"
     assert len(filled("x" * 10_000, {})) == 500
 
 
