@@ -176,11 +176,12 @@ def pdf_text(data: bytes) -> str:
     return "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(pages, 1))
 
 
-def pdf_pictures(data: bytes, pixels: int) -> tuple[list[bytes], int]:
+def pdf_pictures(data: bytes, pixels: int, most: int = MAX_PAGES_AS_PICTURES) -> tuple[list[bytes], int]:
     """Return the first pages of a PDF as PNG images, no side longer than `pixels`, and the number of all pages."""
     with _document(data) as document:
         total = len(document)
-        return [_picture(document[number], pixels) for number in range(min(total, MAX_PAGES_AS_PICTURES))], total
+        shown = min(total, most, MAX_PAGES_AS_PICTURES)
+        return [_picture(document[number], pixels) for number in range(shown)], total
 
 
 def pdf_page(data: bytes, number: int, pixels: int) -> tuple[bytes, int]:
