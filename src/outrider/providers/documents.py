@@ -28,6 +28,7 @@ PDF_PICTURES = ((2000, 80), (1300, 60))
 MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
 _PDFIUM = Lock()
 """PDFium is not thread-safe, and files are rendered in several threads."""
+PDF_BEGIN, PDF_HEAD = b"%PDF-", 1024
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
@@ -123,6 +124,7 @@ def _opened(data: bytes) -> Iterator[Any]:
 
 def fitting_pdf(data: bytes, can: Capabilities) -> bytes:
     """Return a PDF that the model takes: unchanged if it fits, else with smaller images. Raise AttachmentError."""
+    data = data[max(data.find(PDF_BEGIN, 0, PDF_HEAD), 0) :]  # other bytes may come first, which few APIs take
     if (pages := pages_of(data)) > can.pdf_pages:
         raise AttachmentError(f"it has {pages:,} pages; this model takes {can.pdf_pages:,}")
     if encoded_size(data) > can.pdf_bytes:

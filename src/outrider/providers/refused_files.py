@@ -27,8 +27,8 @@ _SUBJECTS: Mapping[Kind, str] = {
     "document": r"(?:\bpdfs?\b|\bdocuments?\b|document_url|\bfiles?\b|file_data|file_url|input_file|\bmulti-?modal\b)",
 }
 _ONE_FILE = (
-    r"format|media.?type|mime|file type|too (?:large|many|big|small|long)|exceed|at least|dimension|pixel|corrupt|decod|"
-    r"base64|could not process|unable to process|invalid (?:image|audio|video|pdf|document|file)|"
+    r"format|media.?type|mime|file type|too (?:large|many|big|small|long)|exceed|at least|dimension|pixel|corrupt|"
+    r"decod|base64|could not process|unable to process|invalid (?:image|audio|video|pdf|document|file)|"
     r"unsupported (?:image|audio|video|pdf|document|file)|download|\bpages?\b|password|encrypted"
 )
 _PLAIN_TEXT_ONLY = (
