@@ -239,6 +239,12 @@ class Attachment(msgspec.Struct, frozen=True):
         """Whether the bytes are still to be fetched from the URL."""
         return bool(self.url) and self.source == b""
 
+    def within(self, folder: Path) -> Attachment:
+        """Return the attachment with a relative path resolved in a folder: the session's, not the process's."""
+        if isinstance(self.source, bytes) or os.path.isabs(self.source):
+            return self
+        return msgspec.structs.replace(self, source=folder / self.source)
+
     def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
         """Return the bytes as a stream, after checking that the source is a regular file within the limit."""
         if self.is_remote:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from outrider.conversation.documents.pdfs import opened_pdf
+from outrider.conversation.documents.pdfs import LOCKED, is_locked, opened_pdf
 from outrider.conversation.store import CHUNK
 from outrider.errors import AttachmentError
 from outrider.providers.capabilities import Capabilities
@@ -225,5 +225,5 @@ def _unreadable(kind: str) -> Iterator[None]:
         yield
     except AttachmentError:
         raise
-    except Exception:  # noqa: BLE001 - damaged or malicious files may raise anything
-        raise AttachmentError(f"it is not a {kind} that can be read") from None
+    except Exception as error:  # noqa: BLE001 - damaged or malicious files may raise anything
+        raise AttachmentError(LOCKED if is_locked(error) else f"it is not a {kind} that can be read") from None
