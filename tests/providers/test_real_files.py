@@ -31,6 +31,12 @@ def test_a_label_that_says_nothing_hides_nothing(case: Case, label: str) -> None
     assert base64.b64encode(PDF_BYTES).decode() in sent(case, Attachment(PDF_BYTES, label))
 
 
+def test_a_charset_of_what_is_no_text_changes_nothing() -> None:
+    data = bytes(range(128, 256)) * 9
+    for kind in ("application/x-unheard-of", "audio/mpeg"):
+        assert b"".join(Attachment(data, f"{kind}; charset=koi8-r").chunks()) == data
+
+
 @each(*ONE_EACH)
 @pytest.mark.parametrize("before", [b"\r\n", b"\0" * 9])
 def test_a_pdf_is_sent_from_its_first_byte(case: Case, before: bytes) -> None:

@@ -283,7 +283,9 @@ class Attachment(msgspec.Struct, frozen=True):
         Text whose type declares another charset than UTF-8 comes as UTF-8: later nothing needs to know the charset.
         """
         chunks = self._bytes(max_bytes)
-        if "charset" not in self.mime_type.lower():
+        label = self.mime_type.partition(";")[0].strip().lower()
+        may_be_text = not label or label in _NO_LABELS or is_text_type(label)
+        if not may_be_text or "charset" not in self.mime_type.lower():
             yield from chunks
         elif data := b"".join(chunks):
             from outrider.conversation.documents.charsets import in_utf8  # few types declare a charset

@@ -96,6 +96,12 @@ def test_a_pdf_is_known_by_its_content(tools: FileTools) -> None:
     assert "--- page 1 of 1 ---" in tools.read("report.dat").text
 
 
+def test_a_pdf_may_begin_after_other_bytes(tools: FileTools) -> None:
+    made(tools.folder / "report.pdf", copies=1)
+    (tools.folder / "late").write_bytes(b"\r\n\0" + (tools.folder / "report.pdf").read_bytes())
+    assert sample_text() in tools.read("late").text
+
+
 def test_an_encrypted_pdf_is_an_error_unless_its_password_is_empty(tools: FileTools) -> None:
     made(tools.folder / "locked.pdf", copies=1, password="secret")
     made(tools.folder / "open.pdf", copies=1, password="")
