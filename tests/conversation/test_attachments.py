@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.attachments import CHUNK, MAX_BYTES, Attachment, sha256, sniff
+from outrider.conversation.documents import charsets
+from outrider.conversation.encodings import decoded
+from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError
 
 HEADS = {
@@ -17,6 +22,9 @@ HEADS = {
     "image/jpeg": b"\xff\xd8\xff\xe0....",
     "image/gif": b"GIF89a....",
     "image/webp": b"RIFF\x00\x01\x02\x03WEBPVP8 ",
+    "image/bmp": b"BM\x36\x00\x00\x00\x00\x00\x00\x00....",
+    "image/tiff": b"II*\x00....",
+    "image/vnd.microsoft.icon": b"\x00\x00\x01\x00\x01\x00\x10\x10\x00\x00....",
     "audio/wav": b"RIFF\x00\x01\x02\x03WAVEfmt ",
     "video/mp4": b"\x00\x00\x00\x18ftypmp42",
     "application/pdf": b"%PDF-1.7\n",
@@ -207,6 +215,98 @@ def test_a_text_that_happens_to_have_the_letters_of_a_signature_is_a_text(words:
     assert told(words, "notes.txt") == "text/plain"
 
 
+TEXT = "Привет, мир"
+BINARY = b"\x8b\x01\x02\x03\x04" * 9
+
+
+@pytest.mark.parametrize(
+    ("text", "codec", "charset"),
+    [
+        (TEXT, "cp1251", "windows-1251"),
+        (TEXT, "koi8-r", '"KOI8-R"'),
+        (TEXT, "utf-16-le", "utf-16"),
+        (TEXT, "utf-16-be", "utf-16be"),
+        ("hello there", "utf-16-be", "utf-16"),
+        (TEXT, "utf-16", "utf-16"),
+        ("コーヒーと紅茶", "shift_jis", "Shift_JIS"),
+        ("咖啡和茶", "gbk", "gb2312"),
+        ("커피와 차", "euc_kr", "euc-kr"),
+        ("Zürich “café”", "cp1252", "iso-8859-1"),
+        (TEXT, "utf-8", "windows-1251"),
+        (TEXT, "utf-8", "unheard-of"),
+        ("Zürich", "latin-1", "unheard-of"),
+        ("Zürich", "latin-1", "utf-8"),
+        ("Zurich\n", "ascii", "utf-16"),
+    ],
+)
+def test_a_declared_charset_counts_unless_it_is_wrong(text: str, codec: str, charset: str) -> None:
+    store = MemoryStore()
+    for kind in ("text/plain", "text/html", ""):
+        block = store.put(Attachment(text.encode(codec), f"{kind}; Charset={charset}", "a.txt"))
+        assert block.mime_type == (kind or "text/plain")
+        assert decoded(store.read(block)) == text
+
+
+def test_a_page_in_a_declared_charset_may_name_it() -> None:
+    store = MemoryStore()
+    page = f'<meta charset="windows-1251"><p>{TEXT}</p>'
+    block = store.put(Attachment(page.encode("cp1251"), "text/html; charset=windows-1251"))
+    assert charsets.decoded(store.read(block), is_html=True) == page
+
+
+@pytest.mark.parametrize("data", [HEADS["image/png"], HEADS["application/pdf"], BINARY, b"\0\1\2" * 9])
+def test_a_charset_does_not_make_other_bytes_text(data: bytes) -> None:
+    with pytest.raises(AttachmentError, match="is labelled text/plain but is"):
+        MemoryStore().put(Attachment(data, "text/plain; charset=latin-1"))
+
+
+# Labels that say nothing
+
+
+@pytest.mark.parametrize("label", ["", "application/octet-stream", "binary/octet-stream", "application/force-download"])
+@pytest.mark.parametrize("mime_type", HEADS)
+def test_the_content_tells_the_type_if_the_label_says_nothing(label: str, mime_type: str) -> None:
+    assert told(HEADS[mime_type], label=label) == mime_type
+    assert told(b"plain words", label=label) == "text/plain"
+    assert told(b"a\0b", label=label) == "application/octet-stream"
+
+
+@pytest.mark.parametrize(
+    ("label", "mime_type"),
+    [
+        ("application/x-pdf", "application/pdf"),
+        ("image/jpg", "image/jpeg"),
+        ("image/x-png", "image/png"),
+        ("image/x-ms-bmp", "image/bmp"),
+        ("image/x-icon", "image/vnd.microsoft.icon"),
+    ],
+)
+def test_other_names_of_a_type_are_known(label: str, mime_type: str) -> None:
+    assert told(HEADS[mime_type], label=label) == mime_type
+
+
+@pytest.mark.parametrize("before", [b"\n", b"\xef\xbb\xbf", b"\0\0 \r\n", b"HTTP/1.1 200 OK\r\n\r\n\xe2"])
+def test_a_pdf_may_begin_after_a_few_bytes(before: bytes) -> None:
+    data = before + b"%PDF-1.7\n%\xe2\xe3\n1 0 obj\n"
+    assert told(data) == told(data, label="application/pdf") == told(data, "a.bin") == "application/pdf"
+
+
+@pytest.mark.parametrize("text", ["MAGIC = '%PDF-1.7'", "A PDF begins with %PDF-1.7 and has 1 0 obj. Größe"])
+def test_a_text_that_mentions_pdfs_is_a_text(text: str) -> None:
+    assert told(text.encode()) == "text/plain"
+    assert told(text.replace(" obj", "").encode("latin-1")) == "text/plain"
+
+
+@pytest.mark.parametrize(("folder", "mime_type"), [("word", DOCX), ("xl", XLSX), ("ppt", PPTX)])
+def test_an_office_document_needs_no_name(folder: str, mime_type: str) -> None:
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w") as archive:
+        for part in ("[Content_Types].xml", "_rels/.rels", f"{folder}/main.xml"):
+            archive.writestr(part, "<x/>")
+    for name in ("", "letter", "letter.bin"):
+        assert told(output.getvalue()[:4096], name) == mime_type
+
+
 # Labels
 
 
@@ -254,7 +354,6 @@ def test_text_in_any_usual_encoding_may_be_labelled_so(label: str, text: str, co
         ("video/quicktime", b"\0\0\0\x14ftypqt  "),
         ("image/heic", b"\0\0\0\x18ftypmif1"),
         ("audio/mpeg", b"\xff\xfb\x90\x00"),
-        ("application/octet-stream", HEADS["image/png"]),
         ("application/vnd.unheard-of", HEADS["application/x-executable"]),
         ("image/x-unheard-of", b"\x01\x02\x03\x04\x00"),
     ],

@@ -15,7 +15,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.body import Body
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_compatible import CompatibleServer
-from outrider.providers.refused_images import image_fault
+from outrider.providers.refused_files import file_fault
 from outrider.providers.transport import ErrorResponse
 from outrider.runtime.events import Event, Notice
 from tests.adapters import ONE_EACH, Case, each
@@ -80,7 +80,7 @@ def pictures_in(body: Any) -> int:
     ],
 )
 def test_what_servers_say_when_a_model_takes_no_pictures(status: int, said: str) -> None:
-    assert image_fault(status, said) == "model"
+    assert file_fault(status, said, ["image"]) == ("image", "model")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_what_servers_say_when_a_model_takes_no_pictures(status: int, said: str)
     ],
 )
 def test_what_they_say_when_one_picture_is_at_fault(said: str) -> None:
-    assert image_fault(400, said) == "image"
+    assert file_fault(400, said, ["image"]) == ("image", "file")
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_what_they_say_when_one_picture_is_at_fault(said: str) -> None:
     ],
 )
 def test_what_is_about_something_else(status: int | None, said: str) -> None:
-    assert image_fault(status, said) is None
+    assert file_fault(status, said, ["image"]) is None
 
 
 @each(*ONE_EACH)

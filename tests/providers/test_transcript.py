@@ -13,6 +13,7 @@ from outrider import Agent, Attachment, Limits, Session
 from outrider.conversation.messages import Message
 from outrider.providers.body import LARGE, Base64String, Pieces, Rendered, encode_items
 from outrider.providers.openai_chat import OpenAIChat
+from outrider.providers.shown_files import ShownFile
 from outrider.providers.transcript import CHEAP_TO_RENDER, Rendering, Transcript
 from tests.providers.canned import CannedTransport, delta, events
 
@@ -69,7 +70,8 @@ def test_large_files_stand_in_their_places_whatever_was_replaced(
         number = int(message.text)
         item = {f"file{each}": Base64String(f"{number}{each}".encode() * LARGE, b"data:") for each in range(number % 4)}
         before.append(text_bytes)
-        return encode_items([item], len(item), number, (f"{number} rendered",))
+        shown = tuple(ShownFile(message, position, frozenset({"image"}), 1) for position in range(len(item)))
+        return encode_items([item], shown, number, (f"{number} rendered",))
 
     def whole(messages: Sequence[Message]) -> bytes:
         items = [

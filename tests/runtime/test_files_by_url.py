@@ -78,6 +78,14 @@ async def test_the_log_has_the_url_and_the_hash(web: dict[str, WebResponse], tmp
         reopened.close()
 
 
+async def test_the_charset_of_the_server_counts(web: dict[str, WebResponse]) -> None:
+    web[URL] = WebResponse(URL, 200, "OK", "text/plain; charset=windows-1251", "Привет".encode("cp1251"))
+    session = Session(Agent(ScriptedModel(["A greeting."])))
+    await session.run([Attachment.from_url(URL, name="a.txt")])
+    block = next(each for each in session.messages[0].content if isinstance(each, AttachmentBlock))
+    assert (block.mime_type, session.store.read(block).decode()) == ("text/plain", "Привет")
+
+
 @pytest.mark.parametrize(
     ("page", "said"),
     [

@@ -448,6 +448,21 @@ async def test_a_file_inside_a_value_is_attached_and_not_encoded(returned: Any, 
     assert (result.text, len(result.attachments)) == (text, files)
 
 
+@pytest.mark.parametrize("files", [[PICTURE], PICTURE, [bytearray(PICTURE)], [memoryview(PICTURE)]])
+def test_bytes_may_be_attached_to_a_text(files: Any) -> None:
+    result = ToolResult("important", files)
+    assert result.text == "important"
+    assert [file.source for file in result.attachments] == [PICTURE]
+
+
+@pytest.mark.parametrize("files", [3, [3], [Attachment(PICTURE), None]])
+def test_what_is_no_file_does_not_cost_the_text(files: Any) -> None:
+    result = ToolResult("important", files)
+    assert result.text.startswith("important\n[A file could not be attached: ")
+    assert [file.source for file in result.attachments] in ([], [PICTURE])
+    assert ToolResult("important", None).text == "important"  # type: ignore[arg-type]
+
+
 def test_a_value_that_contains_itself_and_a_file_ends() -> None:
     value: list[Any] = [Attachment(PICTURE, name="a.png")]
     value += [[value, value], {"again": value}]

@@ -43,13 +43,15 @@ def read_stdin() -> str | Attachment:
 
 def open_attachments(paths: Sequence[str], limit: int = MAX_BYTES) -> list[Attachment]:
     """Return the files as attachments, after checking that each can be read. Raises UsageError."""
+    from pathlib import Path  # slow to import, and few prompts have files
+
     files = [Attachment.from_path(path) for path in paths]
     for path, file in zip(paths, files, strict=True):
         try:
             file.open(limit).close()
         except AttachmentError as error:
             raise UsageError(f"--attach {path}: {error}") from None
-    return files
+    return [file.within(Path.cwd()) for file in files]  # the session may have another folder
 
 
 def read_schema(path: str) -> Report:

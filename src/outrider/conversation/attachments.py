@@ -6,6 +6,7 @@ the declared type.
 
 from __future__ import annotations
 
+import codecs
 import io
 import os
 import re
@@ -41,6 +42,10 @@ _MAGIC: tuple[tuple[str, tuple[tuple[int, bytes], ...]], ...] = (
     ("image/gif", ((0, b"GIF89a"),)),
     ("image/webp", ((0, b"RIFF"), (8, b"WEBP"))),
     ("audio/wav", ((0, b"RIFF"), (8, b"WAVE"))),
+    ("image/bmp", ((0, b"BM"), (6, b"\0\0\0\0"))),
+    ("image/tiff", ((0, b"II*\0"),)),
+    ("image/tiff", ((0, b"MM\0*"),)),
+    ("image/vnd.microsoft.icon", ((0, b"\0\0\x01\0"), (5, b"\0"), (9, b"\0"))),
     ("image/heic", ((0, b"\0\0\0"), (4, b"ftyphei"))),
     ("image/heif", ((0, b"\0\0\0"), (4, b"ftypmif1"))),
     ("image/avif", ((0, b"\0\0\0"), (4, b"ftypavif"))),
@@ -75,6 +80,10 @@ _BY_SUFFIX: Mapping[str, str] = {
     ".jpeg": "image/jpeg",
     ".gif": "image/gif",
     ".webp": "image/webp",
+    ".bmp": "image/bmp",
+    ".tif": "image/tiff",
+    ".tiff": "image/tiff",
+    ".ico": "image/vnd.microsoft.icon",
     ".pdf": "application/pdf",
     ".txt": "text/plain",
     ".md": "text/markdown",
@@ -102,6 +111,41 @@ _BY_NAME: Mapping[str, frozenset[str]] = {
     kinds.ZIP: kinds.ZIPPED,
     kinds.OLE: frozenset({kinds.DOC, kinds.XLS, kinds.PPT}),
 }
+
+# The parts of an Office document, by the folder of most of them.
+_OFFICE = {b"word/": kinds.DOCX, b"xl/": kinds.XLSX, b"ppt/": kinds.PPTX}
+
+_NO_LABELS = frozenset(
+    {
+        "application/octet-stream",
+        "binary/octet-stream",
+        "application/x-octet-stream",
+        "application/binary",
+        "application/x-binary",
+        "application/download",
+        "application/x-download",
+        "application/force-download",
+        "application/unknown",
+        "application/x-unknown",
+    }
+)
+"""Types that say nothing about the content."""
+
+_OTHER_NAMES: Mapping[str, str] = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+    "image/x-bmp": "image/bmp",
+    "image/x-ms-bmp": "image/bmp",
+    "image/x-icon": "image/vnd.microsoft.icon",
+    "image/x-tiff": "image/tiff",
+    "application/x-pdf": "application/pdf",
+    "application/acrobat": "application/pdf",
+}
+"""Other and wrong names of types."""
+
+_PDF_HEAD = 1024
+"""Bytes that may come before a PDF."""
 
 # Patterns of MIME types; `re` compiles them on first use.
 _LABEL = r"[a-z0-9][a-z0-9!#$&^_.+-]*/[a-z0-9][a-z0-9!#$&^_.+-]*"
@@ -195,6 +239,12 @@ class Attachment(msgspec.Struct, frozen=True):
         """Whether the bytes are still to be fetched from the URL."""
         return bool(self.url) and self.source == b""
 
+    def within(self, folder: Path) -> Attachment:
+        """Return the attachment with a relative path resolved in a folder: the session's, not the process's."""
+        if isinstance(self.source, bytes) or os.path.isabs(self.source):
+            return self
+        return msgspec.structs.replace(self, source=folder / self.source)
+
     def open(self, max_bytes: int = MAX_BYTES) -> BinaryIO:
         """Return the bytes as a stream, after checking that the source is a regular file within the limit."""
         if self.is_remote:
@@ -228,7 +278,21 @@ class Attachment(msgspec.Struct, frozen=True):
         return OpenFile(self.source, self.mime_type, self.name, self.description, self.url, file=file, real=real)
 
     def chunks(self, max_bytes: int = MAX_BYTES) -> Iterator[bytes]:
-        """Yield the bytes in chunks. Raise AttachmentError if the file grows over the limit meanwhile."""
+        """Yield the bytes in chunks. Raise AttachmentError if the file grows over the limit meanwhile.
+
+        Text whose type declares another charset than UTF-8 comes as UTF-8: later nothing needs to know the charset.
+        """
+        chunks = self._bytes(max_bytes)
+        label = self.mime_type.partition(";")[0].strip().lower()
+        may_be_text = not label or label in _NO_LABELS or is_text_type(label)
+        if not may_be_text or "charset" not in self.mime_type.lower():
+            yield from chunks
+        elif data := b"".join(chunks):
+            from outrider.conversation.documents.charsets import in_utf8  # few types declare a charset
+
+            yield data if sniff(data) else in_utf8(data, self.mime_type)
+
+    def _bytes(self, max_bytes: int) -> Iterator[bytes]:
         total = 0
         with self.open(max_bytes) as file:
             while chunk := self._read(file):
@@ -251,8 +315,8 @@ class Attachment(msgspec.Struct, frozen=True):
         """Return the MIME type, given the first bytes. Raise AttachmentError if the declared type is wrong."""
         found = sniff(head)
         label = self.mime_type.partition(";")[0].strip().lower()
-        label = "image/jpeg" if label == "image/jpg" else label  # a common misspelling
-        if not label:
+        label = _OTHER_NAMES.get(label, label)
+        if not label or label in _NO_LABELS:
             return self._detect_type(found, head)
         if not re.fullmatch(_LABEL, label):
             raise AttachmentError(
@@ -268,6 +332,8 @@ class Attachment(msgspec.Struct, frozen=True):
         """Return the type of the content, or of the name if the content is inconclusive and does not contradict it."""
         by_name = _BY_SUFFIX.get(os.path.splitext(self.name)[1].lower(), "")
         if found:
+            if found == kinds.ZIP and by_name not in kinds.ZIPPED:
+                return _office_type(head) or found
             return by_name if by_name in _BY_NAME.get(found, ()) else found
         if by_name and _agrees(by_name, None, head):
             return by_name
@@ -302,7 +368,24 @@ def sniff(head: bytes) -> str | None:
     for mime_type, patterns in _MAGIC:
         if all(head.startswith(magic, offset) for offset, magic in patterns):
             return mime_type
-    return None
+    return "application/pdf" if _begins_late(head) else None
+
+
+def _begins_late(head: bytes) -> bool:
+    """Return whether a PDF begins after a few other bytes, as some servers and scanners send it."""
+    start = head.find(b"%PDF-", 0, _PDF_HEAD)
+    if start < 0:
+        return False
+    before = head[:start].removeprefix(codecs.BOM_UTF8)
+    # A text may mention PDFs, but it has no objects of one, or is valid UTF-8.
+    return not before.strip(b"\0\t\n\f\r ") or (b" obj" in head[start:] and not is_utf8(head))
+
+
+def _office_type(head: bytes) -> str:
+    """Return the type of a zipped Office document from the names of its first parts; empty if they do not tell."""
+    if b"[Content_Types].xml" not in head and b"_rels/" not in head:
+        return ""
+    return next((kind for folder, kind in _OFFICE.items() if folder in head), "")
 
 
 def sha256(data: bytes) -> str:

@@ -18,6 +18,11 @@ _ASCII_SHARE = 0.4
 _FEWEST = 4
 """The smallest number of characters in which UTF-16 is detected."""
 
+WINDOWS = "cp1252"
+"""The encoding of nearly all Western text that is not Unicode."""
+UNKNOWN = "ascii"
+"""The codec for text in an unknown encoding: what is not ASCII is kept byte by byte, and nothing of it is added."""
+
 
 class Encoding(msgspec.Struct, frozen=True):
     """A lossless text encoding: a codec and an optional byte order mark."""
@@ -28,15 +33,17 @@ class Encoding(msgspec.Struct, frozen=True):
 
     @property
     def errors(self) -> str:
-        """The error handler that preserves invalid input: single bytes in UTF-8, lone surrogates in the others."""
-        return "surrogateescape" if self.codec == "utf-8" else "surrogatepass"
+        """The error handler that preserves invalid input: single bytes, or lone surrogates in UTF-16 and UTF-32."""
+        if self.codec == WINDOWS:
+            return "strict"
+        return "surrogateescape" if self.codec in ("utf-8", UNKNOWN) else "surrogatepass"
 
     def decode(self, data: bytes) -> str:
         """Return the text without the mark. Encoding it restores the bytes. Raise UnicodeDecodeError if impossible."""
         return data[len(self.mark) :].decode(self.codec, self.errors)
 
     def encode(self, text: str) -> bytes:
-        """Return the mark and the bytes of a text."""
+        """Return the mark and the bytes of a text. Raise UnicodeEncodeError if the encoding lacks a character."""
         return self.mark + text.encode(self.codec, self.errors)
 
 
@@ -76,24 +83,40 @@ def decoded(data: bytes) -> str:
     >>> decoded("déjà".encode("utf-16")), decoded("déjà".encode("latin-1")), decoded(b"a\\0b")
     ('déjà', 'déjà', 'a␀b')
     """
-    encoding = encoding_of(data) or Encoding()
-    if encoding.codec == "utf-8":
-        text = _utf8_or_latin(data[len(encoding.mark) :])
-    else:
-        text = data[len(encoding.mark) :].decode(encoding.codec, "replace")
+    encoding = text_encoding(data) or Encoding()
+    codec = WINDOWS if encoding.codec == UNKNOWN else encoding.codec
+    text = data[len(encoding.mark) :].decode(codec, "replace")
     return text.replace("\0", "\N{SYMBOL FOR NULL}")
 
 
-def _utf8_or_latin(data: bytes) -> str:
+def text_encoding(data: bytes, *, is_whole: bool = True) -> Encoding | None:
+    """Return the encoding of a text from all of its bytes, or from the first ones; None if it is not text.
+
+    >>> text_encoding("Zürich".encode()).codec, text_encoding("Zürich".encode("latin-1")).codec
+    ('utf-8', 'cp1252')
+    """
+    encoding = encoding_of(data)
+    if encoding is None or encoding.codec != "utf-8" or encoding.mark or _is_mostly_utf8(data, is_whole):
+        return encoding
     try:
-        return data.decode()
+        data.decode(WINDOWS)
+    except UnicodeDecodeError:
+        return Encoding(UNKNOWN)
+    return Encoding(WINDOWS)
+
+
+def _is_mostly_utf8(data: bytes, is_whole: bool) -> bool:
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(data, is_whole)
     except UnicodeDecodeError:
         pass
+    else:
+        return True
     escaped = data.decode("utf-8", "surrogateescape")
     faults = len(escaped) - len(escaped.encode("utf-8", "ignore").decode())
     high = len(data) - len(data.translate(None, bytes(range(128, 256))))
     # Text is still UTF-8 if invalid bytes are no more than the bytes of valid multi-byte characters.
-    return data.decode("utf-8" if high - faults >= faults else "cp1252", "replace")
+    return high - faults >= faults
 
 
 def _is_binary(head: bytes) -> bool:

@@ -131,7 +131,7 @@ def _attachment(data: bytes, mime_type: str, name: str, uri: str) -> Attachment:
     """Return a file with the type that the server names, or with the type of its content if they do not agree."""
     file = Attachment(data, mime_type, name, uri)
     try:
-        kind = file.type_of(data[:4096])
+        kind = file.type_of(next(file.chunks(len(data)), b"")[:4096])
     except AttachmentError:
         return Attachment(data, "", name, uri)
     return Attachment(data, kind if not is_text_type(kind) else mime_type, name, uri)

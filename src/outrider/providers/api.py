@@ -6,6 +6,7 @@ import asyncio
 import os
 import time
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import aclosing
 from functools import partial
@@ -23,7 +24,7 @@ from outrider.errors import (
 from outrider.providers.api_errors import BadCallError, classified, has_no_quota, is_retryable, mask_key, message_of
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
 from outrider.providers.body import Body, Rendered, encode_items
-from outrider.providers.capabilities import Capabilities, capabilities_of, is_overridden
+from outrider.providers.capabilities import Capabilities, capabilities_of, is_overridden, without_kind
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.efforts import effort_fields
@@ -33,19 +34,22 @@ from outrider.providers.network import host_name
 from outrider.providers.output_schemas import Dialect, expressed
 from outrider.providers.prepared_request import PreparedRequest
 from outrider.providers.prices import context_tokens, with_cost
-from outrider.providers.refused_images import image_fault, is_about_url
+from outrider.providers.refused_files import file_fault, is_about_url
 from outrider.providers.render import Renderer, is_own
 from outrider.providers.secrets import masked
 from outrider.providers.server_tools import check_server_tools, portable
+from outrider.providers.shown_files import Kind, Omission, Room, surplus_files
 from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
 from outrider.providers.too_long import too_long
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
+from outrider.text import human_size
 
 NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
 NO_GROUPS: Mapping[str, str] = {}
-MAX_IMAGE_RETRIES = 2
-"""How often one request is sent again with fewer images."""
+MAX_FILE_RETRIES = 2
+"""How often one request is sent again with fewer files."""
+_PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
 
 
 class ApiProvider(ABC):
@@ -187,16 +191,31 @@ class ApiProvider(ABC):
         rendering: Rendering = request.memory.setdefault(name, Rendering())
         limits = self.capabilities
         body = self._assemble(request, rendering)
+        left: Counter[str] = Counter()
         while len(body) > limits.request_bytes or rendering.transcript.images > limits.images:
-            # Save down to half of the limit: each change of the prefix invalidates the provider's cache.
-            surplus = len(body) - limits.request_bytes // 2, rendering.transcript.images - limits.images // 2
-            if not rendering.leave_out(request.messages, *surplus):
+            shown = rendering.transcript.shown
+            too_many = rendering.transcript.images > limits.images
+            room = Room(limits.images, limits.request_bytes - len(body) + sum(file.size for file in shown))
+            surplus = surplus_files(shown, room, request.messages[-1])
+            if not surplus:
                 raise RequestRefusedError(
                     f"the request has {len(body):,} bytes and {self.label} takes {limits.request_bytes:,}; "
                     "start a new conversation with the parts that matter"
                 )
+            for file in surplus:
+                reason = self._limit_of(is_images=too_many and bool(file.images))
+                rendering.leave_out([file], Omission(reason))
+                left[reason] += 1
             body = self._assemble(request, rendering)
+        for reason, count in left.items():
+            rendering.notify(f"{count} {'file is' if count == 1 else 'files are'} not shown to the model: {reason}")
         return body
+
+    def _limit_of(self, *, is_images: bool) -> str:
+        """Return the limit of a request for a note, and which files are kept."""
+        most = self.capabilities.images
+        limit = f"{most:,} image{'s' * (most != 1)}" if is_images else human_size(self.capabilities.request_bytes)
+        return f"{self.label} takes at most {limit} in a request, and newer files come first"
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
         check_server_tools(self.capabilities, request, self.name)
@@ -225,13 +244,13 @@ class ApiProvider(ABC):
     ) -> Rendered:
         """Render one message: place its files, turn it into the API's items, encode these."""
         if message.role == "assistant":
-            files = renderer.pictures(message)
+            files, shown = renderer.pictures(message)
             message = portable(message, self.is_own)
             if groups:
                 message = self.grouped(message, groups)
-            return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), len(files))
+            return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), shown)
         user = renderer.user(message, previous, text_bytes)
-        return encode_items(self.user_items(user), user.images, user.text_bytes, user.notices)
+        return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
 
     def call_groups(self, request: Request) -> Mapping[str, str]:
         """Return the groups of deferred tools by tool, if calls in the history must name them."""
@@ -273,7 +292,7 @@ class ApiProvider(ABC):
         return expressed(request.output_schema, self.dialect)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Send the request once, and again only without images that the API refused. Raise ProviderError."""
+        """Send the request once, and again only without files that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = PreparedRequest(*await self._prepare(request))
         tools = {tool.name: tool.parameters for tool in request.tools}
@@ -300,7 +319,7 @@ class ApiProvider(ABC):
                     rest = parser.feed(error.body) + parser.finish()
                 elif not parser.complete:
                     error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
-                    yield Notice(await self._without_images(too_long(error) or error, request, prepared, shown))
+                    yield Notice(await self._without_files(too_long(error) or error, request, prepared, shown))
                     continue
                 else:
                     rest = parser.finish()  # the failure came after the reply
@@ -308,12 +327,12 @@ class ApiProvider(ABC):
                 yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
 
-    async def _without_images(
+    async def _without_files(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool
     ) -> str:
-        """Prepare the request without images that the API refused. Raise the error if they are not the cause."""
+        """Prepare the request without files that the API refused. Raise the error if they are not the cause."""
         notice = "" if shown else self._send_bytes(error, request, prepared)
-        notice = notice or ("" if shown else self._drop_images(error, request, prepared))
+        notice = notice or ("" if shown else self._drop_files(error, request, prepared))
         if not notice:
             prepared.restore()
             raise error
@@ -335,22 +354,26 @@ class ApiProvider(ABC):
         prepared.undo.append(lambda _: setattr(self, "capabilities", known))
         return f"{error}; retrying with the files themselves"
 
-    def _drop_images(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
-        """Leave out images if the API refused the request because of them. Return a notice, or "" if it did not."""
+    def _drop_files(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
+        """Leave out files if the API refused the request because of them. Return a notice, or "" if it did not."""
         rendering = prepared.rendering
-        if not rendering.transcript.images or len(prepared.undo) >= MAX_IMAGE_RETRIES:
+        sent = frozenset[Kind]().union(*(file.kinds for file in rendering.transcript.shown))
+        if not sent or len(prepared.undo) >= MAX_FILE_RETRIES:
             return ""
-        fault = image_fault(error.status, str(error).replace(self.model, ""))
-        if fault == "model":
-            known = self.capabilities
-            self.capabilities = msgspec.structs.replace(known, image="no")
-            prepared.undo.append(lambda _: setattr(self, "capabilities", known))
-            for name in [name for name, kept in request.memory.items() if kept is rendering]:
-                del request.memory[name]
-            return f"{error}; retrying without images, and {self.name} gets no more of them"
-        if fault == "image" and rendering.leave_out_newest_images(request.messages, f"{self.label} refused it"):
-            prepared.undo.append(Rendering.restore_last)
-            return f"{error}; retrying without the newest images"
+        match file_fault(error.status, str(error).replace(self.model, ""), sent):
+            case kind, "model":
+                known = self.capabilities
+                self.capabilities = without_kind(known, kind)
+                prepared.undo.append(lambda _: setattr(self, "capabilities", known))
+                for name in [name for name, kept in request.memory.items() if kept is rendering]:
+                    del request.memory[name]
+                return f"{error}; retrying without {_PLURALS[kind]}, and {self.name} gets no more of them"
+            case kind, _:
+                files = rendering.newest(kind)
+                rendering.leave_out(files, Omission(f"{self.label} refused it", as_text=kind == "document"))
+                prepared.undo.append(partial(Rendering.include, files=files))
+                instead = "with the text of" if kind == "document" else "without"
+                return f"{error}; retrying {instead} the newest {_PLURALS[kind]}"
         return ""
 
     def _finish(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from outrider.providers.shown_files import ShownFile
+
 LARGE = 64 * 1024
 """Bytes from which an encoded file stays a piece of its own. Smaller files are cheaper to copy than to keep apart."""
 SLICE = 256 * 1024
@@ -57,22 +59,24 @@ class Rendered(msgspec.Struct, frozen=True):
     """The API's items, joined by commas, without the large files. Empty if the message has no items."""
     files: tuple[tuple[int, bytes], ...] = ()
     """Each large file with its position in the JSON."""
-    images: int = 0
-    """The number of images."""
+    shown: tuple[ShownFile, ...] = ()
+    """The files that the message shows."""
     text_bytes: int = 0
     """Bytes of text that come from files."""
     notices: tuple[str, ...] = ()
     """What the user should know, such as a file that the model cannot see."""
 
 
-def encode_items(items: Iterable[Any], images: int = 0, text_bytes: int = 0, notices: tuple[str, ...] = ()) -> Rendered:
+def encode_items(
+    items: Iterable[Any], shown: tuple[ShownFile, ...] = (), text_bytes: int = 0, notices: tuple[str, ...] = ()
+) -> Rendered:
     """Encode the items of a message."""
     items = list(items)
     try:
-        return Rendered(b",".join(map(msgspec.json.encode, items)), (), images, text_bytes, notices)
+        return Rendered(b",".join(map(msgspec.json.encode, items)), (), shown, text_bytes, notices)
     except TypeError:  # only files have a type that is not JSON's, and few messages have files
         json, files = _encode_with_files(items)
-        return Rendered(json, files, images, text_bytes, notices)
+        return Rendered(json, files, shown, text_bytes, notices)
 
 
 def _encode_with_files(items: Sequence[Any]) -> tuple[bytes, tuple[tuple[int, bytes], ...]]:

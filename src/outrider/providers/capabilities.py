@@ -13,6 +13,7 @@ import msgspec
 from outrider.conversation.documents import kinds
 from outrider.errors import ProviderError
 from outrider.providers.known_models import known_models
+from outrider.providers.shown_files import Kind
 from outrider.struct_types import described
 
 Placement: TypeAlias = Literal["native", "moved", "text", "no"]
@@ -87,6 +88,14 @@ def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
     known = _known(provider, model.lower(), url.lower())
     changes = _changes(provider, model, url)
     return msgspec.convert({**msgspec.to_builtins(known), **changes}, described(Capabilities)) if changes else known
+
+
+def without_kind(known: Capabilities, kind: Kind) -> Capabilities:
+    """Return what a model takes, now that its API refused all files of a kind. Documents are sent as text."""
+    if kind == "document":
+        return msgspec.structs.replace(known, pdf="text", document="text", text_file="text")
+    changes: dict[str, Placement] = {kind: "no"}
+    return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities)
 
 
 def is_overridden(provider: str, model: str, base_url: str = "", field: str = "") -> bool:

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from threading import Lock
 from typing import Any
 
-from outrider.conversation.documents.pdfs import opened_pdf
+from outrider.conversation.documents.pdfs import LOCKED, is_locked, opened_pdf
 from outrider.conversation.store import CHUNK
 from outrider.errors import AttachmentError
 from outrider.providers.capabilities import Capabilities
@@ -28,6 +28,7 @@ PDF_PICTURES = ((2000, 80), (1300, 60))
 MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
 _PDFIUM = Lock()
 """PDFium is not thread-safe, and files are rendered in several threads."""
+PDF_BEGIN, PDF_HEAD = b"%PDF-", 1024
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
@@ -123,6 +124,7 @@ def _opened(data: bytes) -> Iterator[Any]:
 
 def fitting_pdf(data: bytes, can: Capabilities) -> bytes:
     """Return a PDF that the model takes: unchanged if it fits, else with smaller images. Raise AttachmentError."""
+    data = data[max(data.find(PDF_BEGIN, 0, PDF_HEAD), 0) :]  # other bytes may come first, which few APIs take
     if (pages := pages_of(data)) > can.pdf_pages:
         raise AttachmentError(f"it has {pages:,} pages; this model takes {can.pdf_pages:,}")
     if encoded_size(data) > can.pdf_bytes:
@@ -176,11 +178,12 @@ def pdf_text(data: bytes) -> str:
     return "\n\n".join(f"[page {number}]\n{text}" for number, text in enumerate(pages, 1))
 
 
-def pdf_pictures(data: bytes, pixels: int) -> tuple[list[bytes], int]:
+def pdf_pictures(data: bytes, pixels: int, most: int = MAX_PAGES_AS_PICTURES) -> tuple[list[bytes], int]:
     """Return the first pages of a PDF as PNG images, no side longer than `pixels`, and the number of all pages."""
     with _document(data) as document:
         total = len(document)
-        return [_picture(document[number], pixels) for number in range(min(total, MAX_PAGES_AS_PICTURES))], total
+        shown = min(total, most, MAX_PAGES_AS_PICTURES)
+        return [_picture(document[number], pixels) for number in range(shown)], total
 
 
 def pdf_page(data: bytes, number: int, pixels: int) -> tuple[bytes, int]:
@@ -222,5 +225,5 @@ def _unreadable(kind: str) -> Iterator[None]:
         yield
     except AttachmentError:
         raise
-    except Exception:  # noqa: BLE001 - damaged or malicious files may raise anything
-        raise AttachmentError(f"it is not a {kind} that can be read") from None
+    except Exception as error:  # noqa: BLE001 - damaged or malicious files may raise anything
+        raise AttachmentError(LOCKED if is_locked(error) else f"it is not a {kind} that can be read") from None

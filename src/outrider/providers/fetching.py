@@ -150,7 +150,10 @@ async def fetched(attachment: Attachment, resolve: Resolve | None = None) -> Att
     if not response.body:
         raise AttachmentError(f"{attachment.url} is empty")
     name = attachment.name or unquote(urlsplit(attachment.url).path.rpartition("/")[2])
-    return msgspec.structs.replace(attachment, source=response.body, name=name)
+    # The content tells the type better than most servers do, but not the charset.
+    parameters = response.content_type.partition(";")[2]
+    kind = attachment.mime_type or (f";{parameters}" if parameters else "")
+    return msgspec.structs.replace(attachment, source=response.body, name=name, mime_type=kind)
 
 
 class _Resolver:

@@ -18,6 +18,7 @@ from outrider.providers.capabilities import Capabilities, Placement
 from outrider.providers.captions import LONGEST_NAME, Caption
 from outrider.providers.excerpts import excerpt
 from outrider.providers.message_parts import Family, File, Part, family_of
+from outrider.providers.shown_files import Omission
 from outrider.text import human_size
 from outrider.visible_text import one_line
 
@@ -50,6 +51,12 @@ class FileForms:
             return self._native(block, room)
         except AttachmentError as error:
             return self._as_text(block, room, str(error))
+
+    def instead_of(self, block: AttachmentBlock, room: int, omission: Omission) -> RenderedFile:
+        """Render what is sent instead of a file that is left out: its text, or a note."""
+        if omission.as_text:
+            return self._as_text(block, room, omission.reason)
+        return RenderedFile((f"[{_describe(block)} was here; it is left out: {omission.reason}]",))
 
     def _is_native(self, block: AttachmentBlock) -> bool:
         family = family_of(block.mime_type)
@@ -123,7 +130,7 @@ class FileForms:
         return read_page(source).text
 
     def _pages(self, caption: Caption, data: bytes) -> Iterator[Part]:
-        pictures, total = documents.pdf_pictures(data, self._capabilities.pixels)
+        pictures, total = documents.pdf_pictures(data, self._capabilities.pixels, self._capabilities.images)
         yield f"Pages of {caption}:" if len(pictures) == total else f"First pages of {caption}, of {total}:"
         for number, picture in enumerate(pictures, 1):
             mime_type, fitting = documents.fitting_image("image/png", picture, self._capabilities)
@@ -172,11 +179,6 @@ def _note(block: AttachmentBlock, reason: str) -> RenderedFile:
     description = Caption.of(block).description
     note = f"[{text}; it is described as: {description}]" if description else f"[{text}]"
     return RenderedFile((note,), notices=(notice,))
-
-
-def left_out_note(block: AttachmentBlock, reason: str) -> RenderedFile:
-    """Say to the model that a file is left out of the request."""
-    return RenderedFile((f"[{_describe(block)} was here; it is left out: {reason}]",))
 
 
 def _describe(block: AttachmentBlock) -> str:

@@ -13,6 +13,7 @@ from outrider.conversation.documents import kinds
 from outrider.conversation.messages import ToolUseBlock
 from outrider.providers.body import Base64String
 from outrider.providers.captions import Caption
+from outrider.providers.shown_files import ShownFile
 
 Family: TypeAlias = Literal["image", "pdf", "text", "audio", "video", "document", "other"]
 
@@ -108,8 +109,8 @@ class UserMessage(msgspec.Struct, frozen=True):
     """Files that the results could not hold. They follow the results."""
     content: tuple[Part, ...]
     """What the user wrote and attached."""
-    images: int = 0
-    """The number of images."""
+    shown: tuple[ShownFile, ...] = ()
+    """The files that the request contains."""
     text_bytes: int = 0
     """Bytes of text that come from files."""
     notices: tuple[str, ...] = ()

@@ -27,13 +27,14 @@ from outrider.conversation.store import AttachmentStore
 from outrider.providers.capabilities import Capabilities
 from outrider.providers.captions import Caption
 from outrider.providers.excerpts import room_for_file
-from outrider.providers.file_forms import FileForms, RenderedFile, left_out_note
+from outrider.providers.file_forms import FileForms, RenderedFile
 from outrider.providers.message_parts import Family, File, Part, Result, Title, UserMessage
-from outrider.providers.transcript import LeftOut
+from outrider.providers.shown_files import Kind, LeftOut, ShownFile
 from outrider.text import shorten
 
 NO_OUTPUT = "(no output)"
 MOVED = "[Files of the tool results above, added by the runtime]"
+_KINDS: Mapping[Family, Kind] = {"image": "image", "audio": "audio", "video": "video"}
 
 
 class Renderer:
@@ -43,7 +44,7 @@ class Renderer:
         self,
         capabilities: Capabilities,
         store: AttachmentStore,
-        left_out: Sequence[LeftOut] = (),
+        left_out: LeftOut | None = None,
         titles: Mapping[Family, Title] | None = None,
         replays: Callable[[AttachmentBlock], bool] = lambda _: False,
         *,
@@ -51,7 +52,7 @@ class Renderer:
     ) -> None:
         self._capabilities = capabilities
         self._forms = FileForms(capabilities, store)
-        self._left_out = left_out
+        self._left_out = left_out or LeftOut()
         self._titles = titles or {}
         self._replays = replays
         """Whether a picture that the model made goes back to it in its own message. Else it moves to the next one."""
@@ -71,8 +72,9 @@ class Renderer:
         results: list[Result] = []
         moved: list[Part] = []
         made = self._made(previous, text_bytes)
-        content: list[Part] = list(chain.from_iterable(file.parts for file in made))
-        rendered = made + rendered
+        content: list[Part] = list(chain.from_iterable(file.parts for file in made.values()))
+        shown = [*_shown_files(previous, made), *_shown_files(message, dict(enumerate(rendered)))]
+        rendered = [*made.values(), *rendered]
         for block in message.content:
             if type(block) is ToolResultBlock:
                 result, after = self._result(block, calls.get(block.tool_use_id), files)
@@ -88,36 +90,39 @@ class Renderer:
             tuple(results),
             (MOVED, *moved) if moved else (),
             tuple(content),
-            sum(isinstance(part, File) and part.family == "image" for file in rendered for part in file.parts),
+            tuple(shown),
             sum(file.text_bytes for file in rendered),
             tuple(notice for file in rendered for notice in file.notices),
         )
 
-    def pictures(self, message: Message) -> dict[str, File]:
+    def pictures(self, message: Message) -> tuple[dict[str, File], tuple[ShownFile, ...]]:
         """Return the pictures of a model's message that go back to it in that message, by their hash."""
         found: dict[str, File] = {}
-        for block in _pictures_of(message):
-            if self._replays(block) and not self._reason_left_out(message, block):
+        shown: list[ShownFile] = []
+        for position, block in enumerate(_pictures_of(message)):
+            if self._replays(block) and not self._left_out.find(message, position):
                 for part in self._forms.form_of(block, 0).parts:
                     if isinstance(part, File):
                         found[block.sha256] = part
-        return found
+                        shown.append(_shown_file(message, position, [part]))
+        return found, tuple(shown)
 
-    def _made(self, previous: Message | None, text_bytes: int) -> list[RenderedFile]:
-        """Render the pictures of the model's message that do not go back in it."""
+    def _made(self, previous: Message | None, text_bytes: int) -> dict[int, RenderedFile]:
+        """Render the pictures of the model's message that do not go back in it, by their position."""
         if previous is None:
-            return []
-        rendered: list[RenderedFile] = []
-        for block in _pictures_of(previous):
+            return {}
+        rendered: dict[int, RenderedFile] = {}
+        for position, block in enumerate(_pictures_of(previous)):
             if not self._replays(block):
-                reason = self._reason_left_out(previous, block)
-                file = left_out_note(block, reason) if reason else self._forms.form_of(block, self._room(text_bytes))
+                file = self._file(previous, position, block, self._room(text_bytes))
                 label = f"{Caption.of(block)}, from the assistant's message before this one:"
-                rendered.append(msgspec.structs.replace(file, parts=(label, *file.parts)))
+                rendered[position] = msgspec.structs.replace(file, parts=(label, *file.parts))
         return rendered
 
-    def _reason_left_out(self, message: Message, block: AttachmentBlock) -> str:
-        return next((each.reason for each in self._left_out if each.covers(message, block)), "")
+    def _file(self, message: Message, position: int, block: AttachmentBlock, room: int) -> RenderedFile:
+        """Render one file, or what is sent instead of it."""
+        omission = self._left_out.find(message, position)
+        return self._forms.instead_of(block, room, omission) if omission else self._forms.form_of(block, room)
 
     # Where the parts of a file go
 
@@ -165,10 +170,8 @@ class Renderer:
     def _files(self, message: Message, text_bytes: int) -> list[RenderedFile]:
         """Render the files of a message in order. Each one limits the text of those after it."""
         rendered: list[RenderedFile] = []
-        for block in files_in(message):
-            room = self._room(text_bytes)
-            reason = self._reason_left_out(message, block)
-            file = left_out_note(block, reason) if reason else self._forms.form_of(block, room)
+        for position, block in enumerate(files_in(message)):
+            file = self._file(message, position, block, self._room(text_bytes))
             text_bytes += file.text_bytes
             rendered.append(file)
         return rendered
@@ -182,6 +185,20 @@ class Renderer:
 def _pictures_of(message: Message) -> list[AttachmentBlock]:
     """Return the pictures that a model made in a message."""
     return [block for block in message.content if type(block) is AttachmentBlock] if message.role != "user" else []
+
+
+def _shown_files(message: Message | None, rendered: Mapping[int, RenderedFile]) -> Iterator[ShownFile]:
+    """Yield the files of a message that are sent, given what was rendered by position."""
+    for position, file in rendered.items():
+        parts = [part for part in file.parts if isinstance(part, File)]
+        if message is not None and parts:
+            yield _shown_file(message, position, parts)
+
+
+def _shown_file(message: Message, position: int, parts: Sequence[File]) -> ShownFile:
+    size = sum(len(part.data) + len(part.text) + len(part.url) for part in parts)
+    images = sum(part.family == "image" for part in parts)
+    return ShownFile(message, position, frozenset(_KINDS.get(part.family, "document") for part in parts), images, size)
 
 
 def is_own(state: ProviderState | None, provider: str, model: str, route: str = "") -> bool:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, files_in
+from outrider.conversation.messages import Message, files_in
 from outrider.providers.body import Body, Pieces, Rendered, interleave
+from outrider.providers.shown_files import Kind, LeftOut, Omission, ShownFile
 
 CHEAP_TO_RENDER = 500, 1_000_000
 """Messages and bytes that take no more than a few milliseconds to render."""
-TOO_LARGE = "the request is too large"
 Render = Callable[[Message, Message | None, int], Rendered]
 """Renders a message, given the message before it and the bytes of file text before it."""
 
@@ -22,7 +22,7 @@ class _End(msgspec.Struct, frozen=True, gc=False):
 
     json: int = 0
     files: int = 0
-    images: int = 0
+    shown: int = 0
     text_bytes: int = 0
 
 
@@ -39,12 +39,14 @@ class Transcript:
         """The JSON without large files."""
         self._files: list[tuple[int, bytes]] = []
         """Each large file, encoded, with its position in the buffer. Files are never copied."""
+        self._shown: list[ShownFile] = []
 
     def copy(self) -> Transcript:
         """Return an independent copy."""
         other = Transcript()
         other._messages, other._ends = self._messages.copy(), self._ends.copy()
         other._buffer, other._files = self._buffer.copy(), self._files.copy()
+        other._shown = self._shown.copy()
         return other
 
     def update(self, messages: Sequence[Message], render: Render) -> list[str]:
@@ -73,6 +75,7 @@ class Transcript:
         del self._ends[length:]
         del self._buffer[self._end.json :]
         del self._files[self._end.files :]
+        del self._shown[self._end.shown :]
 
     def _append(self, message: Message, rendered: Rendered) -> None:
         before = self._end
@@ -84,8 +87,9 @@ class Transcript:
                 self._files += [(start + position, data) for position, data in rendered.files]
             self._buffer += rendered.json
         self._messages.append(message)
-        images, text_bytes = before.images + rendered.images, before.text_bytes + rendered.text_bytes
-        self._ends.append(_End(len(self._buffer), len(self._files), images, text_bytes))
+        self._shown += rendered.shown
+        text_bytes = before.text_bytes + rendered.text_bytes
+        self._ends.append(_End(len(self._buffer), len(self._files), len(self._shown), text_bytes))
 
     @property
     def _end(self) -> _End:
@@ -99,7 +103,12 @@ class Transcript:
     @property
     def images(self) -> int:
         """The number of images."""
-        return self._end.images
+        return sum(file.images for file in self._shown)
+
+    @property
+    def shown(self) -> Sequence[ShownFile]:
+        """The files that the messages show, the oldest first."""
+        return self._shown
 
     @property
     def text_bytes(self) -> int:
@@ -130,25 +139,13 @@ class Transcript:
         return Pieces((before + first, *inner, b"".join((last, comma, extra, after))))
 
 
-class LeftOut(msgspec.Struct, frozen=True):
-    """Files of a message that the request mentions but does not contain."""
-
-    message: Message
-    reason: str
-    only_images: bool = False
-
-    def covers(self, message: Message, file: AttachmentBlock) -> bool:
-        """Return whether this file of this message is left out."""
-        return message is self.message and (not self.only_images or _is_image(file))
-
-
 class Rendering:
     """The state of a session's conversation with one model: its bytes, and the files that are left out."""
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self.left_out: list[LeftOut] = []
-        """Files of the oldest messages if a request was too large, and images that the API refused."""
+        self.left_out = LeftOut()
+        """The oldest files if a request was too large, and files that the API refused."""
         self._groups: Mapping[str, str] = {}
         """What messages were rendered with beside themselves: the groups of deferred tools."""
         self._notices: list[str] = []
@@ -170,9 +167,13 @@ class Rendering:
     def update(self, messages: Sequence[Message], render: Render) -> None:
         """Render what is new. Each notice is kept once: messages that are rendered again repeat theirs."""
         for notice in self.transcript.update(messages, render):
-            if notice not in self._known_notices:
-                self._known_notices.add(notice)
-                self._notices.append(notice)
+            self.notify(notice)
+
+    def notify(self, notice: str) -> None:
+        """Keep a notice for the user, once."""
+        if notice not in self._known_notices:
+            self._known_notices.add(notice)
+            self._notices.append(notice)
 
     def take_notices(self) -> list[str]:
         """Return the notices that were not returned before."""
@@ -184,40 +185,18 @@ class Rendering:
         if not self.left_out and self.transcript.is_cheap_to_rebuild:
             self.transcript = Transcript()
 
-    def leave_out(self, messages: Sequence[Message], surplus_bytes: int, surplus_images: int) -> bool:
-        """Leave out the files of the oldest messages until the surplus is saved. Return False if no file is left."""
-        found = False
-        for message in messages:
-            files = self._included(message)
-            if not files:
-                continue
-            self.left_out.append(LeftOut(message, TOO_LARGE))
-            found = True
-            surplus_bytes -= sum(file.size * 4 // 3 for file in files)
-            surplus_images -= sum(map(_is_image, files))
-            if surplus_bytes <= 0 and surplus_images <= 0:
-                break
-        self.transcript = Transcript()
-        return found
-
-    def leave_out_newest_images(self, messages: Sequence[Message], reason: str) -> bool:
-        """Leave out the images of the newest message that has any. Return False if no message has."""
-        for message in reversed(messages):
-            if any(map(_is_image, self._included(message))):
-                self.left_out.append(LeftOut(message, reason, only_images=True))
-                self.transcript = Transcript()
-                return True
-        return False
-
-    def restore_last(self) -> None:
-        """Include again the files that were left out last."""
-        del self.left_out[-1:]
+    def leave_out(self, files: Iterable[ShownFile], omission: Omission) -> None:
+        """Leave out files that the transcript shows."""
+        for file in files:
+            self.left_out.add(file, omission)
         self.transcript = Transcript()
 
-    def _included(self, message: Message) -> list[AttachmentBlock]:
-        files = files_in(message)
-        return [file for file in files if not any(each.covers(message, file) for each in self.left_out)]
+    def newest(self, kind: Kind) -> list[ShownFile]:
+        """Return the files of a kind in the newest message that shows any."""
+        found = [file for file in self.transcript.shown if kind in file.kinds]
+        return [file for file in found if file.message is found[-1].message]
 
-
-def _is_image(file: AttachmentBlock) -> bool:
-    return file.mime_type.startswith("image/")
+    def include(self, files: Iterable[ShownFile]) -> None:
+        """Include again files that were left out."""
+        self.left_out.remove(files)
+        self.transcript = Transcript()

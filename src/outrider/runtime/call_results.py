@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -105,6 +104,7 @@ class ResultBuilder:
                 from outrider.providers.fetching import fetched  # few files are on the web
 
                 attachment = await fetched(attachment)
+            attachment = attachment.within(self._around.cwd)
             approve: object = self._around.approve
             if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
                 return await self._put_judged(approve, attachment, limit)
@@ -119,8 +119,7 @@ class ResultBuilder:
         file = await self._around.threads.run(attachment.held, limit)
         try:
             self._before_asking()
-            given = os.path.join(os.getcwd(), str(attachment.source))  # as the system has just resolved it
-            if refusal := denial_in(await approver.attach(self._use, given, file.real)):
+            if refusal := denial_in(await approver.attach(self._use, str(attachment.source), file.real)):
                 raise AttachmentError(f"{attachment.label}: {refusal}")
             return await self._around.threads.run(self._around.store.put, file, limit)
         finally:

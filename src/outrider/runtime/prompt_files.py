@@ -28,4 +28,5 @@ async def _stored(part: Part, environment: CallEnvironment) -> TextBlock | Attac
         from outrider.providers.fetching import fetched  # few files are on the web
 
         part = await fetched(part)
-    return await environment.threads.run(environment.store.put, part, environment.limits.attachment_bytes)
+    file = part.within(environment.cwd)
+    return await environment.threads.run(environment.store.put, file, environment.limits.attachment_bytes)

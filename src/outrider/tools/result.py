@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -50,11 +50,21 @@ class ToolResult(msgspec.Struct, frozen=True):
         for name, flag in flags:
             if not isinstance(flag, bool):  # for example an exit code
                 msgspec.structs.force_setattr(self, name, bool(flag))
-        files: Any = self.attachments
-        if files == ():
-            return
-        files = [files] if isinstance(files, str | os.PathLike | Attachment) else files
-        msgspec.structs.force_setattr(self, "attachments", tuple(map(as_attachment, files)))
+        if self.attachments != ():
+            self._convert_attachments()
+
+    def _convert_attachments(self) -> None:
+        """Make attachments of bytes and paths. What is no file becomes a note in the text."""
+        given: Any = () if self.attachments is None else self.attachments
+        is_one = isinstance(given, str | bytes | bytearray | memoryview) or not isinstance(given, Iterable)
+        files: list[Attachment] = []
+        for item in [given] if is_one else given:
+            try:
+                files.append(as_attachment(item))
+            except TypeError as error:
+                note = f"[A file could not be attached: {error}]"
+                msgspec.structs.force_setattr(self, "text", f"{self.text}\n{note}" if self.text else note)
+        msgspec.structs.force_setattr(self, "attachments", tuple(files))
 
 
 def as_result(outcome: Any) -> ToolResult:
@@ -115,12 +125,14 @@ def _without_files(value: Any, files: list[Attachment], inside: frozenset[int] =
 
 
 def as_attachment(value: Any) -> Attachment:
-    """Return an attachment as it is, or read the file at a path."""
+    """Return an attachment as it is, or attach bytes or the file at a path."""
     if isinstance(value, Attachment):
         return value
+    if isinstance(value, bytes | bytearray | memoryview):
+        return Attachment(bytes(value))
     if isinstance(value, str | os.PathLike):
         return Attachment.from_path(value)
-    raise TypeError(f"an attachment of a result must be an Attachment or a path, not {type(value).__name__}")
+    raise TypeError(f"an attachment of a result must be an Attachment, bytes or a path, not {type(value).__name__}")
 
 
 def _from_bytes(data: bytes) -> ToolResult:

@@ -168,7 +168,11 @@ def test_an_edit_follows_an_edit_without_reading_again(tools: FileTools) -> None
         (b"\xef\xbb\xbfa\nb\n", "a\n", "c\n", b"\xef\xbb\xbfc\nb\n"),
         (b"\xef\xbb\xbf\xef\xbb\xbfa\n", "a", "b", b"\xef\xbb\xbf\xef\xbb\xbfb\n"),
         (b"caf\xe9 a \xff\n", "a \ufffd", "b", None),
-        (b"caf\xe9 x \xff\n", " x ", " ü ", b"caf\xe9 \xc3\xbc \xff\n"),
+        (b"caf\xe9 x \xff\n", "café x ", "Zürich ", b"Z\xfcrich \xff\n"),
+        (b"caf\xe9 x\n", " x", " \N{RIGHTWARDS ARROW}", None),
+        (b"\x83R\x81[ x\n", " x", " y", b"\x83R\x81[ y\n"),
+        (b"\x83R\x81[ x\n", " x", " ü", None),
+        ("éé x".encode() + b" \xff\n", " x ", " ü ", "éé ü ".encode() + b"\xff\n"),
         ("\ufeffgrün\r\n𝄞\r\n".encode("utf-16-le"), "grün\n𝄞", "𝄢\n", "\ufeff𝄢\r\n\r\n".encode("utf-16-le")),
         ("\ufeffx\ud800y".encode("utf-16-be", "surrogatepass"), "y", "z", b"\xfe\xff\0x\xd8\0\0z"),
     ],
@@ -180,6 +184,18 @@ def test_what_is_not_replaced_stays_as_it_is_to_the_byte(
     result = tools.edit("a.txt", old, new)
     assert result.is_error == (after is None), result.text
     assert path.read_bytes() == (before if after is None else after)
+
+
+@pytest.mark.parametrize(
+    ("before", "named"), [(b"caf\xe9 x\n", "it is Windows-1252"), (b"\x83R\x81[ x\n", "it is neither UTF-8")]
+)
+def test_a_character_that_the_encoding_lacks_is_named(tools: FileTools, before: bytes, named: str) -> None:
+    _with(tools, before)
+    for result in (tools.edit("a.txt", " x", " я"), tools.write("a.txt", "Привет, я")):
+        assert result.is_error
+        assert named in result.text
+        assert "convert the file to UTF-8" in result.text
+    assert (tools.folder / "a.txt").read_bytes() == before
 
 
 def test_a_difference_only_in_line_endings_is_refused(tools: FileTools) -> None:
@@ -326,7 +342,7 @@ def test_a_diff_of_large_files_is_quick_and_within_its_bound() -> None:
 
 
 def test_a_diff_with_bytes_that_are_not_text_can_be_sent(tools: FileTools) -> None:
-    _with(tools, b"caf\xe9\nx\n")
+    _with(tools, b"caf\x81\nx\n")
     result = tools.edit("a.txt", "x", "y")
     result.details["diff"].encode()
     assert " caf\ufffd" in result.details["diff"]

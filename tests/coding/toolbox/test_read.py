@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import io
 import json
 import struct
+import zipfile
 import zlib
 from itertools import pairwise
 from pathlib import Path
@@ -14,11 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines
 from outrider.coding.toolbox.files.text_files import CHUNK
 from outrider.coding.toolbox.seen_files import Part, SeenFile, Stamp
 from outrider.conversation.attachments import Attachment
+from outrider.conversation.documents.kinds import DOCX
 from outrider.conversation.messages import AttachmentBlock
 from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
@@ -120,11 +124,40 @@ def test_a_byte_order_mark_tells_the_encoding_and_is_not_shown(tools: FileTools,
     assert tools.read("a.txt").text == "     1\tgrüß\n     2\t𝄞"
 
 
-def test_bytes_that_are_not_utf8_are_replaced_and_that_is_said(tools: FileTools) -> None:
-    (tools.folder / "a.txt").write_bytes("caf\xe9\nplain\n".encode("latin-1"))
+@pytest.mark.parametrize("before", ["", "x" * 10_000])
+def test_western_text_is_read_and_that_is_said(tools: FileTools, before: str) -> None:
+    (tools.folder / "a.txt").write_bytes(f"Zürich\n{before}\n“café”".encode("cp1252"))
     text = tools.read("a.txt").text
-    assert text.startswith("     1\tcaf\ufffd\n     2\tplain\n[Bytes that are not UTF-8")
+    assert "     1\tZürich\n" in text
+    assert "     3\t“café”" in text
+    assert "It is shown as Windows-1252" in text
+
+
+def test_bytes_that_are_not_utf8_are_replaced_and_that_is_said(tools: FileTools) -> None:
+    (tools.folder / "a.txt").write_bytes("コーヒー\nplain\n".encode("shift_jis"))
+    text = tools.read("a.txt").text
+    assert text.startswith("     1\t\ufffd")
+    assert "     2\tplain\n[Bytes that are not UTF-8" in text
     assert "not UTF-8" not in tools.read("a.txt", offset=2).text, "there are none in what is shown"
+
+
+def test_a_document_without_a_suffix_is_attached_with_its_type(tools: FileTools) -> None:
+    output = io.BytesIO()
+    with zipfile.ZipFile(output, "w") as archive:
+        archive.writestr("docProps/app.xml", "x" * 5000)
+        archive.writestr("word/document.xml", "<document/>")
+    (tools.folder / "letter").write_bytes(output.getvalue())
+    result = tools.read("letter", original=True)
+    assert DOCX in result.text
+    assert [file.mime_type for file in result.attachments] == [DOCX]
+
+
+@pytest.mark.parametrize("kind", ["BMP", "TIFF", "ICO"])
+def test_pictures_that_few_apis_take_are_shown(tools: FileTools, kind: str) -> None:
+    Image.new("RGB", (16, 16)).save(tools.folder / "shot", kind)
+    result = tools.read("shot")
+    assert not result.is_error, result.text
+    assert len(result.attachments) == 1
 
 
 def test_an_empty_file_says_so(tools: FileTools) -> None:

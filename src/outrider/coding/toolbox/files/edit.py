@@ -9,10 +9,11 @@ from outrider.coding.toolbox.files.regular_files import resolve_path
 from outrider.coding.toolbox.files.replacing import PLACES, Replacement
 from outrider.coding.toolbox.files.saving import save
 from outrider.coding.toolbox.files.stamps import WHOLE
+from outrider.coding.toolbox.files.text_files import encode_like
 from outrider.coding.toolbox.files.versions import Version, version
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.conversation.encodings import Encoding, encoding_of
+from outrider.conversation.encodings import Encoding, text_encoding
 from outrider.text import clean, counted, human_size
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
@@ -68,7 +69,8 @@ def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, cont
         raise ToolCallError(
             "old_string and new_string differ only in their line endings, and Edit keeps those of the file."
         )
-    note = save(workspace, path, name, encoding.encode(changed), before, context, edited=True)
+    data = encode_like(encoding, changed, name)
+    note = save(workspace, path, name, data, before, context, edited=True)
     summary = _summary(replacement, places, name, changed)
     return ToolResult(f"{summary}\n{note}" if note else summary, details=change_details(path, name, text, changed))
 
@@ -81,7 +83,7 @@ def _text_of(name: str, before: Version) -> tuple[str, Encoding]:
             f"{printable(name)} has {human_size(size)}; Edit works on files up to {human_size(WHOLE)}. "
             "Change it with a command instead."
         )
-    encoding = encoding_of(data)
+    encoding = text_encoding(data)
     if encoding is None:
         raise ToolCallError(f"{printable(name)} is not text and cannot be edited.")
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from outrider.coding.toolbox.files.line_ranges import Span, characters_for
 from outrider.coding.toolbox.seen_files import Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
-from outrider.conversation.documents.pdfs import opened_pdf
+from outrider.conversation.documents.pdfs import LOCKED, opened_pdf
 from outrider.text import counted
 from outrider.tools.context import ToolContext
 
@@ -61,9 +61,7 @@ def _join_pages(pages: list[str], name: str, first: int, total: int) -> str:
 def _open(stream: BinaryIO, name: str) -> PdfReader:
     reader = opened_pdf(stream)
     if reader.is_encrypted and not _unlock(reader):
-        raise ToolCallError(
-            f"{printable(name)} is encrypted, and its text cannot be read without the password. {ORIGINAL}"
-        )
+        raise ToolCallError(f"{printable(name)} cannot be read: {LOCKED}.")
     return reader
 
 

@@ -8,7 +8,17 @@ from outrider.errors import AttachmentError
 from outrider.text import human_size
 from outrider.tools.result import ToolResult
 
-PICTURES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+PICTURES = frozenset(
+    {
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "image/bmp",
+        "image/tiff",
+        "image/vnd.microsoft.icon",
+    }
+)
 
 
 def picture_result(name: str, mime_type: str, size: int, data: bytes | None, attachment: Attachment) -> ToolResult:

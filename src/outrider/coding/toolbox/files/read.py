@@ -24,7 +24,7 @@ from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import MAX_BYTES, Attachment, is_text_type, sniff
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.document import kind_of_archive
-from outrider.conversation.encodings import HEAD, Encoding, encoding_of, is_utf8
+from outrider.conversation.encodings import HEAD, WINDOWS, Encoding, is_utf8, text_encoding
 from outrider.errors import AttachmentError
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
@@ -39,6 +39,7 @@ PROGRESS_EVERY = 512 * 1024 * 1024
 UNSAVED = (
     "The editor has changes in this file that are not saved; they are shown here. Commands and searches see the disk."
 )
+NOT_UTF8 = "This file is not UTF-8. It is shown as Windows-1252, and Edit and Write keep that encoding."
 EDITOR_SILENT = (
     "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
 )
@@ -149,10 +150,10 @@ def _unsaved_source(path: Path, name: str, now: Version) -> Source | None:
 
 
 def _attach(source: Source) -> tuple[ToolResult, Part]:
-    kind = source.attachment.type_of(source.head)
+    kind = _document_type(source, sniff(source.head)) or source.attachment.type_of(source.head)
     text = f"{printable(source.name)}: {kind}, {human_size(source.stamp.size)}"
     # A request may carry only a share of a long text.
-    return ToolResult(text, [source.attachment]), SOME if is_text_type(kind) else ALL
+    return ToolResult(text, [replace(source.attachment, mime_type=kind)]), SOME if is_text_type(kind) else ALL
 
 
 def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult, Part]:
@@ -168,7 +169,8 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         from outrider.coding.toolbox.files.documents import document_text
 
         return _as_result(document_text(source.stream, source.name, document, span, context))
-    encoding = encoding_of(source.head)
+    whole = source.data is not None
+    encoding = text_encoding(source.head if source.data is None else source.data, is_whole=whole)
     if kind and not is_utf8(source.head):
         encoding = None  # text may begin like a picture, but a picture is not valid UTF-8
     if kind in PICTURES and encoding is None:
@@ -181,7 +183,8 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         return notebook_result(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
             source, encoding, span, context
         )
-    return _as_result(_text(source, encoding, span, context))
+    text, part = _text(source, encoding, span, context)
+    return ToolResult(f"{text}\n[{NOT_UTF8}]" if encoding.codec == WINDOWS else text), part
 
 
 def _as_result(shown: tuple[str, Part]) -> tuple[ToolResult, Part]:

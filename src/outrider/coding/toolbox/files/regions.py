@@ -14,7 +14,7 @@ from outrider.coding.toolbox.files.diffs import LINE_CHARACTERS, diff_of
 from outrider.coding.toolbox.files.regular_files import open_regular
 from outrider.coding.toolbox.files.replacing import Replacement
 from outrider.coding.toolbox.tool_errors import ToolCallError
-from outrider.conversation.encodings import encoding_of
+from outrider.conversation.encodings import text_encoding
 from outrider.text import clean
 
 MAX_BYTES = 1024 * 1024
@@ -98,7 +98,7 @@ def _text_of(path: Path) -> str | None:
             data = file.read(MAX_BYTES + 1)
     except (ToolCallError, OSError):
         return None
-    encoding = encoding_of(data)
+    encoding = text_encoding(data)
     if len(data) > MAX_BYTES or encoding is None:
         return None
     try:

@@ -6,7 +6,8 @@ import codecs
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
-from outrider.conversation.encodings import Encoding
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
+from outrider.conversation.encodings import UNKNOWN, Encoding
 from outrider.text import clean
 
 CHUNK = 256 * 1024
@@ -29,13 +30,26 @@ def decode_lenient(data: bytes, encoding: Encoding) -> str:
     return data[len(encoding.mark) :].decode(encoding.codec, _error_handler(encoding))
 
 
+def encode_like(encoding: Encoding, text: str, name: str) -> bytes:
+    """Return a text in the encoding of the file that it changes. Raises ToolCallError if that lacks a character."""
+    try:
+        return encoding.encode(text)
+    except UnicodeEncodeError as error:
+        missing = printable(text[error.start : error.start + 1])
+        kind = "neither UTF-8 nor Windows-1252" if encoding.codec == UNKNOWN else "Windows-1252"
+        raise ToolCallError(
+            f"{printable(name)} was left as it is: it is {kind}, and {missing} cannot be written in its encoding. "
+            "Leave such characters out, or convert the file to UTF-8 with a command first."
+        ) from None
+
+
 def text_chunks(text: str) -> Iterator[str]:
     """Yield a text in chunks."""
     return (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
 
 
 def _error_handler(encoding: Encoding) -> str:
-    return "surrogateescape" if encoding.codec == "utf-8" else "replace"
+    return "surrogateescape" if encoding.codec in ("utf-8", UNKNOWN) else "replace"
 
 
 def readable(text: str) -> tuple[str, bool]:

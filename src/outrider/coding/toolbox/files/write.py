@@ -9,13 +9,13 @@ from outrider.coding.toolbox.files.line_ranges import line_count
 from outrider.coding.toolbox.files.regular_files import resolve_path
 from outrider.coding.toolbox.files.saving import save
 from outrider.coding.toolbox.files.stamps import stamp_of
-from outrider.coding.toolbox.files.text_files import decode_lenient, has_crlf, with_crlf
+from outrider.coding.toolbox.files.text_files import decode_lenient, encode_like, has_crlf, with_crlf
 from outrider.coding.toolbox.files.versions import Version, version_or_none
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import sniff
 from outrider.conversation.documents import kinds
-from outrider.conversation.encodings import Encoding, encoding_of
+from outrider.conversation.encodings import Encoding, text_encoding
 from outrider.text import clean, counted
 from outrider.tools.context import ToolContext
 from outrider.tools.decorator import tool
@@ -49,7 +49,7 @@ def write(workspace: Workspace) -> Tool:
 def _write(workspace: Workspace, name: str, content: str, context: ToolContext) -> ToolResult:
     path = resolve_path(workspace, name, "Write", context)
     before = version_or_none(workspace, path, name)
-    old, data = _encode_like(before.data, content)
+    old, data = _encode_like(before.data, content, name)
     same = before.stamp == stamp_of(data)
     if before.stamp and same and not before.unsaved:
         workspace.seen.add_written(context, path, before.stamp)
@@ -65,14 +65,14 @@ def _write(workspace: Workspace, name: str, content: str, context: ToolContext) 
     return _result(path, name, old, content, before, note)
 
 
-def _encode_like(before: bytes | None, content: str) -> tuple[str, bytes]:
+def _encode_like(before: bytes | None, content: str, name: str) -> tuple[str, bytes]:
     """Return the old text, as far as it can be shown, and the new bytes in the old encoding and line endings."""
-    encoding = encoding_of(before) if before else None
+    encoding = text_encoding(before) if before else None
     if before is None or encoding is None:
         return "", Encoding().encode(content)
     old = decode_lenient(before, encoding)
     content = content.removeprefix("\ufeff") if encoding.mark else content
-    return old, encoding.encode(with_crlf(content) if has_crlf(old) else content)
+    return old, encode_like(encoding, with_crlf(content) if has_crlf(old) else content, name)
 
 
 def _result(path: Path, name: str, old: str, content: str, before: Version, note: str) -> ToolResult:

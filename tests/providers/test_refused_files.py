@@ -1,0 +1,91 @@
+"""A server that refuses a PDF, a document or audio is asked again without it, and the session goes on."""
+
+from __future__ import annotations
+
+import pytest
+
+from outrider import Attachment
+from outrider.providers.refused_files import Cause, file_fault
+from outrider.providers.shown_files import Kind
+from tests.adapters import ONE_EACH, Case, each
+from tests.conversations import PDF_BYTES
+from tests.modelserver import ModelServer
+from tests.providers.test_refused_pictures import ANSWER, Talk, pictures_in, refusal, shot
+
+BAD_PDF = "messages.0.content.1.pdf.source.base64.data: The PDF specified was not valid."
+NO_PDF = "This model does not support file content types."
+WAV = b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\0\0\0\0"
+
+
+def pdf(number: int) -> Attachment:
+    return Attachment(PDF_BYTES + f"\n% {number}".encode(), "application/pdf", f"d{number}.pdf")
+
+
+def pdfs_in(body: bytes) -> int:
+    return body.count(b"JVBERi0")
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "cause"),
+    [
+        (BAD_PDF, "document", "file"),
+        ("Could not process PDF", "document", "file"),
+        ("The PDF specified is password protected.", "document", "file"),
+        ("A maximum of 100 PDF pages may be provided.", "document", "file"),
+        ("The document has no pages.", "document", "file"),
+        ("Invalid file data: 'input[0].content[1].file_data'. Expected a base64-encoded data URL", "document", "file"),
+        (NO_PDF, "document", "model"),
+        ("Failed to deserialize: unknown variant `file`, expected `text` or `image_url`", "document", "model"),
+        ("messages.1.content: Input should be a valid string", "document", "model"),
+        ("No endpoints found that support file input", "document", "model"),
+        ("Audio input modality is not enabled for models/gemma-3-1b-it", "audio", "model"),
+        ("Invalid audio data: could not decode", "audio", "file"),
+        ("The video exceeds the longest duration", "video", "file"),
+    ],
+)
+def test_what_servers_say_of_other_files(said: str, kind: Kind, cause: Cause) -> None:
+    assert file_fault(400, said, [kind]) == (kind, cause)
+    assert file_fault(400, said, []) is None, "there was no such file"
+    assert file_fault(401, said, [kind]) is None
+
+
+@each(*ONE_EACH)
+async def test_a_pdf_that_is_refused_is_sent_as_text_and_the_others_stay(case: Case) -> None:
+    async with ModelServer([ANSWER, refusal(BAD_PDF), ANSWER, ANSWER]) as server:
+        talk = Talk(case.adapter(server.url, key="k"))
+        assert await talk.says("Read.", pdf(1)) == "done"
+        assert await talk.says("And this?", pdf(2), shot(1)) == "done"
+        assert await talk.says("And this?", pdf(3)) == "done"
+    assert [pdfs_in(request.body) for request in server.requests] == [1, 2, 1, 2]
+    assert [pictures_in(request.json) for request in server.requests] == [0, 1, 1, 1]
+    assert "Text of d2.pdf" in server.requests[2].body.decode()
+    assert any("retrying with the text of the newest documents" in notice for notice in talk.notices)
+
+
+@each(*ONE_EACH)
+async def test_a_model_that_takes_no_pdf_gets_its_text_from_then_on(case: Case) -> None:
+    async with ModelServer([refusal(NO_PDF), ANSWER, ANSWER]) as server:
+        talk = Talk(case.adapter(server.url, key="k"))
+        assert await talk.says("Read.", pdf(1)) == "done"
+        assert await talk.says("And this?", pdf(2)) == "done"
+    assert [pdfs_in(request.body) for request in server.requests] == [1, 0, 0]
+    assert "Text of d2.pdf" in server.requests[2].body.decode()
+    assert any("retrying without documents" in notice for notice in talk.notices)
+
+
+@pytest.mark.parametrize("said", ["Invalid audio data", "Audio input modality is not enabled for this model"])
+async def test_audio_that_is_refused_is_left_out(said: str) -> None:
+    async with ModelServer([refusal(said), ANSWER]) as server:
+        talk = Talk(Case("gemini", "gemini-3-pro").adapter(server.url, key="k"))
+        assert await talk.says("Listen.", Attachment(WAV, "audio/wav", "a.wav")) == "done"
+    assert [b"UklGR" in request.body for request in server.requests] == [True, False]
+    assert "a.wav (audio/wav" in server.requests[1].body.decode()
+
+
+@each(*ONE_EACH)
+async def test_an_error_that_stays_is_raised_and_the_pdf_comes_back(case: Case) -> None:
+    async with ModelServer([*[refusal(BAD_PDF)] * 2, ANSWER]) as server:
+        talk = Talk(case.adapter(server.url, key="k"))
+        assert await talk.says("Read.", pdf(1)) == "error"
+        assert await talk.says("Never mind.") == "done"
+    assert [pdfs_in(request.body) for request in server.requests] == [1, 0, 1]
