@@ -1,0 +1,150 @@
+"""Parts of replies that we do not know are kept, shown where possible, and sent back as they came."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from outrider.conversation.messages import (
+    Message,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+)
+from outrider.errors import RequestRefusedError
+from outrider.providers.base import Reply, StopReason
+from outrider.providers.openai_responses import OpenAIResponses
+from tests.providers.canned import ask, events, request
+
+REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAA="}
+ITEMS: dict[str, dict[str, Any]] = {
+    "file_search_call": {"queries": ["x"], "status": "completed", "results": None},
+    "computer_call": {"call_id": "c1", "status": "completed", "action": {"type": "click"}, "pending_safety_checks": []},
+    "program": {"call_id": "c1", "code": "1", "fingerprint": "f"},
+    "program_output": {"call_id": "c1", "result": "1", "status": "completed"},
+    "compaction": {"encrypted_content": "abc"},
+    "shell_call": {"call_id": "c1", "status": "completed", "action": {"commands": ["ls"]}},
+    "local_shell_call": {"call_id": "c1", "status": "completed", "action": {"type": "exec", "command": ["ls"]}},
+    "apply_patch_call": {"call_id": "c1", "status": "completed", "operation": {"type": "delete_file", "path": "a"}},
+    "mcp_call": {"arguments": "{}", "name": "n", "server_label": "s", "output": "found"},
+    "mcp_list_tools": {"server_label": "s", "tools": []},
+    "mcp_approval_request": {"arguments": "{}", "name": "n", "server_label": "s"},
+    "of_next_year": {"anything": [{"nested": None}]},
+}
+ANSWERED = {"computer_call", "shell_call", "local_shell_call", "apply_patch_call", "mcp_approval_request"}
+
+
+def responses() -> OpenAIResponses:
+    return OpenAIResponses("gpt-5.6", api_key="key")
+
+
+def stream(*items: dict[str, Any], end: str = "completed", **fields: Any) -> bytes:
+    """A Responses stream with these items."""
+    done = [
+        {"type": "response.output_item.done", "output_index": index, "item": item} for index, item in enumerate(items)
+    ]
+    usage = {"input_tokens": 100, "output_tokens": 10}
+    return events(*done, {"type": f"response.{end}", "response": {"usage": usage, **fields}}, done=False)
+
+
+async def replied(*items: dict[str, Any], **fields: Any) -> Reply:
+    return (await ask(responses(), [stream(*items, **fields)])).reply
+
+
+async def sent_back(reply: Reply, *more: Message) -> list[dict[str, Any]]:
+    """The items of the next request, without the user's."""
+    model = responses()
+    asked = request(Message.user("Hello"), reply.message, *(more or (Message.user("Go on"),)))
+    await ask(model, [stream()], asked)
+    found: list[dict[str, Any]] = model._transport.body["input"]  # type: ignore[attr-defined]
+    return [item for item in found if item.get("role") != "user"]
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+async def test_an_item_without_a_block_of_its_own_is_kept_and_sent_back(kind: str) -> None:
+    item = {"type": kind, "id": "it_1", **ITEMS[kind]}
+    reply = await replied(REASONING, item)
+    assert [type(block) for block in reply.message.content] == [ThinkingBlock, RawBlock]
+    assert (await sent_back(reply))[:2] == [REASONING, item]
+
+
+@pytest.mark.parametrize("kind", ITEMS)
+async def test_a_call_that_nobody_runs_gets_an_answer(kind: str) -> None:
+    """The API refuses a conversation with a call that has no output."""
+    back = await sent_back(await replied({"type": kind, "id": "it_1", **ITEMS[kind]}))
+    answers = [each["type"] for each in back[1:]]
+    assert len(answers) == (kind in ANSWERED)
+    assert all(each.endswith(("_output", "_response")) for each in answers)
+
+
+async def test_a_call_that_the_api_has_run_gets_no_second_answer() -> None:
+    call = {"type": "shell_call", "id": "sh_1", **ITEMS["shell_call"]}
+    output = {"type": "shell_call_output", "id": "so_1", "call_id": "c1", "output": []}
+    assert await sent_back(await replied(call, output)) == [call, output]
+
+
+async def test_a_custom_call_runs_and_is_answered_as_one() -> None:
+    item = {"type": "custom_tool_call", "id": "ct_1", "call_id": "c1", "name": "look", "input": "a b"}
+    reply = await replied(REASONING, item)
+    call = reply.message.content[-1]
+    assert isinstance(call, ToolUseBlock)
+    assert (call.name, call.input, reply.stop_reason) == ("look", {"input": "a b"}, StopReason.TOOL_USE)
+    result = Message("user", (ToolResultBlock("c1", (TextBlock("seen"),)),))
+    back = await sent_back(reply, result)
+    assert back == [REASONING, item, {"type": "custom_tool_call_output", "call_id": "c1", "output": "seen"}]
+
+
+async def test_a_call_of_a_program_goes_back_with_its_caller() -> None:
+    caller = {"type": "program", "caller_id": "p1"}
+    item = {"type": "function_call", "id": "f1", "call_id": "c1", "name": "look", "arguments": "{}", "caller": caller}
+    reply = await replied(item)
+    call, output = await sent_back(reply, Message("user", (ToolResultBlock("c1", (TextBlock("seen"),)),)))
+    assert call["caller"] == output["caller"] == caller
+
+
+@pytest.mark.parametrize("error", [None, {"message": "out of paint"}])
+async def test_a_picture_that_failed_is_told(error: Any) -> None:
+    item = {"type": "image_generation_call", "id": "ig_1", "status": "failed", "result": None, "error": error}
+    heard = await ask(responses(), [stream(REASONING, item)])
+    assert heard.text == heard.reply.text
+    assert "the picture was not made" in heard.text
+    assert error is None or "out of paint" in heard.text
+    [text] = await sent_back(heard.reply)
+    assert text["role"] == "assistant"
+
+
+@pytest.mark.parametrize(
+    ("reason", "stop", "detail"),
+    [
+        ("max_messages", StopReason.MAX_TOKENS, ""),
+        ("steered", StopReason.PAUSE, ""),
+        ("of_next_year", StopReason.OTHER, "of_next_year"),
+        (None, StopReason.OTHER, ""),
+    ],
+)
+async def test_new_reasons_of_an_incomplete_response(reason: str | None, stop: StopReason, detail: str) -> None:
+    message = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "Hi"}]}
+    reply = await replied(message, end="incomplete", incomplete_details={"reason": reason})
+    assert (reply.stop_reason, reply.stop_detail, reply.text) == (stop, detail, "Hi")
+
+
+async def test_a_violation_of_a_policy_says_what_happened() -> None:
+    error = {
+        "code": "misalignment_policy_violation",
+        "message": "Blocked.",
+        "misalignment": {"detailed_explanation": "It would have deleted data."},
+    }
+    with pytest.raises(RequestRefusedError, match=r"misalignment_policy_violation.*would have deleted") as raised:
+        await replied(end="failed", error=error)
+    assert not raised.value.retryable
+
+
+async def test_the_context_is_unknown_after_tools_of_the_api() -> None:
+    """Their steps are billed together, and the API does not tell the last one."""
+    search = {"type": "web_search_call", "id": "ws", "status": "completed", "action": {"type": "search", "query": "x"}}
+    assert (await replied(search)).usage.context == 0
+    message = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "Hi"}]}
+    assert (await replied(message)).usage.context == 110
