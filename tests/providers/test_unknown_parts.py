@@ -9,6 +9,8 @@ import pytest
 from outrider.conversation.messages import (
     Message,
     RawBlock,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -16,6 +18,7 @@ from outrider.conversation.messages import (
 )
 from outrider.errors import RequestRefusedError
 from outrider.providers.base import Reply, StopReason
+from outrider.providers.gemini import Gemini
 from outrider.providers.openai_responses import OpenAIResponses
 from tests.providers.canned import ask, events, request
 
@@ -148,3 +151,88 @@ async def test_the_context_is_unknown_after_tools_of_the_api() -> None:
     assert (await replied(search)).usage.context == 0
     message = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "Hi"}]}
     assert (await replied(message)).usage.context == 110
+
+
+def gemini() -> Gemini:
+    return Gemini("gemini-2.5-pro", api_key="key")
+
+
+def chunk(*parts: Any, **fields: Any) -> dict[str, Any]:
+    """A chunk of Gemini with these parts."""
+    return {"candidates": [{"content": {"role": "model", "parts": list(parts)}, **fields}]}
+
+
+async def gemini_reply(*chunks: Any) -> Reply:
+    return (await ask(gemini(), [events(*chunks, done=False)])).reply
+
+
+async def gemini_back(reply: Reply) -> list[dict[str, Any]]:
+    """The parts of the reply in the next request."""
+    model = gemini()
+    asked = request(Message.user("Hello"), reply.message, Message.user("Go on"))
+    await ask(model, [events(chunk({"text": "x"}, finishReason="STOP"), done=False)], asked)
+    return [
+        part
+        for content in model._transport.body["contents"]  # type: ignore[attr-defined]
+        for part in content["parts"]
+        if content["role"] == "model"
+    ]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"fileData": {"fileUri": "https://files.test/1", "mimeType": "video/mp4"}, "thoughtSignature": "U0lH"},
+        {"fileData": {"fileUri": "https://files.test/1"}},
+        {"functionResponse": {"name": "look", "response": {"output": "x"}}},
+        {"ofNextYear": [1, None]},
+    ],
+)
+async def test_a_part_of_gemini_that_we_do_not_know_is_kept_and_sent_back(part: dict[str, Any]) -> None:
+    alone = await gemini_reply(chunk(part, finishReason="STOP"))
+    assert [type(block) for block in alone.message.content] == [RawBlock]
+    assert await gemini_back(alone) == [part]
+    beside = await gemini_reply([chunk({"text": "a"}), chunk({"text": "b"}, part, {"text": "c"}, finishReason="STOP")])
+    assert await gemini_back(beside) == [{"text": "ab"}, part, {"text": "c"}]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        3,
+        None,
+        {"candidates": 1},
+        {"candidates": [{"content": {"parts": "text"}}]},
+        chunk("text", None, {"text": {"of": "another form"}}, {"inlineData": "x"}, {"functionCall": []}),
+        {"usageMetadata": {"promptTokenCount": "many"}, "promptFeedback": []},
+    ],
+)
+async def test_an_event_of_gemini_of_another_form_does_not_end_the_reply(event: Any) -> None:
+    reply = await gemini_reply(event, chunk({"text": "Hi"}, finishReason="STOP"))
+    assert reply.text.endswith("Hi")
+
+
+async def test_a_page_that_gemini_has_read_is_shown_as_a_call() -> None:
+    pages = [
+        {"retrievedUrl": "https://a.test", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_SUCCESS"},
+        {"retrievedUrl": "https://b.test", "urlRetrievalStatus": "URL_RETRIEVAL_STATUS_ERROR"},
+    ]
+    told = chunk({"text": "Read."}, finishReason="STOP", urlContextMetadata={"urlMetadata": pages})
+    reply = await gemini_reply(told)
+    use, result, _ = reply.message.content
+    assert isinstance(use, ServerToolUseBlock)
+    assert isinstance(result, ServerToolResultBlock)
+    assert (use.name, use.input) == ("web_fetch", {"urls": ["https://a.test", "https://b.test"]})
+    assert "https://b.test: ERROR" in result.text
+    assert await gemini_back(reply) == [{"text": "Read."}]
+
+
+async def test_what_tools_of_gemini_read_is_billed_and_not_part_of_the_context() -> None:
+    counts = {"promptTokenCount": 100, "toolUsePromptTokenCount": 5000, "candidatesTokenCount": 20}
+    reply = await gemini_reply(chunk({"text": "Hi"}, finishReason="STOP") | {"usageMetadata": counts})
+    assert (reply.usage.input_tokens, reply.usage.context) == (5100, 120)
+
+
+async def test_gemini_says_why_it_stopped() -> None:
+    reply = await gemini_reply(chunk({"text": "Hi"}, finishReason="SAFETY", finishMessage="Too sharp."))
+    assert (reply.stop_reason, reply.stop_detail) == (StopReason.CONTENT_FILTER, "Too sharp.")
