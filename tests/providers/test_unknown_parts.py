@@ -18,9 +18,12 @@ from outrider.conversation.messages import (
 )
 from outrider.errors import RequestRefusedError
 from outrider.providers.base import Reply, StopReason
+from outrider.providers.deltas import ServerToolFinished, ServerToolStarted
 from outrider.providers.gemini import Gemini
+from outrider.providers.hosted import adapter_of
+from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_responses import OpenAIResponses
-from tests.providers.canned import ask, events, request
+from tests.providers.canned import ask, delta, events, request
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAA="}
 ITEMS: dict[str, dict[str, Any]] = {
@@ -236,3 +239,75 @@ async def test_what_tools_of_gemini_read_is_billed_and_not_part_of_the_context()
 async def test_gemini_says_why_it_stopped() -> None:
     reply = await gemini_reply(chunk({"text": "Hi"}, finishReason="SAFETY", finishMessage="Too sharp."))
     assert (reply.stop_reason, reply.stop_detail) == (StopReason.CONTENT_FILTER, "Too sharp.")
+
+
+def chat() -> OpenAIChat:
+    return OpenAIChat("gpt-5.6", api_key="key")
+
+
+async def chat_back(model: OpenAIChat, reply: Reply, *more: Message) -> list[dict[str, Any]]:
+    """The messages of the next request, without the user's."""
+    asked = request(Message.user("Hello"), reply.message, *(more or (Message.user("Go on"),)))
+    await ask(model, [events(delta("stop", content="x"))], asked)
+    found: list[dict[str, Any]] = model._transport.body["messages"]  # type: ignore[attr-defined]
+    return [message for message in found if message["role"] != "user"]
+
+
+async def test_a_custom_call_of_chat_has_its_name_and_goes_back_as_one() -> None:
+    pieces = [
+        delta(tool_calls=[{"index": 0, "id": "c1", "type": "custom", "custom": {"name": "look", "input": "a "}}]),
+        delta("tool_calls", tool_calls=[{"index": 0, "custom": {"input": "b"}}]),
+    ]
+    reply = (await ask(chat(), [events(*pieces)])).reply
+    [call] = reply.message.tool_calls
+    assert (call.name, call.input, reply.stop_reason) == ("look", {"input": "a b"}, StopReason.TOOL_USE)
+    said, result = await chat_back(chat(), reply, Message("user", (ToolResultBlock("c1", (TextBlock("seen"),)),)))
+    assert said["tool_calls"] == [{"id": "c1", "type": "custom", "custom": {"name": "look", "input": "a b"}}]
+    assert (result["tool_call_id"], result["content"]) == ("c1", "seen")
+
+
+async def test_tools_that_groq_runs_are_shown() -> None:
+    ran = {"index": 0, "type": "search", "arguments": '{"query": "x"}'}
+    pieces = [
+        delta(executed_tools=[ran]),
+        delta(executed_tools=[{"index": 0, "type": "search", "output": "found", "arguments": None}]),
+        delta(content="Hi"),
+        delta("stop"),
+        {"choices": [], "usage": {"prompt_tokens": 9000, "completion_tokens": 10}},
+    ]
+    model = adapter_of("groq")("compound", api_key="key")
+    heard = await ask(model, [events(*pieces)])
+    assert ServerToolStarted("server_1", "web_search", {"query": "x"}) in heard.items
+    assert ServerToolFinished("server_1", "web_search", "found") in heard.items
+    assert [block.type for block in heard.reply.message.content] == ["server_tool_use", "server_tool_result", "text"]
+    assert (heard.reply.usage.input_tokens, heard.reply.usage.context) == (9000, 0)
+    [said] = await chat_back(model, heard.reply)
+    assert said == {"role": "assistant", "content": "Hi"}
+
+
+async def test_a_part_of_chat_that_we_do_not_know_is_kept_and_sent_back() -> None:
+    part = {"type": "reference", "reference_ids": [1]}
+    reply = (await ask(chat(), [events(delta(content=[{"type": "text", "text": "Hi"}, part]), delta("stop"))])).reply
+    assert [type(block) for block in reply.message.content] == [TextBlock, RawBlock]
+    [said] = await chat_back(chat(), reply)
+    assert said["content"] == [{"type": "text", "text": "Hi"}, part]
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        5,
+        {"choices": {}},
+        {"choices": [None, {"delta": "text", "finish_reason": 5}]},
+        {"choices": [{"index": 0, "delta": {"content": {"text": 1}, "tool_calls": [7, {"function": {"name": 1}}]}}]},
+        {"usage": [], "error": None},
+    ],
+)
+async def test_a_chunk_of_another_form_does_not_end_the_reply(event: Any) -> None:
+    heard = await ask(chat(), [events(event, delta(content="Hi"), delta("stop"))])
+    assert heard.text == "Hi"
+
+
+async def test_a_finish_reason_that_we_do_not_know_is_told() -> None:
+    reply = (await ask(chat(), [events(delta("of_next_year", content="Hi"))])).reply
+    assert (reply.stop_reason, reply.stop_detail) == (StopReason.OTHER, "of_next_year")
