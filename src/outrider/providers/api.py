@@ -6,8 +6,8 @@ import asyncio
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -285,13 +285,16 @@ class ApiProvider(ABC):
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)
-                async with aclosing(response) as chunks:  # type: ignore[type-var]
-                    async for chunk in chunks:
-                        for item in merge_deltas(parser.feed(chunk)):
-                            shown = True
-                            yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
-                        if parser.ended:
-                            return
+                with self._counting_cancelled(request, parser):
+                    async with aclosing(response) as chunks:  # type: ignore[type-var]
+                        async for chunk in chunks:
+                            for item in merge_deltas(parser.feed(chunk)):
+                                shown = True
+                                yield (
+                                    self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
+                                )
+                            if parser.ended:
+                                return
                 rest = parser.finish()
             except ProviderError as error:
                 mask_key(error, key)
@@ -307,6 +310,16 @@ class ApiProvider(ABC):
             for item in rest:
                 yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
+
+    @contextmanager
+    def _counting_cancelled(self, request: Request, parser: ReplyParser) -> Iterator[None]:
+        """Tell what a reply has used that is cancelled here."""
+        try:
+            yield
+        except (asyncio.CancelledError, GeneratorExit):
+            if request.on_cancel and parser.usage and not parser.ended:
+                request.on_cancel(with_cost(self.prefix, self.model, parser.usage))
+            raise
 
     async def _without_images(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool

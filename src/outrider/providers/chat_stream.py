@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, ProviderState, RawBlock, TextBlock, ThinkingBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Message,
+    ProviderState,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    Usage,
+    rounded_cost,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply, StopReason
@@ -295,7 +304,7 @@ class IncomingReply:
         if self._executed:
             usage = msgspec.structs.replace(usage, context_tokens=0)
         cost = self._usage.get("cost") if self._reports_cost else None
-        return msgspec.structs.replace(usage, cost=float(cost)) if isinstance(cost, int | float) else usage
+        return msgspec.structs.replace(usage, cost=rounded_cost(cost)) if isinstance(cost, int | float) else usage
 
 
 def is_bad_call(error: Any) -> bool:

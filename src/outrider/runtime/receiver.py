@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from operator import attrgetter
 from time import monotonic
 from typing import Any
@@ -49,7 +50,7 @@ class Receiver:
     """Receives one reply, emits its deltas, and keeps the text in case the reply is interrupted.
 
     A transient failure is retried: what was shown is discarded, and the next attempt follows. `record` stores each
-    failure.
+    failure, and what a cancelled reply has used.
     """
 
     def __init__(
@@ -64,6 +65,8 @@ class Receiver:
         self._retry = retry
         self._record = record
         self._words: list[str] = []
+        self.cancelled_usage: Usage | None = None
+        """What the reply has used, if it was cancelled and the API has said so."""
         self._has_shown = False
         """Whether observers have seen a delta of the current attempt."""
         self.first_token: float | None = None
@@ -77,6 +80,7 @@ class Receiver:
     async def receive(self, request: Request) -> Reply:
         """Return the complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
         attempts: Attempts | None = None
+        request = msgspec.structs.replace(request, on_cancel=partial(setattr, self, "cancelled_usage"))
         while True:
             try:
                 return await self._receive(self._provider.stream(request))
@@ -85,6 +89,8 @@ class Receiver:
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
+                    if used := self.cancelled_usage:
+                        await self._record(AttemptFailed("cancelled", attempts.number if attempts else 1, None, used))
                     raise
                 failure = self._failed(error)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider may break its contract
