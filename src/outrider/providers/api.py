@@ -259,6 +259,26 @@ class ApiProvider(ABC):
         """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
         return effort_fields(self.capabilities, settings.effort, self.name)
 
+    def temperature_fields(self, settings: ModelSettings) -> dict[str, float]:
+        """Return the field of a request for its temperature. Empty if the model would refuse it."""
+        return (
+            {}
+            if settings.temperature is None or self._refuses_temperature(settings)
+            else {"temperature": settings.temperature}
+        )
+
+    def _refuses_temperature(self, settings: ModelSettings) -> bool:
+        taken = self.capabilities.temperature
+        return taken == "no" or (taken == "without_effort" and settings.effort not in (None, "none"))
+
+    def _left_out(self, request: Request) -> Iterator[str]:
+        """Yield what the user should know about settings that are not sent, once a session."""
+        name, settings = f"{self._memory_key} temperature", request.settings
+        if settings.temperature is not None and self._refuses_temperature(settings) and name not in request.memory:
+            request.memory[name] = True
+            beside = " together with an effort" if self.capabilities.temperature == "without_effort" else ""
+            yield f"{self.name} does not take a temperature{beside}; it was left out"
+
     def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
         """Return whether the API holds an answer to this schema."""
         offered = self.capabilities.structured_output
@@ -278,7 +298,7 @@ class ApiProvider(ABC):
         prepared = PreparedRequest(*await self._prepare(request))
         tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
-            for notice in prepared.rendering.take_notices():
+            for notice in (*self._left_out(request), *prepared.rendering.take_notices()):
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
             parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)

@@ -89,9 +89,7 @@ class Gemini(ApiProvider):
 
     def _generation_config(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the settings that stand in `generationConfig`."""
-        fields = self.effort_fields(settings).copy()
-        if settings.temperature is not None:
-            fields["temperature"] = settings.temperature
+        fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields["maxOutputTokens"] = settings.max_tokens
         return fields

@@ -67,6 +67,7 @@ class OpenAIResponses(ApiProvider):
             head["tools"] = self.tools_once(request, _tools)
         head |= (
             self.effort_fields(request.settings)
+            | self.temperature_fields(request.settings)
             | _settings(request.settings)
             | self._options
             | request.settings.options
@@ -156,8 +157,6 @@ def provider(model: str) -> OpenAIResponses:
 def _settings(settings: ModelSettings) -> dict[str, Any]:
     """Return the settings as fields of a request."""
     fields: dict[str, Any] = {}
-    if settings.temperature is not None:
-        fields["temperature"] = settings.temperature
     if settings.max_tokens:
         fields["max_output_tokens"] = settings.max_tokens
     if choice := settings.tool_choice:
