@@ -104,7 +104,7 @@ REPLIES: dict[str, tuple[bytes, tuple[Block, ...], StopReason, Usage]] = {
         TEXT,
         (TextBlock("Grüße, 🌍!"),),
         StopReason.END,
-        Usage(9, 23, cached_tokens=4, reasoning_tokens=20),
+        Usage(9, 23, cached_tokens=4, reasoning_tokens=20, context_tokens=30),
     ),
     "thoughts, text and two calls in one chunk, one without arguments; no blank line at the end": (
         CALLS,
@@ -399,7 +399,7 @@ async def test_chunks_in_a_list_are_read_one_after_the_other() -> None:
     assert (await replayed(stream))[1].text == "Hello"
 
 
-@pytest.mark.parametrize("data", [b"<html>", b"[" * 100_000, b'{"candidates": 1}', b"null", b"3"])
-async def test_an_event_that_is_no_chunk_is_an_error_of_the_provider(data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"<html>", b"[" * 100_000])
+async def test_an_event_that_is_not_json_is_an_error_of_the_provider(data: bytes) -> None:
     with pytest.raises(ProviderError, match="Gemini sent an event"):
         await replayed(b"data: " + data + b"\n\n")

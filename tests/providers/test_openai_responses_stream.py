@@ -379,7 +379,10 @@ def _failed(error: str) -> str:
         ('{"type":"insufficient_quota","code":"insufficient_quota","message":"M"}', RateLimitedError, False),
         ('{"code":"invalid_prompt","message":"M"}', RequestRefusedError, False),
         ('{"type":"invalid_request_error","code":"image_too_large","message":"M"}', RequestRefusedError, False),
-        ('{"code":"bio_policy","message":"M"}', ProviderError, False),
+        ('{"code":"bio_policy","message":"M"}', RequestRefusedError, False),
+        ('{"code":"misalignment_policy_violation","message":"M"}', RequestRefusedError, False),
+        ('{"code":"something_new","message":"M"}', ProviderError, False),
+        ('{"code":{"a":1},"type":7,"message":"M"}', ProviderError, False),
     ],
 )
 async def test_an_error_in_the_stream_is_of_its_kind(
@@ -416,18 +419,29 @@ async def test_an_error_of_any_shape_is_an_error(error: str) -> None:
     "event",
     [
         "{",
-        "[]",
         "<html>",
+    ],
+)
+async def test_an_event_that_is_not_json_tears_the_reply(event: str) -> None:
+    with pytest.raises(IncompleteStreamError, match="cannot be decoded"):
+        await read(events(event, COMPLETED))
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        "[]",
         '{"type":5}',
-        '{"type":"response.output_item.done","item":null}',
-        '{"type":"response.output_item.done","item":{"type":"message","content":"text"}}',
-        '{"type":"response.output_item.done","item":{"type":"function_call","name":5}}',
+        '{"type":"response.output_text.delta","delta":{"text":"x"}}',
+        '{"type":"response.output_item.done","output_index":1,"item":null}',
+        '{"type":"response.output_item.done","output_index":1,"item":{"type":"message","content":"text"}}',
+        '{"type":"response.output_item.done","output_index":1,"item":{"type":"message","content":[{"text":{"a":1}}]}}',
         '{"type":"response.completed","response":{"output":{}}}',
     ],
 )
-async def test_an_event_that_cannot_be_read_tears_the_reply(event: str) -> None:
-    with pytest.raises(IncompleteStreamError, match="cannot be decoded"):
-        await read(events(event, COMPLETED))
+async def test_an_event_of_another_form_does_not_end_the_reply(event: str) -> None:
+    _, reply = await read(events(DONE_MESSAGE, event, COMPLETED))
+    assert reply.text == "Hi"
 
 
 async def test_usage_that_makes_no_sense_does_not_cost_the_reply() -> None:

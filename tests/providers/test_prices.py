@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from genai_prices import Usage as ListedUsage
@@ -14,7 +15,9 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.conversation.messages import Usage
+from outrider import Log
+from outrider.conversation.messages import Message, Usage
+from outrider.log.entries import MessageEntry
 from outrider.providers import prices
 from outrider.providers.prices import context_tokens, rates_of, with_cost
 
@@ -170,3 +173,20 @@ def test_a_price_costs_little_once_it_was_looked_up() -> None:
 
     per_call = min(thousand() for _ in range(5)) / 1000
     assert per_call < 100e-6, "looking the model up in the price list takes about 200 microseconds"
+
+
+def test_costs_have_no_float_noise(tmp_path: Path) -> None:
+    """The price of a reply, sums of replies, and the sums of the log."""
+    priced = [with_cost("anthropic", "claude-sonnet-4-5", Usage(count, 77)) for count in range(1, 400)]
+    costs = [each.cost for each in priced if each.cost is not None]
+    assert max(len(str(cost)) for cost in costs) < 12
+    total = sum(priced, Usage())
+    assert len(str(total.cost)) < 12
+    with Log(tmp_path) as log:
+        journal = log.create()
+        journal.write_now(MessageEntry(Message.user("Hi")))
+        for each in priced[:30]:
+            journal.write_now(MessageEntry(Message.assistant("x"), each))
+        journal.close()
+        [summary] = log.sessions()
+    assert len(str(summary.usage.cost)) < 12

@@ -349,9 +349,18 @@ class Usage(_Plain, frozen=True, gc=False):
             self.cached_tokens + other.cached_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
-            self.cost if other.cost is None else other.cost + (self.cost or 0.0),
+            self.cost if other.cost is None else rounded_cost(other.cost + (self.cost or 0.0)),
             self.web_searches + other.web_searches,
         )
+
+
+def rounded_cost(cost: float) -> float:
+    """Return a cost in US dollars without the noise of binary fractions. A token costs far more than is cut off.
+
+    >>> 0.1 + 0.2, rounded_cost(0.1 + 0.2)
+    (0.30000000000000004, 0.3)
+    """
+    return round(cost, 12)
 
 
 def files_in(message: Message) -> list[AttachmentBlock]:

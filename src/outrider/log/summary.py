@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.messages import Usage, rounded_cost
 from outrider.errors import DamagedLogError
 from outrider.log.entries import SessionSettings
 from outrider.log.holder import Holder
@@ -150,8 +150,9 @@ def _damaged_list(error: Exception) -> DamagedLogError:
 
 
 def _summary(row: _Columns, folder: str) -> Summary:
+    cost = None if row.cost is None else rounded_cost(row.cost)
     usage = Usage(
-        row.input_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens, row.reasoning_tokens, row.cost
+        row.input_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens, row.reasoning_tokens, cost
     )
     holder = msgspec.json.decode(row.holder, type=described(Holder)) if row.holder else None
     times = row.created, row.updated

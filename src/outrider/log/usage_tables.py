@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
+from outrider.conversation.messages import rounded_cost
 from outrider.log.used import Used
 
 T = TypeVar("T")
@@ -48,7 +49,7 @@ class UsageSums(msgspec.Struct, array_like=True):
         self.input_tokens += used.usage.input_tokens
         self.output_tokens += used.usage.output_tokens
         self.cached_tokens += used.usage.cached_tokens
-        self.cost += used.usage.cost or 0.0
+        self.cost = rounded_cost(self.cost + (used.usage.cost or 0.0))
         if used.first_token is not None:
             self.first_token += used.first_token
             self.measured += 1
@@ -57,6 +58,7 @@ class UsageSums(msgspec.Struct, array_like=True):
         """Add other sums."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.cost = rounded_cost(self.cost)
 
 
 class TurnUsage(NamedTuple):

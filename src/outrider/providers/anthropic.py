@@ -124,9 +124,7 @@ class Anthropic(ApiProvider):
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the settings as fields of a request."""
-        fields = self.effort_fields(settings).copy()
-        if settings.temperature is not None:
-            fields["temperature"] = settings.temperature
+        fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields["max_tokens"] = settings.max_tokens
         if choice := settings.tool_choice:

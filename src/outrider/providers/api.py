@@ -7,8 +7,8 @@ import os
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import Any, ClassVar
 
@@ -278,6 +278,26 @@ class ApiProvider(ABC):
         """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
         return effort_fields(self.capabilities, settings.effort, self.name)
 
+    def temperature_fields(self, settings: ModelSettings) -> dict[str, float]:
+        """Return the field of a request for its temperature. Empty if the model would refuse it."""
+        return (
+            {}
+            if settings.temperature is None or self._refuses_temperature(settings)
+            else {"temperature": settings.temperature}
+        )
+
+    def _refuses_temperature(self, settings: ModelSettings) -> bool:
+        taken = self.capabilities.temperature
+        return taken == "no" or (taken == "without_effort" and settings.effort not in (None, "none"))
+
+    def _left_out(self, request: Request) -> Iterator[str]:
+        """Yield what the user should know about settings that are not sent, once a session."""
+        name, settings = f"{self._memory_key} temperature", request.settings
+        if settings.temperature is not None and self._refuses_temperature(settings) and name not in request.memory:
+            request.memory[name] = True
+            beside = " together with an effort" if self.capabilities.temperature == "without_effort" else ""
+            yield f"{self.name} does not take a temperature{beside}; it was left out"
+
     def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
         """Return whether the API holds an answer to this schema."""
         offered = self.capabilities.structured_output
@@ -297,20 +317,23 @@ class ApiProvider(ABC):
         prepared = PreparedRequest(*await self._prepare(request))
         tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
-            for notice in prepared.rendering.take_notices():
+            for notice in (*self._left_out(request), *prepared.rendering.take_notices()):
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
             parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)
-                async with aclosing(response) as chunks:  # type: ignore[type-var]
-                    async for chunk in chunks:
-                        for item in merge_deltas(parser.feed(chunk)):
-                            shown = True
-                            yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
-                        if parser.ended:
-                            return
+                with self._counting_cancelled(request, parser):
+                    async with aclosing(response) as chunks:  # type: ignore[type-var]
+                        async for chunk in chunks:
+                            for item in merge_deltas(parser.feed(chunk)):
+                                shown = True
+                                yield (
+                                    self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
+                                )
+                            if parser.ended:
+                                return
                 rest = parser.finish()
             except ProviderError as error:
                 mask_key(error, key)
@@ -326,6 +349,16 @@ class ApiProvider(ABC):
             for item in rest:
                 yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
             return
+
+    @contextmanager
+    def _counting_cancelled(self, request: Request, parser: ReplyParser) -> Iterator[None]:
+        """Tell what a reply has used that is cancelled here."""
+        try:
+            yield
+        except (asyncio.CancelledError, GeneratorExit):
+            if request.on_cancel and parser.usage and not parser.ended:
+                request.on_cancel(with_cost(self.prefix, self.model, parser.usage))
+            raise
 
     async def _without_files(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkable
 
@@ -110,6 +110,8 @@ class Request(msgspec.Struct, frozen=True):
     """The JSON Schema that the text of the answer satisfies. Only for a `SchemaProvider` that enforces it."""
     server_tools: tuple[ServerTool, ...] = ()
     """Tools that the API runs itself."""
+    on_cancel: Callable[[Usage], None] | None = None
+    """Called with what the API has counted so far, with its cost, if the stream is closed before its reply."""
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -65,6 +65,8 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the model reasons. Its encrypted reasoning is then sent back, if the API offers that."""
     effort: str = ""
     """The scale of `models.json` that says what `effort` adds to a request. Empty if the model has no effort."""
+    temperature: Literal["yes", "no", "without_effort"] = "yes"
+    """Whether the model takes a temperature: always, never, or only if it does not think by an effort."""
     server_tools: tuple[str, ...] = ()
     """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
     server_tools_with_functions: bool = True
@@ -115,7 +117,8 @@ def _changes(provider: str, model: str, url: str) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _known(provider: str, name: str, url: str) -> Capabilities:
     facts = known_models()
-    fields = {**facts.profile(provider, name), **facts.limits(url), "effort": facts.effort_scale(provider, name)}
+    settings = {"effort": facts.effort_scale(provider, name), "temperature": facts.temperature(provider, name)}
+    fields = {**facts.profile(provider, name), **facts.limits(url), **settings}
     return msgspec.convert(fields, described(Capabilities))
 
 

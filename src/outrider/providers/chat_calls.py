@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import ProviderState, ToolUseBlock
-from outrider.providers.chat_chunks import Fragment, Function, object_of
+from outrider.providers.chat_chunks import Custom, Fragment, Function, object_of
 from outrider.providers.deltas import Delta, ToolCallDelta
 from outrider.providers.stream import CallAssembler
 
@@ -21,6 +21,8 @@ class _Call(CallAssembler):
         self.index = index
         self.extra: dict[str, Any] = {}
         """State of the vendor, to be sent back with the call."""
+        self.is_custom = False
+        """Whether the tool takes text instead of JSON."""
 
     @property
     def is_whole(self) -> bool:
@@ -70,7 +72,8 @@ class Calls:
         found: list[Delta] = []
         touched: list[_Call] = []
         for fragment in fragments:
-            function = fragment.function or Function()
+            custom = fragment.custom or Custom()
+            function = fragment.function or Function(custom.name, custom.input)
             call_id, name, piece = fragment.id or "", function.name or "", _arguments(function.arguments)
             if not (call_id or name or piece or fragment.extra_content):
                 continue
@@ -81,6 +84,7 @@ class Calls:
                 call = _Call(fragment.index)
                 self.open.append(call)
             call.take(call_id, name, piece)
+            call.is_custom = call.is_custom or fragment.custom is not None
             if fragment.extra_content is not None:
                 call.extra |= object_of(fragment.extra_content)
             touched.append(call)
@@ -96,10 +100,17 @@ class Calls:
 
     def finish(self, origin: ProviderState, *, cut: bool) -> list[ToolUseBlock]:
         """Return the calls. If the reply was cut off, a last call without arguments is marked invalid."""
-        calls = [call.finish(_call_state(origin, call.extra)) for call in self.open]
+        calls = [_finished(call, origin) for call in self.open]
         if cut and calls and not self.open[-1].text.strip():
             calls[-1] = msgspec.structs.replace(calls[-1], invalid_input="")
         return calls
+
+
+def _finished(call: _Call, origin: ProviderState) -> ToolUseBlock:
+    if call.is_custom:
+        state = msgspec.structs.replace(origin, data={"type": "custom"})
+        return ToolUseBlock(call.id, call.name, {"input": call.text}, state=state)
+    return call.finish(_call_state(origin, call.extra))
 
 
 def _call_state(origin: ProviderState, extra: dict[str, Any]) -> ProviderState | None:

@@ -15,10 +15,17 @@ class Function(msgspec.Struct, gc=False):
     arguments: Any = None
 
 
+class Custom(msgspec.Struct, gc=False):
+    name: str | None = None
+    input: Any = None
+
+
 class Fragment(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: Function | None = None
+    custom: Custom | None = None
+    """A call of a tool that takes text instead of JSON."""
     extra_content: Any = None
     """State of Google's models, to be sent back with the call."""
 
@@ -35,6 +42,8 @@ class ContentDelta(msgspec.Struct, gc=False):
     images: Any = None
     annotations: Any = None
     """The sources of the text."""
+    executed_tools: Any = None
+    """Tools that Groq has run."""
     tool_calls: list[Fragment] | None = None
     function_call: Function | None = None
 
@@ -98,7 +107,7 @@ def only_text(chunk: Chunk | bytes) -> str:
         return ""
     if delta.function_call is not None or delta.images is not None or delta.annotations is not None:
         return ""
-    return delta.content if delta.extra_content is None else ""
+    return delta.content if delta.extra_content is None and delta.executed_tools is None else ""
 
 
 def text_of(content: Any) -> str:
@@ -110,15 +119,18 @@ def text_of(content: Any) -> str:
 
 
 def usage_of(usage: dict[str, Any]) -> Usage:
+    """Return the usage. With tools of the server, the input is the sum of several steps: the context is unknown."""
     prompt = object_of(usage.get("prompt_tokens_details"))
     completion = object_of(usage.get("completion_tokens_details"))
+    searches = _number(object_of(usage.get("server_tool_use")).get("web_search_requests"))
     return Usage(
         _number(usage.get("prompt_tokens")),
         _number(usage.get("completion_tokens")),
         _number(prompt.get("cached_tokens") or usage.get("prompt_cache_hit_tokens")),
         _number(prompt.get("cache_write_tokens")),
         _number(completion.get("reasoning_tokens")),
-        web_searches=_number(object_of(usage.get("server_tool_use")).get("web_search_requests")),
+        web_searches=searches,
+        context_tokens=0 if searches else None,
     )
 
 

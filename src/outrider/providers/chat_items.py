@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import msgspec
+
+from outrider.conversation.messages import ToolUseBlock
 from outrider.providers.base import Request
 from outrider.providers.chat_server_tools import openrouter_tools
 from outrider.providers.chat_stream import INLINE, REASONING_FIELDS, THINKING_PARTS
 from outrider.providers.inline_thinking import CLOSE, OPEN
 from outrider.providers.message_parts import File, Part, join_text
-from outrider.providers.wire_names import object_schema
+from outrider.providers.wire_names import object_schema, safe_name
 
 _AUDIO_FORMATS = {
     "audio/wav": "wav",
@@ -47,6 +50,22 @@ def _audio(file: File) -> dict[str, Any]:
         return {"type": "input_audio", "input_audio": {"data": file.base64, "format": known}}
     note = f"[{file.name} ({file.mime_type}) cannot be shown: this API takes only wav and mp3]"
     return {"type": "text", "text": note}
+
+
+def parts_of(content: Any) -> list[Any]:
+    """Return the content of a rendered message as a list of parts."""
+    return [part_of(content)] if isinstance(content, str) else content or []
+
+
+def call_of(call: ToolUseBlock, own: dict[str, Any]) -> dict[str, Any]:
+    """Return a call. `own` is its state, if this model made it."""
+    name = safe_name(call.name)
+    if own.get("type") == "custom":
+        return {"type": "custom", "custom": {"name": name, "input": str(call.input.get("input", ""))}}
+    # Arguments that were not a JSON object go back as an empty one: servers parse the history and fail on others.
+    # The result tells the model what it had written.
+    arguments = msgspec.json.encode(call.input).decode()
+    return {"type": "function", "function": {"name": name, "arguments": arguments}, **own}
 
 
 def replayed_reasoning(thinking: str, data: Any, text: str) -> dict[str, Any]:

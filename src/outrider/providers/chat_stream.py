@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, Usage
+from outrider.conversation.messages import (
+    Block,
+    Message,
+    ProviderState,
+    RawBlock,
+    TextBlock,
+    ThinkingBlock,
+    Usage,
+    rounded_cost,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply, StopReason
@@ -25,12 +34,12 @@ from outrider.providers.chat_chunks import (
     text_of,
     usage_of,
 )
-from outrider.providers.chat_server_tools import citations_of
+from outrider.providers.chat_server_tools import ExecutedTools, citations_of
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.inline_thinking import InlineThinking, Piece
 from outrider.providers.pictures import picture_at
 from outrider.providers.reasoning_details import ReasoningDetails
-from outrider.struct_types import described
+from outrider.providers.stream import lenient
 from outrider.text import clean_value
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -91,6 +100,9 @@ class IncomingReply:
         self._extra: dict[str, Any] = {}
         self._images: list[str] = []
         self._annotations: list[Any] = []
+        self._executed = ExecutedTools()
+        self._raw: list[dict[str, Any]] = []
+        """Parts of the content that we do not know."""
         self._refused = False
         self._calls = Calls()
         self._usage: dict[str, Any] = {}
@@ -98,7 +110,7 @@ class IncomingReply:
     @property
     def complete(self) -> bool:
         """Whether the reply is complete. Servers may omit the finish reason or the [DONE], but not both."""
-        said = self._text or self._calls.open or self._images or (self._inline and self._inline.holds)
+        said = self._text or self._calls.open or self._images or self._raw or (self._inline and self._inline.holds)
         return bool(self._finish_reason or (self.done and said))
 
     def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
@@ -176,7 +188,7 @@ class IncomingReply:
         import json  # takes what some servers send and msgspec refuses: NaN, lone surrogates
 
         try:
-            chunk = msgspec.convert(clean_value(json.loads(data)), described(Chunk))
+            chunk: Chunk = lenient(Chunk, clean_value(json.loads(data)))
         except (ValueError, RecursionError) as error:
             raise IncompleteStreamError(
                 f"{self._label} sent an event that cannot be decoded: {error}", retryable=True
@@ -187,6 +199,7 @@ class IncomingReply:
         if delta := choice.delta or choice.message:
             if delta.annotations is not None or delta.extra_content is not None or delta.images is not None:
                 self._take_state(delta)
+            shown += self._executed.take(delta.executed_tools)
             if delta.reasoning_content is not None or delta.reasoning is not None:
                 shown += self._take_reasoning(delta)
             elif delta.reasoning_details:
@@ -225,6 +238,8 @@ class IncomingReply:
                 shown += self._add_thought(THINKING_PARTS, text_of(part.get("thinking")))
             elif text := text_of(part):
                 shown += self._add_text(text)
+            elif isinstance(part, dict) and part.get("type") not in (None, "text"):
+                self._raw.append(part)
 
     def _take_reasoning(self, delta: ContentDelta) -> Iterator[Delta]:
         """Read reasoning. Some servers send it in two fields; the one with the first text counts."""
@@ -248,16 +263,19 @@ class IncomingReply:
         if self._inline:
             yield from self._separate(self._inline.finish())
         calls = self._calls.finish(self._origin, cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))
-        blocks: list[Block] = list(self._thinking(bool(calls)))
+        blocks: list[Block] = self._executed.blocks(self._state({}))
+        blocks += self._thinking(bool(calls))
         if text := "".join(self._text):
             blocks.append(TextBlock(text, citations=citations_of(self._annotations, text)))
         blocks += [picture_at(url, self._store, self._state({})) for url in self._images]
+        blocks += [RawBlock(str(part["type"]), self._state({"part": part})) for part in self._raw]
         blocks += calls
+        detail = self._finish_reason if stop is StopReason.OTHER else ""
         if self._refused:
             stop = StopReason.REFUSAL
         elif calls and stop in (StopReason.END, StopReason.OTHER):
             stop = StopReason.TOOL_USE
-        yield Reply(Message("assistant", tuple(blocks)), stop, self.usage)
+        yield Reply(Message("assistant", tuple(blocks)), stop, self.usage, detail)
 
     def _thinking(self, has_calls: bool) -> Iterator[ThinkingBlock]:
         """Yield the reasoning with what the next request must repeat.
@@ -283,8 +301,10 @@ class IncomingReply:
     def usage(self) -> Usage:
         """The usage that the server has reported so far."""
         usage = usage_of(self._usage)
+        if self._executed:
+            usage = msgspec.structs.replace(usage, context_tokens=0)
         cost = self._usage.get("cost") if self._reports_cost else None
-        return msgspec.structs.replace(usage, cost=float(cost)) if isinstance(cost, int | float) else usage
+        return msgspec.structs.replace(usage, cost=rounded_cost(cost)) if isinstance(cost, int | float) else usage
 
 
 def is_bad_call(error: Any) -> bool:

@@ -12,6 +12,7 @@ from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
     ProviderState,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -19,7 +20,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import IncompleteStreamError, ProviderError
+from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
@@ -88,9 +89,7 @@ class Gemini(ApiProvider):
 
     def _generation_config(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the settings that stand in `generationConfig`."""
-        fields = self.effort_fields(settings).copy()
-        if settings.temperature is not None:
-            fields["temperature"] = settings.temperature
+        fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields["maxOutputTokens"] = settings.max_tokens
         return fields
@@ -128,7 +127,7 @@ class Gemini(ApiProvider):
                     part = {"text": own["text"]} if "text" in own else {"text": thinking, "thought": True}
                     if signature := own.get("thoughtSignature"):
                         yield _signed(part, signature)
-                case ServerToolUseBlock(state=state) | ServerToolResultBlock(state=state):
+                case ServerToolUseBlock(state=state) | ServerToolResultBlock(state=state) | RawBlock(state=state):
                     if isinstance(kept := self._own(state).get("part"), dict):
                         yield kept
                 case AttachmentBlock(sha256=name, state=state) if name in files:
@@ -154,13 +153,7 @@ class Gemini(ApiProvider):
         """Yield the chunks of an event: one, or a list. Raise the error that a chunk reports."""
         if not data or data == b"[DONE]":
             return
-        try:
-            chunks = decode_chunks(data)
-        except msgspec.ValidationError as error:
-            raise ProviderError(f"Gemini sent an event that cannot be decoded: {error}") from None
-        except (ValueError, RecursionError) as error:
-            raise IncompleteStreamError(f"Gemini sent an event that is not JSON: {error}", retryable=True) from None
-        for chunk in chunks:
+        for chunk in decode_chunks(data):
             if chunk.error is not None:
                 raise self.explain(ErrorResponse(_status(chunk.error), {}, data), self.key)
             yield chunk

@@ -36,6 +36,14 @@ def grounding_text(grounding: dict[str, Any]) -> str:
     return source_lines(filter(None, _sources(grounding)))
 
 
+def fetched(metadata: dict[str, Any]) -> dict[str, str]:
+    """Return the pages that the API has read, each with its status."""
+    pages = metadata.get("urlMetadata")
+    found = [each for each in pages if isinstance(each, dict)] if isinstance(pages, list) else []
+    named = {text_field(each, "retrievedUrl"): text_field(each, "urlRetrievalStatus") for each in found}
+    return {url: status.removeprefix("URL_RETRIEVAL_STATUS_") for url, status in named.items() if url}
+
+
 def cited(blocks: list[Block], grounding: dict[str, Any]) -> list[Block]:
     """Return the blocks with the citations of their texts.
 

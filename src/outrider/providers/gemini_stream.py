@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +15,7 @@ from outrider.conversation.messages import (
     Block,
     Message,
     ProviderState,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -31,9 +34,9 @@ from outrider.providers.deltas import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from outrider.providers.gemini_server_tools import cited, grounding_text, server_call, server_result
+from outrider.providers.gemini_server_tools import cited, fetched, grounding_text, server_call, server_result
 from outrider.providers.pictures import picture
-from outrider.providers.stream import take_each
+from outrider.providers.stream import decode_event, take_each
 
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
              "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION")  # fmt: skip
@@ -98,6 +101,7 @@ class _Candidate(_Camel):
     finish_reason: str | None = None
     finish_message: str | None = None
     grounding_metadata: dict[str, Any] | None = None
+    url_context_metadata: dict[str, Any] | None = None
 
 
 class _Feedback(_Camel):
@@ -122,13 +126,17 @@ class Chunk(_Camel):
     error: Any = None
 
 
-_decode = msgspec.json.Decoder(Chunk | list[Chunk]).decode
+_CHUNK = msgspec.json.Decoder(Chunk)
+_CHUNKS = msgspec.json.Decoder(list[Chunk])
+_BESIDE = {"thought", "thoughtSignature"}
+"""Fields of a part that say something about its content."""
 
 
 def decode_chunks(data: bytes) -> list[Chunk]:
-    """Return the chunks in the data of an event, which may be a list. Raise ValueError or RecursionError."""
-    decoded = _decode(data)
-    return decoded if isinstance(decoded, list) else [decoded]
+    """Return the chunks in the data of an event, which may be a list. Raise IncompleteStreamError."""
+    if data.lstrip().startswith(b"["):
+        return decode_event(data, _CHUNKS, "Gemini")
+    return [decode_event(data, _CHUNK, "Gemini")]
 
 
 class IncomingReply:
@@ -162,6 +170,8 @@ class IncomingReply:
         self._server_calls: dict[str, str] = {}
         """The tools that the API has run, by the ids of their calls."""
         self._grounding: dict[str, Any] = {}
+        self._fetched: dict[str, Any] = {}
+        """What the API tells about the pages that it has read."""
         self._finish = ""
         self._message = ""
         self._usage = _UsageMetadata()
@@ -176,34 +186,56 @@ class IncomingReply:
 
     def take(self, data: bytes) -> Iterator[Delta]:
         """Read one event and yield its deltas."""
-        for chunk in self._chunks(data):
-            yield from self._take_chunk(chunk)
+        for place, chunk in enumerate(self._chunks(data)):
+            yield from self._take_chunk(chunk, data, place)
 
-    def _take_chunk(self, chunk: Chunk) -> Iterator[Delta]:
+    def _take_chunk(self, chunk: Chunk, data: bytes, place: int) -> Iterator[Delta]:
         self._usage = chunk.usage_metadata or self._usage
         feedback = chunk.prompt_feedback
         if feedback and feedback.block_reason:
             self._end(feedback.block_reason, feedback.block_reason_message, StopReason.CONTENT_FILTER)
         for candidate in (chunk.candidates or ())[:1]:
             self._grounding |= candidate.grounding_metadata or {}
-            for part in (candidate.content and candidate.content.parts) or ():
-                if part.function_call:
-                    yield from self._take_call(part.function_call, part.thought_signature)
-                elif part.executable_code or part.tool_call:
-                    yield self._take_server_call(part)
-                elif part.code_execution_result or part.tool_response:
-                    yield self._take_server_result(part)
-                elif part.inline_data:
-                    self._take_picture(part.inline_data, bool(part.thought), part.thought_signature)
-                elif part.text or part.thought_signature:
-                    yield from self._take_text(part.text or "", bool(part.thought), part.thought_signature)
+            self._fetched |= candidate.url_context_metadata or {}
+            for number, part in enumerate((candidate.content and candidate.content.parts) or ()):
+                if not (yield from self._take_part(part)) and not self._keep(data, place, number):
+                    yield from self._take_text("", bool(part.thought), part.thought_signature)
             if reason := candidate.finish_reason:
                 self._end(reason, candidate.finish_message, _STOP_REASONS.get(reason, StopReason.OTHER))
+
+    def _take_part(self, part: _ContentPart) -> Generator[Delta, None, bool]:
+        """Yield the deltas of a part. Return whether we know what it is."""
+        if part.function_call:
+            yield from self._take_call(part.function_call, part.thought_signature)
+        elif part.executable_code or part.tool_call:
+            yield self._take_server_call(part)
+        elif part.code_execution_result or part.tool_response:
+            yield self._take_server_result(part)
+        elif part.inline_data:
+            self._take_picture(part.inline_data, bool(part.thought), part.thought_signature)
+        elif part.text is not None:
+            yield from self._take_text(part.text, bool(part.thought), part.thought_signature)
+        else:
+            return False
+        return True
+
+    def _keep(self, data: bytes, place: int, number: int) -> bool:
+        """Keep a part that we do not know as it came, such as the address of a file. Return whether it has anything."""
+        event = msgspec.json.decode(data)
+        chunk = event[place] if isinstance(event, list) else event
+        raw = functools.reduce(operator.getitem, ("candidates", 0, "content", "parts", number), chunk)
+        kinds = [name for name, value in raw.items() if value and name not in _BESIDE] if isinstance(raw, dict) else []
+        if kinds:
+            self._flush()
+            self._blocks.append(RawBlock(kinds[0], self._new_state({"part": raw})))
+        return bool(kinds)
 
     def _end(self, reason: str, message: str | None, stop: StopReason) -> None:
         self._finish, self._message, self._stop = reason, message or "", stop
 
     def _take_text(self, text: str, thought: bool, signature: str | None) -> Iterator[Delta]:
+        if not (text or signature):
+            return
         if signature or thought is not self._thought:
             self._flush()  # a part with a signature is not joined with others
         self._thought = thought
@@ -258,18 +290,27 @@ class IncomingReply:
         return self._new_state({"part": {name: value for name, value in names.items() if value}})
 
     def _ground(self) -> Iterator[Delta]:
-        """Add the sources to the text. Without calls in the stream, a search is shown from what it has found."""
+        """Add the sources to the text. Without calls in the stream, they are shown from what they have found."""
         queries = self._grounding.get("webSearchQueries")
-        if isinstance(queries, list) and queries and "web_search" not in self._server_calls.values():
-            call_id, text = "server_search", grounding_text(self._grounding)
+        if isinstance(queries, list) and queries:
             given = {"queries": [query for query in queries if isinstance(query, str)]}
-            state = self._new_state({"part": None})
-            use = ServerToolUseBlock(call_id, "web_search", given, state)
-            self._blocks[:0] = [use, ServerToolResultBlock(call_id, text, False, state)]
-            self._pictures = {place + 2: each for place, each in self._pictures.items()}
-            yield ServerToolStarted(call_id, "web_search", given)
-            yield ServerToolFinished(call_id, "web_search", text)
+            yield from self._tell("web_search", given, grounding_text(self._grounding))
+        if pages := fetched(self._fetched):
+            failed = not any(status.endswith("SUCCESS") for status in pages.values())
+            text = "\n".join(f"- {url}: {status}" for url, status in pages.items())
+            yield from self._tell("web_fetch", {"urls": list(pages)}, text, failed)
         self._blocks = cited(self._blocks, self._grounding)
+
+    def _tell(self, name: str, given: dict[str, Any], text: str, failed: bool = False) -> Iterator[Delta]:
+        """Show a tool that the API has run before the reply, unless the stream had its call."""
+        if name in self._server_calls.values():
+            return
+        call_id, state = f"server_{name.removeprefix('web_')}", self._new_state({"part": None})
+        use = ServerToolUseBlock(call_id, name, given, state)
+        self._blocks[:0] = [use, ServerToolResultBlock(call_id, text, failed, state)]
+        self._pictures = {place + 2: each for place, each in self._pictures.items()}
+        yield ServerToolStarted(call_id, name, given)
+        yield ServerToolFinished(call_id, name, text, failed)
 
     def _take_call(self, call: _FunctionCall, signature: str | None) -> Iterator[Delta]:
         if call.name:
@@ -314,12 +355,14 @@ class IncomingReply:
         elif self._stop is StopReason.MALFORMED_CALL or not (self._has_text or self._stop is StopReason.END):
             note = ": ".join(filter(None, ("Gemini ended the reply", self._finish, self._message)))
             yield from self._take_text(f"\n\n[{note}]" if self._has_text else f"[{note}]", False, None)
+            self._message = ""
         self._flush()
-        if self._grounding:
+        if self._grounding or self._fetched:
             yield from self._ground()
         for place, (blob, state) in self._pictures.items():
             self._blocks[place] = picture(blob.data, blob.mime_type, self._store, state)
-        yield Reply(Message("assistant", tuple(self._blocks)), self._stop, self.usage)
+        detail = "" if self._stop in (StopReason.END, StopReason.TOOL_USE) else self._message
+        yield Reply(Message("assistant", tuple(self._blocks)), self._stop, self.usage, detail)
 
     @property
     def usage(self) -> Usage:
@@ -368,10 +411,13 @@ def _entry(holder: Any, step: str | int, missing: Any) -> Any:
 
 
 def _usage(usage: _UsageMetadata) -> Usage:
-    thoughts = usage.thoughts_token_count or 0
+    thoughts, for_tools = usage.thoughts_token_count or 0, usage.tool_use_prompt_token_count or 0
+    prompt, output = usage.prompt_token_count or 0, (usage.candidates_token_count or 0) + thoughts
     return Usage(
-        input_tokens=(usage.prompt_token_count or 0) + (usage.tool_use_prompt_token_count or 0),
-        output_tokens=(usage.candidates_token_count or 0) + thoughts,
+        input_tokens=prompt + for_tools,
+        output_tokens=output,
         cached_tokens=usage.cached_content_token_count or 0,
         reasoning_tokens=thoughts,
+        # What the tools of the API have read is billed, and not part of the next request.
+        context_tokens=prompt + output if for_tools else None,
     )

@@ -34,6 +34,11 @@ class _Efforts(msgspec.Struct, frozen=True):
     """A provider, a pattern of the model name, and its scale, which may be empty. The first match counts."""
 
 
+class _Temperatures(msgspec.Struct, frozen=True):
+    models: tuple[tuple[str, str, str], ...]
+    """A provider, a pattern of the model name, and whether such a model takes a temperature. The first match counts."""
+
+
 class KnownModels(msgspec.Struct, frozen=True):
     """The content of the file."""
 
@@ -47,6 +52,7 @@ class KnownModels(msgspec.Struct, frozen=True):
     defaults: dict[str, str]
     hosts: dict[str, dict[str, Any] | str]
     efforts: _Efforts
+    temperatures: _Temperatures
 
     def profile(self, provider: str, name: str) -> dict[str, Any]:
         """Return the fields of a model's profile that differ from the safe one. The name is in lower case."""
@@ -72,10 +78,15 @@ class KnownModels(msgspec.Struct, frozen=True):
 
     def effort_scale(self, provider: str, name: str) -> str:
         """Return the name of a model's effort scale, or "" if it has none."""
-        for owner, pattern, scale in self.efforts.models:
-            if owner in self._owners(provider) and _match(name, pattern):
-                return scale
-        return ""
+        return self._first(self.efforts.models, provider, name) or ""
+
+    def temperature(self, provider: str, name: str) -> str:
+        """Return whether a model takes a temperature: `yes`, `no` or `without_effort`."""
+        return self._first(self.temperatures.models, provider, name) or "yes"
+
+    def _first(self, rows: Iterable[tuple[str, str, str]], provider: str, name: str) -> str | None:
+        owners = self._owners(provider)
+        return next((found for owner, pattern, found in rows if owner in owners and _match(name, pattern)), None)
 
     def limits(self, url: str) -> dict[str, Any]:
         """Return the limits of a server, by its URL in lower case."""

@@ -11,7 +11,14 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, ThinkingBlock, ToolUseBlock
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    ProviderState,
+    RawBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.providers import decoded_calls, model_lookup, prompted_tools
@@ -21,7 +28,7 @@ from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.capabilities import is_overridden
 from outrider.providers.chat_errors import has_bad_call, stated_window, status_of
-from outrider.providers.chat_items import content_of, part_of, replayed_reasoning, tool_items
+from outrider.providers.chat_items import call_of, content_of, part_of, parts_of, replayed_reasoning, tool_items
 from outrider.providers.chat_stream import (
     BAD_CALL,
     IncomingReply,
@@ -45,7 +52,7 @@ from outrider.providers.stream import Incoming
 from outrider.providers.transcript import Rendering, Transcript
 from outrider.providers.transport import ErrorResponse
 from outrider.providers.vendors import Quirks, quirks_of
-from outrider.providers.wire_names import safe_id, safe_name, short_id
+from outrider.providers.wire_names import safe_id, short_id
 from outrider.providers.written_calls_stream import ReplyWithWrittenCalls
 
 REPLY_TOKENS = 8_192
@@ -191,9 +198,7 @@ class OpenAIChat(ApiProvider):
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
         """Return the settings as fields of a request."""
-        fields = self.effort_fields(settings).copy()
-        if settings.temperature is not None:
-            fields["temperature"] = settings.temperature
+        fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields[self.quirks.tokens_field] = settings.max_tokens
         if (choice := settings.tool_choice) and self.capabilities.tools:
@@ -222,6 +227,8 @@ class OpenAIChat(ApiProvider):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
+        if kept := list(filter(None, (_part(block) for block in message.content if isinstance(block, RawBlock)))):
+            rendered["content"] = [*parts_of(rendered["content"]), *kept]
         if calls := message.tool_calls:
             rendered["tool_calls"] = list(map(self._call, calls))
         if files:
@@ -241,12 +248,8 @@ class OpenAIChat(ApiProvider):
         return {}
 
     def _call(self, call: ToolUseBlock) -> dict[str, Any]:
-        # Arguments that were not a JSON object go back as an empty one: servers parse the history and fail on others.
-        # The result tells the model what it had written.
-        arguments = msgspec.json.encode(call.input).decode()
-        function = {"name": safe_name(call.name), "arguments": arguments}
         own = call.state.data if call.state and self.is_own(call.state) else {}
-        return {"id": self._id(call.id), "type": "function", "function": function, **own}
+        return {"id": self._id(call.id), **call_of(call, own)}
 
     def _result(self, result: Result) -> dict[str, Any]:
         content: Any = result.flagged_text
@@ -342,6 +345,12 @@ class OpenAIChat(ApiProvider):
             return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
         message = masked(error_message({"error": error}), self.key) or "an error without a message"
         return ProviderError(f"{self.label} ended the stream with an error: {message}")
+
+
+def _part(block: RawBlock) -> Any:
+    """Return a part of the content that only its server understands, as it came."""
+    data = block.state.data
+    return data.get("part") if isinstance(data, dict) else None
 
 
 def provider(model: str) -> OpenAIChat:

@@ -12,6 +12,7 @@ from outrider.conversation.messages import (
     Block,
     Message,
     ProviderState,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -23,11 +24,11 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.body import Body
 from outrider.providers.message_parts import NO_FILES, Family, File, Part, Result, Title, UserMessage, reminder_text
-from outrider.providers.openai_responses_items import is_replayable
+from outrider.providers.openai_responses_items import CUSTOM_CALL, answer_of, is_replayable
 from outrider.providers.openai_responses_stream import IncomingReply
 from outrider.providers.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.render import is_own
-from outrider.providers.server_tools import as_text, check_options
+from outrider.providers.server_tools import as_text, check_options, text_field
 from outrider.providers.stream import Incoming
 from outrider.providers.tool_search import by_group, group_description
 from outrider.providers.transcript import Transcript
@@ -66,6 +67,7 @@ class OpenAIResponses(ApiProvider):
             head["tools"] = self.tools_once(request, _tools)
         head |= (
             self.effort_fields(request.settings)
+            | self.temperature_fields(request.settings)
             | _settings(request.settings)
             | self._options
             | request.settings.options
@@ -80,7 +82,7 @@ class OpenAIResponses(ApiProvider):
 
     def user_items(self, message: UserMessage) -> Iterable[Any]:
         """Yield the outputs of calls, and then one message with the moved files and the user's content."""
-        yield from map(_output, message.results)
+        yield from (_output(result, self._own_state(result.call)) for result in message.results)
         if message.moved or message.content:
             yield _user([*message.moved, *message.content])
 
@@ -97,16 +99,20 @@ class OpenAIResponses(ApiProvider):
         waiting: list[dict[str, Any]] = []
         reasoned = False
         told: set[str] = set()
+        answered = _answered(self._own_state(block) for block in message.content)
         for block in message.content:
             own = self._own_state(block)
             if isinstance(block, ThinkingBlock):
                 waiting += [own] if is_replayable(own) else []
-            elif isinstance(block, TextBlock | ToolUseBlock | ServerToolUseBlock) or _is_in(block, files):
+            elif isinstance(block, TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock) or _is_in(block, files):
                 if waiting or "follows" in own:
                     reasoned = bool(waiting) and own.get("follows") == waiting[-1]["id"]
                 if reasoned:
                     yield from map(_without_nulls, waiting)
                 waiting = []
+                if isinstance(block, RawBlock):
+                    yield from _raw(own, reasoned, answered)
+                    continue
                 yield _item(block, own, reasoned, files)
                 if isinstance(block, ServerToolUseBlock) and not _is_replayable(own, reasoned):
                     told.add(block.id)
@@ -131,7 +137,7 @@ class OpenAIResponses(ApiProvider):
         state = ProviderState(self.prefix, self.model, {"namespace": group} | self._own_state(block))
         return msgspec.structs.replace(block, state=state)
 
-    def _own_state(self, block: Block) -> dict[str, Any]:
+    def _own_state(self, block: Block | None) -> dict[str, Any]:
         """Return the state of a block that this model wrote. Empty for a block of another model."""
         state = getattr(block, "state", None)
         if state is None or not is_own(state, self.prefix, self.model) or not isinstance(state.data, dict):
@@ -151,8 +157,6 @@ def provider(model: str) -> OpenAIResponses:
 def _settings(settings: ModelSettings) -> dict[str, Any]:
     """Return the settings as fields of a request."""
     fields: dict[str, Any] = {}
-    if settings.temperature is not None:
-        fields["temperature"] = settings.temperature
     if settings.max_tokens:
         fields["max_output_tokens"] = settings.max_tokens
     if choice := settings.tool_choice:
@@ -227,7 +231,27 @@ def _text(block: TextBlock, own: dict[str, Any], reasoned: bool) -> dict[str, An
     return item | {"id": own["id"], "status": own.get("status", "completed"), "content": content}
 
 
+def _answered(states: Iterable[dict[str, Any]]) -> set[str]:
+    """Return the ids of the calls in a message that have their output there."""
+    items = (state["item"] for state in states if isinstance(state.get("item"), dict))
+    outputs = [item for item in items if text_field(item, "type").endswith(("_output", "_response"))]
+    names = ("call_id", "approval_request_id", "id")
+    return {text_field(item, name) for item in outputs for name in names}
+
+
+def _raw(own: dict[str, Any], reasoned: bool, answered: Collection[str]) -> Iterator[dict[str, Any]]:
+    """Yield an item as it came, and an answer if it is a call that nobody has run."""
+    if _is_replayable(own, reasoned):
+        item: dict[str, Any] = own["item"]
+        yield item
+        asked = text_field(item, "call_id") or text_field(item, "id")
+        if asked not in answered and (answer := answer_of(item)):
+            yield answer
+
+
 def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:
+    if isinstance(own.get("item"), dict):
+        return {name: value for name, value in own["item"].items() if reasoned or name != "id"}
     item: dict[str, Any] = {
         "type": "function_call",
         "call_id": safe_id(block.id),
@@ -236,6 +260,8 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
         # The result tells the model what it had written.
         "arguments": msgspec.json.encode(block.input).decode(),
     }
+    if isinstance(own.get("extra"), dict):
+        item |= own["extra"]
     if own.get("namespace"):
         item["namespace"] = own["namespace"]
     if reasoned and own.get("id"):
@@ -259,11 +285,16 @@ def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if value is not None}
 
 
-def _output(result: Result) -> dict[str, Any]:
+def _output(result: Result, own: dict[str, Any]) -> dict[str, Any]:
+    """Return the output of a call. `own` is the state of the call."""
     output: Any = result.flagged_text
     if result.files:
         output = list(map(_part, result.flagged_parts))
-    return {"type": "function_call_output", "call_id": safe_id(result.call_id), "output": output}
+    raw = own.get("item") if isinstance(own.get("item"), dict) else own.get("extra")
+    caller = raw.get("caller") if isinstance(raw, dict) else None
+    kind = CUSTOM_CALL if isinstance(own.get("item"), dict) else "function_call"
+    call_id = safe_id(result.call_id)
+    return {"type": f"{kind}_output", "call_id": call_id, "output": output} | ({"caller": caller} if caller else {})
 
 
 def _user(parts: Iterable[Part]) -> dict[str, Any]:

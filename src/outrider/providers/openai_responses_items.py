@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from outrider.conversation.messages import Citation, ProviderState, ToolUseBlock
-from outrider.errors import IncompleteStreamError
 from outrider.providers.server_tools import source_lines, text_field
-from outrider.providers.stream import finished_call
+from outrider.providers.stream import finished_call, lenient
 from outrider.providers.tool_search import SHOWN_NAME
 
 FAILED = ("failed", "incomplete")
 SEARCH_CALL, SEARCH_OUTPUT = "tool_search_call", "tool_search_output"
 SERVER_ITEMS = ("web_search_call", "code_interpreter_call", SEARCH_CALL, SEARCH_OUTPUT)
-_SHOWN_ITEMS = ("message", "reasoning", "function_call", "image_generation_call")
+CUSTOM_CALL = "custom_tool_call"
+CALLS = ("function_call", CUSTOM_CALL)
+PLAIN_ITEMS = ("message", "reasoning", *CALLS)
+"""Items that a model writes without a tool of the API."""
+_NOT_RUN = "this call was not run: its tool is not available"
+_BLANK = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
+    "AAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+_ANSWERS: dict[str, dict[str, Any]] = {
+    "computer_call": {"output": {"type": "computer_screenshot", "image_url": _BLANK}},
+    "local_shell_call": {"output": _NOT_RUN},
+    "shell_call": {"output": [{"stdout": "", "stderr": _NOT_RUN, "outcome": {"type": "exit", "exit_code": 1}}]},
+    "apply_patch_call": {"status": "failed", "output": _NOT_RUN},
+}
+"""How a call that only its API understands is answered. The API refuses a conversation with an open one."""
 
 
 class ItemPart(msgspec.Struct, gc=False):
@@ -40,19 +54,21 @@ class Item(msgspec.Struct, gc=False):
     namespace: str | None = None
     """The group of a deferred tool."""
     arguments: str | None = None
+    input: str | None = None
+    """The text that a custom tool is called with."""
     summary: list[ItemPart] | None = None
     content: list[ItemPart] | None = None
     result: str | None = None
     """A picture in base64."""
     output_format: str | None = None
     raw: dict[str, Any] | None = None
-    """A reasoning item, or one of a tool that the API runs, as it came."""
+    """The item as it came. None for one that was cut off."""
 
     @property
     def text(self) -> str:
         """The text, reasoning or arguments."""
-        if self.type == "function_call":
-            return self.arguments or ""
+        if self.type in CALLS:
+            return (self.arguments if self.type == "function_call" else self.input) or ""
         parts = [part.text or part.refusal or "" for part in (*(self.summary or ()), *(self.content or ()))]
         return ("\n\n" if self.type == "reasoning" else "").join(filter(None, parts))
 
@@ -62,36 +78,30 @@ class Item(msgspec.Struct, gc=False):
         return self.call_id or self.id or ""
 
 
-class _Kind(msgspec.Struct, gc=False):
-    type: str = ""
-
-
-_T = TypeVar("_T")
-_KIND = msgspec.json.Decoder(_Kind)
-_ITEM = msgspec.json.Decoder(Item)
-_RAW = msgspec.json.Decoder(dict[str, Any])
-
-
-def decoded(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[_T]) -> _T:
-    """Decode an event, or a part of one. Raises IncompleteStreamError."""
-    try:
-        return decoder.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
-        raise IncompleteStreamError(f"OpenAI sent an event that cannot be decoded: {error}", retryable=True) from None
-
-
-def decode_item(raw: msgspec.Raw) -> Item:
-    """Decode an item. Of an unknown kind, return only the kind."""
-    kind = decoded(raw, _KIND).type
-    if kind in SERVER_ITEMS:
-        found = decoded(raw, _RAW)
-        found.pop("created_by", None)  # a field of replies that requests do not take
-        return Item(kind, text_field(found, "id"), text_field(found, "status"), raw=found)
-    if kind not in _SHOWN_ITEMS:
-        return Item(kind)
-    item = decoded(raw, _ITEM)
-    item.raw = decoded(raw, _RAW) if kind == "reasoning" else None
+def decode_item(value: Any) -> Item:
+    """Decode an item. Fields of another type than the documented one keep their defaults; `raw` has them all."""
+    item: Item = lenient(Item, value)
+    given = value if isinstance(value, dict) else {}
+    item.raw = {name: field for name, field in given.items() if name != "created_by"}  # requests do not take it
     return item
+
+
+def answer_of(item: dict[str, Any]) -> dict[str, Any] | None:
+    """Return the answer to a call that we cannot run, or None if an item needs none."""
+    kind = text_field(item, "type")
+    if kind == "mcp_approval_request":
+        return {"type": "mcp_approval_response", "approval_request_id": text_field(item, "id"), "approve": False}
+    if kind not in _ANSWERS:
+        return None
+    name = "id" if kind == "local_shell_call" else "call_id"
+    return {"type": f"{kind}_output", name: text_field(item, "call_id"), **_ANSWERS[kind]}
+
+
+def picture_failure(item: Item) -> str:
+    """Return what to say instead of a picture that the API did not make."""
+    error = (item.raw or {}).get("error")
+    said = text_field(error, "message") or (error if isinstance(error, str) else "")
+    return f"[the picture was not made{f': {said}' if said else ''}]"
 
 
 def server_call(raw: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -148,12 +158,17 @@ def finished_call_of(item: Item, state: ProviderState | None) -> ToolUseBlock:
     if item.status == "incomplete":
         # The call is incomplete, so it must not run, even if its arguments look valid.
         return ToolUseBlock(item.tool_use_id, item.name or "", {}, invalid_input=item.text, state=state)
+    if item.type == CUSTOM_CALL:
+        return ToolUseBlock(item.tool_use_id, item.name or "", {"input": item.text}, state=state)
     return finished_call(item.tool_use_id, item.name or "", item.text, state)
 
 
 def state_data(item: Item, follows: str, reasoned: bool) -> dict[str, Any]:
     """Return the state to send back with a text or a call: phase, group, and beside reasoning its id and position."""
-    kept = {"phase": item.phase, "namespace": item.namespace}
+    kept: dict[str, Any] = {"phase": item.phase, "namespace": item.namespace}
+    if item.type == "function_call":
+        known = Item.__struct_fields__
+        kept["extra"] = {each: value for each, value in (item.raw or {}).items() if each not in known and value}
     if reasoned:
         kept |= {"id": item.id, "status": item.status, "follows": follows}
     return {name: value for name, value in kept.items() if value}

@@ -11,6 +11,7 @@ from outrider.conversation.messages import (
     Block,
     Message,
     ProviderState,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -36,7 +37,10 @@ from outrider.providers.deltas import (
     ToolCallDelta,
 )
 from outrider.providers.openai_responses_items import (
+    CALLS,
+    CUSTOM_CALL,
     FAILED,
+    PLAIN_ITEMS,
     SEARCH_CALL,
     SEARCH_OUTPUT,
     SERVER_ITEMS,
@@ -44,30 +48,35 @@ from outrider.providers.openai_responses_items import (
     ItemPart,
     citation,
     decode_item,
-    decoded,
     finished_call_of,
     is_replayable,
+    picture_failure,
     server_call,
     server_result,
     state_data,
 )
 from outrider.providers.pictures import picture, picture_at
 from outrider.providers.server_tools import result_text, text_field
-from outrider.providers.stream import take_each
+from outrider.providers.stream import decode_event, take_each
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
 _THINKING_DELTAS = ("response.reasoning_summary_text.delta", "response.reasoning_text.delta")
-_CALL_DELTA = "response.function_call_arguments.delta"
-_DELTAS = (*_TEXT_DELTAS, *_THINKING_DELTAS, _CALL_DELTA)
+_CALL_DELTAS = ("response.function_call_arguments.delta", "response.custom_tool_call_input.delta")
+_DELTAS = (*_TEXT_DELTAS, *_THINKING_DELTAS, *_CALL_DELTAS)
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
-_INCOMPLETE = {"max_output_tokens": StopReason.MAX_TOKENS, "content_filter": StopReason.CONTENT_FILTER}
+_INCOMPLETE = {
+    "max_output_tokens": StopReason.MAX_TOKENS,
+    "max_messages": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.CONTENT_FILTER,
+    "steered": StopReason.PAUSE,  # stopped at a safe place, to be continued
+}
 
 
 class _Event(msgspec.Struct, gc=False):
     """The fields of all events in one struct. A field that an event lacks keeps its default.
 
-    They are loosely typed because an unknown kind of event may use a name for something else. Items and responses are
-    decoded only where they are needed: the first events repeat all instructions and tools.
+    They are loosely typed because an unknown kind of event may use a name for something else. Responses are decoded
+    only where they are needed: the first events repeat all instructions and tools.
     """
 
     type: str = ""
@@ -77,7 +86,7 @@ class _Event(msgspec.Struct, gc=False):
     delta: Any = ""
     output_index: Any = 0
     summary_index: Any = 0
-    item: msgspec.Raw = msgspec.Raw(b"{}")
+    item: Any = None
     response: msgspec.Raw = msgspec.Raw(b"{}")
     error: Any = None
     code: Any = None
@@ -87,7 +96,7 @@ class _Event(msgspec.Struct, gc=False):
 class _Response(msgspec.Struct, gc=False):
     """The fields of a response that are needed at its end."""
 
-    output: list[msgspec.Raw] | None = None
+    output: list[Any] | None = None
     usage: dict[str, Any] | None = None
     incomplete_details: dict[str, Any] | None = None
     error: Any = None
@@ -95,7 +104,12 @@ class _Response(msgspec.Struct, gc=False):
 
 _EVENT = msgspec.json.Decoder(_Event)
 _RESPONSE = msgspec.json.Decoder(_Response)
-_DELTA_OF_ITEM = {"message": _TEXT_DELTAS[0], "reasoning": _THINKING_DELTAS[0], "function_call": _CALL_DELTA}
+_DELTA_OF_ITEM = {
+    "message": _TEXT_DELTAS[0],
+    "reasoning": _THINKING_DELTAS[0],
+    "function_call": _CALL_DELTAS[0],
+    CUSTOM_CALL: _CALL_DELTAS[1],
+}
 
 
 class IncomingReply:
@@ -111,6 +125,8 @@ class IncomingReply:
         """The deltas of each item so far."""
         self._items: dict[int, Item] = {}
         self._incomplete: StopReason | None = None
+        self._reason = ""
+        """Why the reply is incomplete, in the words of the API."""
         self._usage: dict[str, Any] = {}
 
     take_all = take_each
@@ -119,9 +135,9 @@ class IncomingReply:
         """Read one event. It takes effect when the returned deltas are consumed."""
         if data.strip() in (b"", b"[DONE]"):
             return ()
-        event = decoded(data, _EVENT)
+        event = decode_event(data, _EVENT, "OpenAI")
         if event.type in _DELTAS:
-            return self._add(event.type, _index(event), str(event.delta or ""))
+            return self._add(event.type, _index(event), event.delta if isinstance(event.delta, str) else "")
         if event.type == "response.reasoning_summary_part.added" and event.summary_index:
             return self._add(_THINKING_DELTAS[0], _index(event), "\n\n")
         if event.type == "response.output_item.added":
@@ -129,9 +145,9 @@ class IncomingReply:
         if event.type == "response.output_item.done":
             return self._take_item(_index(event), decode_item(event.item))
         if event.type in _ENDS:
-            return self._end(event.type, decoded(event.response, _RESPONSE))
+            return self._end(event.type, decode_event(event.response, _RESPONSE, "OpenAI"))
         if event.object == "response" and (kind := f"response.{event.status}") in _ENDS:
-            return self._end(kind, decoded(data, _RESPONSE))
+            return self._end(kind, decode_event(data, _RESPONSE, "OpenAI"))
         if event.type == "error" or (event.error and not event.type):
             raise _error(event.error or {"code": event.code, "message": event.message}, self._model)
         return ()
@@ -150,7 +166,7 @@ class IncomingReply:
     def _start(self, index: int, item: Item) -> Iterator[Delta]:
         if item.type in _DELTA_OF_ITEM:
             self._started[index] = item
-        if item.type == "function_call":
+        if item.type in CALLS:
             yield ToolCallDelta(item.tool_use_id, item.name or "", "")
 
     def _take_item(self, index: int, item: Item) -> Iterator[Delta]:
@@ -158,6 +174,8 @@ class IncomingReply:
         self._items[index] = item
         if item.type in SERVER_ITEMS:
             yield from self._shown(index, item)
+        if item.type == "image_generation_call" and not item.result:
+            yield TextDelta(picture_failure(item))
         if index not in self._pieces and item.type in _DELTA_OF_ITEM:
             self._started[index] = item
             yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
@@ -184,12 +202,12 @@ class IncomingReply:
             raise _error(response.error, self._model)
         known = {item.id for item in self._items.values()}
         for index, item in enumerate(map(decode_item, response.output or ())):
-            if index not in self._items and item.id not in known:
+            if index not in self._items and not (item.id and item.id in known):
                 yield from self._take_item(index, item)
         unfinished = self._started.keys() - self._items.keys()
         if kind == "response.incomplete":
-            reason = (response.incomplete_details or {}).get("reason")
-            self._incomplete = _INCOMPLETE.get(str(reason), StopReason.OTHER)
+            self._reason = text_field(response.incomplete_details, "reason")
+            self._incomplete = _INCOMPLETE.get(self._reason, StopReason.OTHER)
             self._items |= {index: self._cut_short(index) for index in unfinished}
         elif unfinished:
             raise IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
@@ -200,7 +218,7 @@ class IncomingReply:
         item, text = self._started[index], "".join(self._pieces.get(index, ()))
         cut = Item(item.type, call_id=item.tool_use_id, name=item.name, status="incomplete")
         cut.namespace = item.namespace
-        cut.arguments, cut.content = text, [ItemPart(text=text)]
+        cut.arguments, cut.input, cut.content = text, text, [ItemPart(text=text)]
         return cut
 
     @property
@@ -215,21 +233,14 @@ class IncomingReply:
         blocks: list[Block] = []
         follows = ""
         for item in items:
-            if item.type in SERVER_ITEMS:
-                found = self._server_blocks(item, state_data(item, follows, reasoned))
-                if follows and getattr(found[0], "state", None) is None:
-                    blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
-                blocks += found
-                follows = ""
-                continue
-            block = self._block(item, self._state(state_data(item, follows, reasoned)))
-            if block is not None:
-                blocks.append(block)
-            elif follows:
+            found = self._blocks_of(item, state_data(item, follows, reasoned))
+            if follows and not (found and getattr(found[0], "state", None)):
                 # Reasoning cannot be sent back without the item that followed it.
                 blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
-            follows = item.id or "" if isinstance(block, ThinkingBlock) else ""
-        yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), self.usage)
+            blocks += found
+            follows = item.id or "" if found and isinstance(found[-1], ThinkingBlock) else ""
+        detail = self._reason if self._incomplete is StopReason.OTHER else ""
+        yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), self.usage, detail)
 
     def _settled_items(self) -> list[Item]:
         """Return the items in order, without a search for tools that has no output: the API refuses one alone."""
@@ -246,14 +257,20 @@ class IncomingReply:
         """The usage that the API has reported so far."""
         searches = [item for item in self._items.values() if item.type == "web_search_call"]
         ran = sum(text_field((item.raw or {}).get("action"), "type") in ("", "search") for item in searches)
-        return msgspec.structs.replace(_usage(self._usage), web_searches=ran)
+        # With tools of the API, the input is the sum of several steps, and the API does not tell the last one.
+        is_sum = any(item.type not in PLAIN_ITEMS for item in self._items.values())
+        context = 0 if is_sum else None
+        return msgspec.structs.replace(_usage(self._usage), web_searches=ran, context_tokens=context)
+
+    def _kept(self, item: Item, state: dict[str, Any]) -> ProviderState | None:
+        """Return the state of an item that goes back as it came. The API refuses it without the reasoning before it."""
+        order = {"follows": state.get("follows"), "reasoned": bool(state.get("id"))}
+        data = {"item": item.raw, **{name: value for name, value in order.items() if value}}
+        return self._state(data) if item.raw else None
 
     def _server_blocks(self, item: Item, state: dict[str, Any]) -> list[Block]:
         """Return the call and the result of a tool that the API ran, and the pictures that it made."""
-        raw = item.raw or {}
-        # The API refuses the item without the reasoning before it.
-        order = {"follows": state.get("follows"), "reasoned": bool(state.get("id"))}
-        kept = self._state({"item": raw, **{name: value for name, value in order.items() if value}})
+        raw, kept = item.raw or {}, self._kept(item, state)
         if raw.get("type") == "web_search_call" and not text_field(raw.get("action"), "type"):
             kept = None  # the API would refuse it
         name, given = server_call(raw)
@@ -269,19 +286,27 @@ class IncomingReply:
             *(picture_at(url, self._store) for url in pictures),
         ]
 
-    def _block(self, item: Item, state: ProviderState | None) -> Block | None:
+    def _blocks_of(self, item: Item, data: dict[str, Any]) -> list[Block]:
+        """Return the blocks of an item. One that we do not know is kept as it came."""
         match item.type:
-            case "message":
-                return self._text(item, state) if item.text.strip() else None
+            case kind if kind in SERVER_ITEMS:
+                return self._server_blocks(item, data)
+            case "message" if item.text.strip():
+                return [self._text(item, self._state(data))]
             case "function_call":
-                return finished_call_of(item, state)
+                return [finished_call_of(item, self._state(data))]
+            case "custom_tool_call":
+                return [finished_call_of(item, self._kept(item, data))]
             case "reasoning":
                 raw = self._state(item.raw if item.raw and is_replayable(item.raw) else {})
-                return ThinkingBlock(item.text, raw) if item.text or raw else None
+                return [ThinkingBlock(item.text, raw)] if item.text or raw else []
             case "image_generation_call" if item.result:
-                data = (state.data if state else {}) | {"id": item.id or ""}
-                return picture(item.result, f"image/{item.output_format or 'png'}", self._store, self._state(data))
-        return None
+                state = self._state(data | {"id": item.id or ""})
+                return [picture(item.result, f"image/{item.output_format or 'png'}", self._store, state)]
+            case "image_generation_call":
+                return [TextBlock(picture_failure(item))]
+        kept = self._kept(item, data) if item.type and not _is_empty(item) else None
+        return [RawBlock(item.type, kept)] if kept else []
 
     def _text(self, item: Item, state: ProviderState | None) -> TextBlock:
         raw, cited, before = [], [], 0
@@ -303,7 +328,14 @@ class IncomingReply:
             return self._incomplete
         if any(part.type == "refusal" for item in items for part in item.content or ()):
             return StopReason.REFUSAL
-        return StopReason.TOOL_USE if any(item.type == "function_call" for item in items) else StopReason.END
+        return StopReason.TOOL_USE if any(item.type in CALLS for item in items) else StopReason.END
+
+
+def _is_empty(item: Item) -> bool:
+    """Return whether an item is a message in which there is nothing but blank text."""
+    parts = isinstance((item.raw or {}).get("content") or [], list)
+    said = all(part.text is not None or part.refusal is not None for part in item.content or ())
+    return item.type == "message" and parts and said
 
 
 def _index(event: _Event) -> int:
@@ -329,7 +361,10 @@ def _count(counts: Any, name: str) -> int:
 def _error(error: Any, model: str) -> ProviderError:
     """Return the error for an error event in the stream."""
     message = (error_message({"error": error}) if error else "") or "an error without a message"
-    kinds = {str(error.get("code")), str(error.get("type"))} if isinstance(error, dict) else set()
+    fields = error if isinstance(error, dict) else {}
+    kinds = {text_field(fields, "code"), text_field(fields, "type")} - {""}
+    if said := text_field(fields.get("misalignment"), "detailed_explanation"):
+        message = f"{message} ({said})"
     if "context_length_exceeded" in kinds:
         return RequestRefusedError(
             f"the conversation is too long for {model} ({message}); start a new one or send less"
@@ -338,8 +373,10 @@ def _error(error: Any, model: str) -> ProviderError:
         return RateLimitedError(f"this key has no quota left with OpenAI ({message}); check the plan and its billing")
     if kinds & {"rate_limit_exceeded", "too_many_requests"}:
         return RateLimitedError(f"OpenAI received too many requests ({message})", retryable=True)
-    if kinds & {"server_error", "server_is_overloaded", "overloaded_error", "timeout"}:
+    if kinds & {"server_error", "server_is_overloaded", "overloaded_error", "timeout", "vector_store_timeout"}:
         return UnavailableError(f"OpenAI ended the stream with an error: {message}", retryable=True)
     if any(kind.startswith(("invalid_", "image_")) for kind in kinds):
         return RequestRefusedError(f"OpenAI refused the request: {message}")
+    if named := next((kind for kind in sorted(kinds) if "policy" in kind), ""):
+        return RequestRefusedError(f"OpenAI refused the request by its rules ({named}): {message}")
     return ProviderError(f"OpenAI ended the stream with an error: {message}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.messages import Usage, rounded_cost
 from outrider.providers.vendors import VENDORS
 
 # The part of a model name before the slash, and the provider in the price list.
@@ -75,7 +75,7 @@ def context_tokens(provider: str, model: str) -> int | None:
 def _cost(rates: Rates, usage: Usage) -> float:
     fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
     written = max(0, usage.output_tokens - usage.reasoning_tokens)
-    return (
+    return rounded_cost(
         fresh * rates.fresh
         + usage.cached_tokens * rates.cached
         + usage.cache_write_tokens * rates.written

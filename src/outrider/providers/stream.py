@@ -124,7 +124,7 @@ def _repair(data: bytes) -> bytes:
 T = TypeVar("T")
 
 
-def decode_event(data: bytes, decoder: msgspec.json.Decoder[T], label: str) -> T:
+def decode_event(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], label: str) -> T:
     """Decode an event. What does not fit keeps its default: APIs send new forms before their clients know them.
 
     Raise IncompleteStreamError if it is not JSON.

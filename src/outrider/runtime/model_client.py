@@ -73,7 +73,7 @@ class ModelClient:
             self._record.first_token = receiver.first_token
             return reply
         except asyncio.CancelledError:
-            await self._record.keep_partial_reply(clean(receiver.words))
+            await self._record.keep_partial_reply(clean(receiver.words), receiver.cancelled_usage)
             raise
 
     async def aside(self, messages: Sequence[Message], ask: str, settings: ModelSettings) -> Reply:

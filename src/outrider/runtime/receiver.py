@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from operator import attrgetter
 from time import monotonic
 from typing import Any
@@ -13,8 +14,10 @@ import msgspec
 from outrider.conversation.messages import (
     Block,
     Message,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
+    ThinkingBlock,
     ToolUseBlock,
     Usage,
 )
@@ -38,7 +41,7 @@ from outrider.runtime.retry import Retry
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""
-_CALLS = frozenset({ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock})
+_NESTED = frozenset({ToolUseBlock, ServerToolUseBlock, ServerToolResultBlock, RawBlock, ThinkingBlock})
 _COUNTS = tuple(name for name in Usage.__struct_fields__ if name not in ("cost", "context_tokens"))
 _counts_of = attrgetter(*_COUNTS)
 _INTEGERS = {int}
@@ -49,7 +52,7 @@ class Receiver:
     """Receives one reply, emits its deltas, and keeps the text in case the reply is interrupted.
 
     A transient failure is retried: what was shown is discarded, and the next attempt follows. `record` stores each
-    failure.
+    failure, and what a cancelled reply has used.
     """
 
     def __init__(
@@ -64,6 +67,8 @@ class Receiver:
         self._retry = retry
         self._record = record
         self._words: list[str] = []
+        self.cancelled_usage: Usage | None = None
+        """What the reply has used, if it was cancelled and the API has said so."""
         self._has_shown = False
         """Whether observers have seen a delta of the current attempt."""
         self.first_token: float | None = None
@@ -77,6 +82,7 @@ class Receiver:
     async def receive(self, request: Request) -> Reply:
         """Return the complete reply. Raises ProviderError, and CancelledError only if the caller is being cancelled."""
         attempts: Attempts | None = None
+        request = msgspec.structs.replace(request, on_cancel=partial(setattr, self, "cancelled_usage"))
         while True:
             try:
                 return await self._receive(self._provider.stream(request))
@@ -85,6 +91,8 @@ class Receiver:
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
+                    if used := self.cancelled_usage:
+                        await self._record(AttemptFailed("cancelled", attempts.number if attempts else 1, None, used))
                     raise
                 failure = self._failed(error)
             except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider may break its contract
@@ -155,29 +163,31 @@ class Receiver:
 
 
 def _shallow(message: Message) -> Message:
-    """Replace arguments that are nested too deeply to be stored; such a call does not run."""
+    """Replace arguments that are nested too deeply to be stored, and leave out such state. Such a call does not run."""
     for block in message.content:
-        if type(block) in _CALLS and _is_deep(block):
-            return msgspec.structs.replace(message, content=tuple(map(_shallow_block, message.content)))
+        if type(block) in _NESTED and _is_deep(block):
+            kept = filter(None, map(_shallow_block, message.content))
+            return msgspec.structs.replace(message, content=tuple(kept))
     return message
 
 
-def _shallow_block(block: Block) -> Block:
-    if isinstance(block, ServerToolUseBlock | ServerToolResultBlock) and _is_deep(block):
-        # Without its state it is sent back as text.
+def _shallow_block(block: Block) -> Block | None:
+    if type(block) not in _NESTED or not _is_deep(block):
+        return block
+    if isinstance(block, RawBlock):
+        return None
+    if isinstance(block, ServerToolUseBlock | ServerToolResultBlock | ThinkingBlock):
+        # Without its state, a server tool is sent back as text.
         fields: dict[str, Any] = {"input": {}} if isinstance(block, ServerToolUseBlock) else {}
         return msgspec.structs.replace(block, state=None, **fields)
-    if not isinstance(block, ToolUseBlock) or not _is_deep(block):
-        return block
     text = "(nested too deeply to be shown)"
-    return msgspec.structs.replace(block, input={}, invalid_input=text)
+    return msgspec.structs.replace(block, input={}, invalid_input=text, state=None)
 
 
 def _is_deep(block: Any) -> bool:
-    if type(block) is ToolUseBlock:
-        return too_deep(block.input, DEEPEST_ARGUMENTS)
     state = block.state and block.state.data
-    return too_deep([getattr(block, "input", None), state], DEEPEST_ARGUMENTS + 1)
+    found = getattr(block, "input", None)
+    return bool(found or state) and too_deep([found, state], DEEPEST_ARGUMENTS + 1)
 
 
 def _whole_numbers(usage: Usage) -> Usage:

@@ -18,7 +18,7 @@ from outrider.log.pending_write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import Reply
 from outrider.runtime.calls import Call
-from outrider.runtime.events import Event, MessageAdded
+from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded
 from outrider.runtime.reply_calls import ReplyCalls
 from outrider.runtime.run import Progress
 from outrider.runtime.steering import QueuedMessage, Steering, entries_of
@@ -214,13 +214,18 @@ class SessionRecord:
             elif results or said:
                 await self._append(Message.user(*results, *said))
 
-    async def keep_partial_reply(self, words: str) -> None:
-        """Keep the text of an interrupted reply, marked as interrupted; partial calls and thinking are dropped."""
+    async def keep_partial_reply(self, words: str, usage: Usage | None) -> None:
+        """Keep the text of an interrupted reply, marked as interrupted; partial calls and thinking are dropped.
+
+        `usage` is what it has used. It is counted already; observers are told.
+        """
         if words.strip():
             with contextlib.suppress(LogError):  # the text is lost, the cancel goes on
-                await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")))
+                await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")), usage=usage)
+        elif usage:
+            self.emit(ReplyDiscarded("cancelled", usage))
 
-    async def _append(self, *messages: Message | QueuedMessage) -> None:
+    async def _append(self, *messages: Message | QueuedMessage, usage: Usage | None = None) -> None:
         said = [each for each in messages if isinstance(each, QueuedMessage) or each.content]
         if self.journal and said:
             await self.journal.write(*entries_of(said), *self.steering.restated()).finished()
@@ -228,7 +233,7 @@ class SessionRecord:
             message, steering = (each.message, each.id) if isinstance(each, QueuedMessage) else (each, "")
             self.calls.forget()
             self.history.append(message)
-            self.emit(MessageAdded(message, steering=steering))
+            self.emit(MessageAdded(message, usage if message.role == "assistant" else None, steering))
 
     async def store_reply(self, reply: Reply, model: str, intents: Sequence[Intent]) -> None:
         """Store a reply together with the intents of its calls that start at once. It is not in memory yet."""
