@@ -44,7 +44,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """All messages, including those from before the run. If a compacted session was resumed, those that it did not
     send are read from the log on first use."""
     error: str = ""
-    """What went wrong, if the status is `error`."""
+    """What went wrong, if the status is `error`. If a limit stopped a run that must report: why it has no report."""
     stop_reason: StopReason = StopReason.END
     """Why the last reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
     structured_output: Any = None
@@ -81,7 +81,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
         sentence = f"the run ended without an answer ({self.status})"
         if self.status.startswith("max_"):
             sentence += f"; allow more with Limits({self.status}=…), or continue from the `result` of this error"
-        elif self.error:
+        if self.error:
             sentence += f": {self.error}"
         raise RunError(sentence, self)
 
