@@ -15,6 +15,7 @@ from outrider.conversation.store import AttachmentStore, FolderStore
 from outrider.environment import data_folder, default_model, log_place
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent import Agent
+from outrider.runtime.compaction import Compaction
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Tools = Iterable[Callable[..., Any]]
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
+DEFAULT_COMPACTION = Compaction()
 
 
 class Turn(ByItem, msgspec.Struct, frozen=True):
@@ -111,7 +113,8 @@ def think(
 
     The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
     but they do not run here: `run` does that, or you run them and pass
-    `tool_results=[{"tool_use_id": …, "content": …}]`.
+    `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request. If it is longer
+    than the model's context window, ContextExceededError is raised.
 
     >>> think("What's 2+2?", model="demo")
     '4'
@@ -121,7 +124,7 @@ def think(
     """
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools))
+    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), compaction=None)
     session = Session(agent, () if conversation is None else conversation, store=_or_default(store))
     reply = run_sync(session.think(prompt, tool_results=tool_results))
     if conversation is None and tools is None:
@@ -138,12 +141,14 @@ def run(
     system: str = "",
     mcp: Mcp = (),
     limits: Limits | None = None,
+    compaction: Compaction | None = DEFAULT_COMPACTION,
     store: AttachmentStore | None = None,
 ) -> RunResult:
     """Run a model with tools until it is done. The conversation may end with calls, with results or with text.
 
-    `max_turns` overrides `limits.max_turns`. Call it again with the returned conversation to continue. Ctrl-C raises
-    KeyboardInterrupt; its `conversation` attribute has the messages so far.
+    `max_turns` overrides `limits.max_turns`. A conversation that fills the context window is shortened in requests, not
+    in the result; `compaction=None` turns that off. Call it again with the returned conversation to continue. Ctrl-C
+    raises KeyboardInterrupt; its `conversation` attribute has the messages so far.
 
     >>> result = run("What's 2+2?", model="demo")
     >>> result.status, result.turns, result.text
@@ -154,7 +159,14 @@ def run(
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
         limits = msgspec.structs.replace(limits, max_turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), mcp=mcp, limits=limits)
+    agent = Agent(
+        model=model or default_model(),
+        system=system,
+        tools=_tool_list(tools),
+        mcp=mcp,
+        limits=limits,
+        compaction=compaction,
+    )
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
     session.wait_for_servers(ONE_RUN_SECONDS)
