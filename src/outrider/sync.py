@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.conversation.codec import MessageLike, from_json, to_json
 from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage, plain_calls
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, FolderStore
 from outrider.environment import data_folder, default_model, log_place
@@ -33,7 +33,11 @@ DEFAULT_COMPACTION = Compaction()
 
 
 class Turn(ByItem, msgspec.Struct, frozen=True):
-    """One turn of a conversation, as think() returns it. `turn["conversation"]` and `dict(turn)` work as well."""
+    """One turn of a conversation, as think() returns it.
+
+    Attributes are typed: `turn.conversation` has messages. Items are plain data: `turn["conversation"]` is a list of
+    dicts, which json.dumps() takes and think() and run() continue. `dict(turn)` has them all.
+    """
 
     content: str
     """The text of the reply."""
@@ -64,6 +68,9 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
     def keys(self) -> tuple[str, ...]:
         """Return the keys of `dict(turn)`."""
         return *super().keys(), "has_tool_calls"
+
+    def __getitem__(self, name: str) -> Any:
+        return plain_calls(self.tool_calls) if name == "tool_calls" else super().__getitem__(name)
 
 
 @overload
@@ -119,8 +126,10 @@ def think(
     >>> think("What's 2+2?", model="demo")
     '4'
     >>> turn = think("What's 2+2?", model="demo", conversation=[])
-    >>> turn["content"], len(turn["conversation"]), turn["has_tool_calls"]
-    ('4', 2, False)
+    >>> turn.content, turn.conversation[1].text, turn.has_tool_calls
+    ('4', '4', False)
+    >>> turn["conversation"]  # plain data, for json.dumps()
+    [{'role': 'user', 'content': "What's 2+2?"}, {'role': 'assistant', 'content': '4', 'has_tool_calls': False}]
     """
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")

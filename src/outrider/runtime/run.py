@@ -29,7 +29,10 @@ ENDINGS: Mapping[RunStatus, str] = {
 
 
 class RunResult(ByItem, msgspec.Struct, frozen=True):
-    """The result of a run. The conversation can be continued, whatever the status. `result["status"]` works as well."""
+    """The result of a run. The conversation can be continued, whatever the status.
+
+    Items are plain data: `result["conversation"]` is a list of dicts, which json.dumps() takes.
+    """
 
     status: RunStatus
     """`done`, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`, `max_repeats`,
