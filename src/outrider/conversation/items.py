@@ -9,8 +9,8 @@ class ByItem:
     """A mixin for structs whose fields and properties can also be read as the items of a dict.
 
     An attribute is typed; the item with its name is plain data, for scripts and for JSON: lists and dicts, also inside
-    of it. `json.dumps(dict(message))` works. It is not a Mapping: without `__len__` an instance is always true, and without
-    `__iter__` no function mistakes it for a list of its keys.
+    of it. `json.dumps(dict(message))` works. It is not a Mapping: without `__len__` an instance is always true, and
+    without `__iter__` no function mistakes it for a list of its keys.
     """
 
     __slots__ = ()  # adds no instance dict
@@ -48,4 +48,4 @@ def plain(value: Any) -> Any:
     """Return a value with lists for tuples and dicts for what can be read by item."""
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    return {name: value[name] for name in value.keys()} if isinstance(value, ByItem) else value
+    return dict(value) if isinstance(value, ByItem) else value

@@ -12,8 +12,8 @@ no system message: results go into a user message, and the system prompt belongs
 
 Fields can also be read as items: `message["role"]`, `block["type"]`, `dict(message)`. Items are plain data, which
 `json.dumps` takes, in the short form of messages: content with a single text is a string, and an assistant message has
-`has_tool_calls` and, if there are calls, `tool_calls`, each with `id`, `name` and `arguments`. The short form is accepted wherever messages are. A message with the role `tool` is accepted as a user
-message with a result.
+`has_tool_calls` and, if there are calls, `tool_calls`, each with `id`, `name` and `arguments`. The short form is
+accepted wherever messages are. A message with the role `tool` is accepted as a user message with a result.
 """
 
 from __future__ import annotations
