@@ -105,6 +105,7 @@ class AgentLoop:
         """Add the prompt, and run the calls that an earlier run left open."""
         await self._add(await self.submitted(prompt))
         await before()
+        self.model.take_results(self._record.history.tail)
         if uses := self._record.history.pending:
             await self._act(uses)
 
@@ -254,7 +255,9 @@ class AgentLoop:
             else:
                 self._record.calls.keep(calls)
             raise
-        return Results(*self._record.add_results(calls))
+        results = Results(*self._record.add_results(calls))
+        self.model.take_results([results.message])
+        return results
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
