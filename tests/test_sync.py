@@ -58,7 +58,7 @@ def test_think_with_a_conversation_returns_a_turn_and_leaves_the_list_alone() ->
     assert (turn.content, turn.has_tool_calls, turn.tool_calls) == ("Hi.", False, ())
     assert turn.conversation == [Message.user("Hello"), Message.assistant("Hi.")]
     assert conversation == []
-    assert turn["conversation"] is turn.conversation
+    assert turn["conversation"] == [dict(message) for message in turn.conversation]
     assert turn["has_tool_calls"] is False
     assert turn["content"] == "Hi."
     with pytest.raises(KeyError):
@@ -290,8 +290,8 @@ def test_a_turn_reads_like_a_dict() -> None:
 def test_a_result_reads_like_a_dict() -> None:
     result = run("hi", model=ScriptedModel(["Hello."]))
     assert (result["status"], result["turns"], result["text"]) == ("done", 1, "Hello.")
-    assert result["conversation"] == result.conversation
-    assert dict(result)["usage"] == result.usage
+    assert result["conversation"] == [dict(message) for message in result.conversation]
+    assert dict(result)["usage"] == dict(result.usage)
     assert list(dict(result))[:5] == ["status", "text", "turns", "usage", "conversation"]
 
 

@@ -9,12 +9,13 @@ import msgspec
 
 from outrider.conversation.codec import MessageLike, from_json, to_json
 from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage, plain_calls
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, FolderStore
 from outrider.environment import data_folder, default_model, log_place
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent import Agent
+from outrider.runtime.compaction import Compaction
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
@@ -28,10 +29,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Tools = Iterable[Callable[..., Any]]
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
+DEFAULT_COMPACTION = Compaction()
 
 
 class Turn(ByItem, msgspec.Struct, frozen=True):
-    """One turn of a conversation, as think() returns it. `turn["conversation"]` and `dict(turn)` work as well."""
+    """One turn of a conversation, as think() returns it.
+
+    Attributes are typed: `turn.conversation` has messages. Items are plain data: `turn["conversation"]` is a list of
+    dicts, which json.dumps() takes and think() and run() continue. `dict(turn)` has them all.
+    """
 
     content: str
     """The text of the reply."""
@@ -62,6 +68,9 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
     def keys(self) -> tuple[str, ...]:
         """Return the keys of `dict(turn)`."""
         return *super().keys(), "has_tool_calls"
+
+    def __getitem__(self, name: str) -> Any:
+        return plain_calls(self.tool_calls) if name == "tool_calls" else super().__getitem__(name)
 
 
 @overload
@@ -111,17 +120,20 @@ def think(
 
     The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
     but they do not run here: `run` does that, or you run them and pass
-    `tool_results=[{"tool_use_id": …, "content": …}]`.
+    `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request. If it is longer
+    than the model's context window, ContextExceededError is raised.
 
     >>> think("What's 2+2?", model="demo")
     '4'
     >>> turn = think("What's 2+2?", model="demo", conversation=[])
-    >>> turn["content"], len(turn["conversation"]), turn["has_tool_calls"]
-    ('4', 2, False)
+    >>> turn.content, turn.conversation[1].text, turn.has_tool_calls
+    ('4', '4', False)
+    >>> turn["conversation"]  # plain data, for json.dumps()
+    [{'role': 'user', 'content': "What's 2+2?"}, {'role': 'assistant', 'content': '4', 'has_tool_calls': False}]
     """
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools))
+    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), compaction=None)
     session = Session(agent, () if conversation is None else conversation, store=_or_default(store))
     reply = run_sync(session.think(prompt, tool_results=tool_results))
     if conversation is None and tools is None:
@@ -138,12 +150,14 @@ def run(
     system: str = "",
     mcp: Mcp = (),
     limits: Limits | None = None,
+    compaction: Compaction | None = DEFAULT_COMPACTION,
     store: AttachmentStore | None = None,
 ) -> RunResult:
     """Run a model with tools until it is done. The conversation may end with calls, with results or with text.
 
-    `max_turns` overrides `limits.max_turns`. Call it again with the returned conversation to continue. Ctrl-C raises
-    KeyboardInterrupt; its `conversation` attribute has the messages so far.
+    `max_turns` overrides `limits.max_turns`. A conversation that fills the context window is shortened in requests, not
+    in the result; `compaction=None` turns that off. Call it again with the returned conversation to continue. Ctrl-C
+    raises KeyboardInterrupt; its `conversation` attribute has the messages so far.
 
     >>> result = run("What's 2+2?", model="demo")
     >>> result.status, result.turns, result.text
@@ -154,7 +168,14 @@ def run(
         if max_turns < 1:
             raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
         limits = msgspec.structs.replace(limits, max_turns=max_turns)
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), mcp=mcp, limits=limits)
+    agent = Agent(
+        model=model or default_model(),
+        system=system,
+        tools=_tool_list(tools),
+        mcp=mcp,
+        limits=limits,
+        compaction=compaction,
+    )
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
     session = Session(agent, messages, store=_or_default(store))
     session.wait_for_servers(ONE_RUN_SECONDS)

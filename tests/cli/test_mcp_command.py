@@ -40,6 +40,16 @@ def test_a_program_is_added_listed_tested_and_removed(tmp_path: Path) -> None:
     assert "No MCP servers" in outrider("mcp", "list", cwd=tmp_path).stdout
 
 
+def test_a_test_lists_the_templates_of_resources(tmp_path: Path) -> None:
+    (tmp_path / ".mcp.json").write_text(servers_json(scripted()))
+    outrider("trust", "--yes", cwd=tmp_path)
+    shown = outrider("mcp", "test", cwd=tmp_path)
+    assert re.search(r"^  1 resource template in .*\n    memo://\{number\}$", shown.stdout, re.M), (
+        shown.stdout + shown.stderr
+    )
+    assert "left out: " in shown.stdout, "the resource without a uri is still named"
+
+
 def test_an_address_is_added_with_headers(tmp_path: Path) -> None:
     token = "sk-" + "a1" * 20
     added = outrider("mcp", "add", "docs", "https://example.org/mcp", "--header", f"X-Key={token}", cwd=tmp_path)

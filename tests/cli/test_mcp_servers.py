@@ -150,6 +150,15 @@ async def test_a_resource_in_the_prompt_is_attached(project: Path) -> None:
         ended = await ask(server, "-p", "Look at @scripted:memo://7, please", cwd=project)
         assert ended.stdout == "Read.\n", ended.stderr
         assert "text of memo://7" in body(server, 0)
+    assert "no file" not in ended.stderr
+
+
+async def test_a_missing_file_beside_a_resource_is_named(project: Path) -> None:
+    async with ModelServer([Answer("Read.")]) as server:
+        ended = await ask(server, "-p", "See @scripted:memo://7 and @gone.txt and @nobody:memo://7", cwd=project)
+    assert "no file gone.txt: sent as text" in ended.stderr
+    assert "no file nobody:memo://7: sent as text" in ended.stderr
+    assert "no file scripted" not in ended.stderr
 
 
 async def test_a_slow_server_is_named_and_not_waited_for(project: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from outrider import ConversationError, Message, RunResult, ScriptedModel, Turn, Usage, dumps, run, think
 from outrider.conversation.codec import read_conversation
+from outrider.conversation.items import plain as plain_items
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
@@ -24,6 +26,7 @@ from outrider.conversation.messages import (
 from tests.conversation.test_messages import FILE, SHAPE_IDS, SHAPES, STATE
 
 CALL = ToolUseBlock("c1", "Read", {"path": "a"})
+PLAIN_CALL = {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a"}, "arguments": {"path": "a"}}
 TURN = Turn("Hm.", [Message.user("hi"), Message.assistant("Hm.", CALL)], (CALL,))
 RESULT = RunResult("done", "ok", 1, Usage(3, 2), [Message.user("hi")])
 ALL: list[Any] = [TURN, RESULT, RESULT.usage, STATE, Message.user("hi"), Message.assistant(CALL)]
@@ -45,10 +48,8 @@ def test_every_field_of_a_block_can_be_read_also_where_its_json_leaves_it_out(
 ) -> None:
     for name in block.__struct_fields__:
         assert name in block
-        if name == "citations":
-            assert block[name] == list(getattr(block, name))
-        elif name != "content":
-            assert block[name] is getattr(block, name)
+        if name != "content":
+            assert block[name] == msgspec.to_builtins(plain_items(getattr(block, name)))
 
 
 def test_arguments_are_another_name_of_the_input() -> None:
@@ -62,10 +63,10 @@ def test_arguments_are_another_name_of_the_input() -> None:
         ((), ""),
         ((TextBlock("a"),), "a"),
         ((TextBlock(" "),), " "),
-        ((TextBlock(""),), [TextBlock("")]),
-        ((TextBlock("a", STATE),), [TextBlock("a", STATE)]),
-        ((TextBlock("a"), TextBlock("b")), [TextBlock("a"), TextBlock("b")]),
-        ((FILE,), [FILE]),
+        ((TextBlock(""),), [{"type": "text", "text": ""}]),
+        ((TextBlock("a", STATE),), [{"type": "text", "text": "a", "state": dict(STATE)}]),
+        ((TextBlock("a"), TextBlock("b")), [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]),
+        ((FILE,), [dict(FILE)]),
     ],
 )
 def test_a_content_of_one_text_is_a_string_and_any_other_a_list(content: Any, item: object) -> None:
@@ -82,20 +83,19 @@ def test_a_message_as_a_dict_is_the_documents_form() -> None:
     assert dict(Message.assistant("Hi")) == {"role": "assistant", "content": "Hi", "has_tool_calls": False}
     assert dict(Message.assistant("Hm.", CALL)) == {
         "role": "assistant",
-        "content": [TextBlock("Hm."), CALL],
+        "content": [
+            {"type": "text", "text": "Hm."},
+            {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a"}},
+        ],
         "has_tool_calls": True,
-        "tool_calls": [CALL],
+        "tool_calls": [PLAIN_CALL],
     }
-    assert [dict(block) for block in Message.assistant("Hm.", CALL)["content"]] == [
-        {"type": "text", "text": "Hm."},
-        {"type": "tool_use", "id": "c1", "name": "Read", "input": {"path": "a"}},
-    ]
 
 
 def test_calls_can_be_asked_of_every_message() -> None:
     said = [Message.user("hi"), Message.assistant("Hm.", CALL), Message.assistant("Hi.")]
     assert [message["has_tool_calls"] for message in said] == [False, True, False]
-    assert [message["tool_calls"] for message in said] == [[], [CALL], []]
+    assert [message["tool_calls"] for message in said] == [[], [PLAIN_CALL], []]
     assert [message["text"] for message in said] == ["hi", "Hm.", "Hi."]
     assert [message.has_tool_calls for message in said] == [False, True, False]
 
@@ -104,7 +104,7 @@ def test_calls_can_be_asked_of_every_message() -> None:
 
 
 def test_a_turn_has_its_calls_as_a_list_by_item() -> None:
-    assert TURN["tool_calls"] == [CALL]
+    assert TURN["tool_calls"] == [PLAIN_CALL]
     assert TURN.tool_calls == (CALL,)
     assert TURN["tool_calls"][0]["arguments"]["path"] == "a"
     assert TURN["conversation"][1]["content"][1]["name"] == "Read"
@@ -121,11 +121,24 @@ def test_what_was_used_has_every_number() -> None:
         "cost": None,
         "web_searches": 0,
         "context_tokens": None,
+        "total_tokens": 3,
     }
     assert RESULT["usage"]["total_tokens"] == 5
 
 
 # What is the same for all
+
+
+@pytest.mark.parametrize("value", ALL, ids=lambda value: type(value).__name__)
+def test_every_item_is_plain_data_that_json_takes(value: Any) -> None:
+    assert json.loads(json.dumps(dict(value))) == dict(value)
+
+
+@pytest.mark.parametrize(("block", "_"), SHAPES, ids=SHAPE_IDS)
+def test_a_plain_conversation_is_read_back_as_it_was(block: Block, _: object) -> None:
+    role = "user" if block.type == "tool_result" else "assistant"
+    messages = [Message(role, (block,)), Message(role, (TextBlock("Hm."), block)), TURN.conversation[1]]  # type: ignore[arg-type]
+    assert read_conversation([dict(message) for message in messages]) == messages
 
 
 @pytest.mark.parametrize("value", ALL, ids=lambda value: type(value).__name__)

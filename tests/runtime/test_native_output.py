@@ -17,7 +17,7 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.events import RunFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, Report, run_to_report
+from outrider.runtime.structured_output import MISSING, Report, run_to_report
 from outrider.subagents import Profile, with_subagents
 from outrider.tools.decorator import tool
 from tests.adapters import ONE_EACH, Case, each
@@ -100,7 +100,12 @@ async def test_an_answer_that_stays_wrong_is_an_error(text: str) -> None:
     async with ModelServer([Answer(text)] * 9) as server:
         with pytest.raises(RunError) as caught:
             await agent(CLAUDE, server).ask("How old?", AGED)
-    assert caught.value.result.error == MISSING
+    error = caught.value.result.error
+    if text:
+        assert error.startswith("the report was rejected: ")
+        assert error.endswith(text.strip())
+    else:
+        assert error == MISSING
     assert len(server.requests) == 3
 
 
@@ -109,7 +114,9 @@ async def test_the_last_turn_says_so_and_limits_hold() -> None:
         report = Report(AGED)
         limited = agent(CLAUDE, server, limits=Limits(max_turns=1))
         result = await run_to_report(report.attached_to(limited).session(), report, "How old?")
-    assert (result.status, result.error, len(server.requests)) == ("max_turns", NO_TURNS_LEFT, 1)
+    assert (result.status, len(server.requests)) == ("max_turns", 1)
+    assert "the report was rejected: age: " in result.error
+    assert result.error.endswith('{"age": -1}')
     assert prompt("output_final_turn") in server.requests[0].json["messages"][-1]["content"][0]["text"]
 
 

@@ -169,10 +169,11 @@ def test_multi_turn_with_a_conversation_returns_a_map(says: Says) -> None:
     says(Answer("Hi there!"))
     r = think("Hello", model="claude-sonnet-4-20250514", conversation=[])
     assert r["content"] == "Hi there!"
-    assert [dict(message) for message in r["conversation"]] == [
+    assert r["conversation"] == [
         {"role": "user", "content": "Hello"},
         {"role": "assistant", "content": "Hi there!", "has_tool_calls": False},
     ]
+    assert json.loads(json.dumps(r["conversation"])) == r["conversation"]
     assert r["has_tool_calls"] is False
     assert {"content", "conversation", "has_tool_calls"} <= dict(r).keys()
 
@@ -189,7 +190,7 @@ def test_the_return_value_has_the_conversation_the_calls_and_whether_there_are_a
         "read_file",
         {"path": "main.py"},
     )
-    assert asked_for.arguments == asked_for.input == asked_for["input"]
+    assert asked_for["arguments"] == r.tool_calls[0].arguments == r.tool_calls[0].input
 
 
 def test_the_prompt_is_appended_and_the_whole_conversation_is_sent(says: Says) -> None:
@@ -405,3 +406,36 @@ def test_a_message_that_contradicts_itself_never_reaches_the_model(message: Json
     with pytest.raises(ConversationError, match=words):
         think("Go on", model=model, conversation=conversation)
     assert model.requests == []
+
+
+# The document's scripts, as they are written
+
+
+def test_the_script_of_several_turns_runs_as_it_is_written(says: Says) -> None:
+    """11: "Basic Multi-Turn", and what a script does next: it saves the list, and goes on with what it has read."""
+    asked = says(Answer("4"), Answer("6"), Answer("8"))
+    r1 = think("What's 2+2?", conversation=[])
+    conv = r1["conversation"]
+    r2 = think("What about 3+3?", conversation=conv)
+    conv = r2["conversation"]
+    saved = json.dumps(conv)
+    assert conv[0] == {"role": "user", "content": "What's 2+2?"}
+    r3 = think("And 4+4?", conversation=json.loads(saved))
+    assert json.loads(json.dumps(r3["conversation"]))[:4] == conv
+    said = [user("What's 2+2?"), assistant("4"), user("What about 3+3?"), assistant("6"), user("And 4+4?")]
+    assert messages_in(asked[2]) == said
+
+
+def test_the_script_with_tools_runs_with_exec_as_run(says: Says) -> None:
+    """11: "With Tool Use"; `exec` is `run`, and a tool is its function. Every step survives JSON."""
+    says(READ_MAIN, Answer("It prints hello."))
+    r = think("Read main.py and explain it", tools=[read_file], conversation=[])
+    assert r["has_tool_calls"]
+    assert json.loads(json.dumps(r["tool_calls"]))[0]["arguments"] == {"path": "main.py"}
+    done = run(json.loads(json.dumps(r["conversation"])), tools=[read_file], max_turns=10)
+    final_conv = done["conversation"]
+    assert json.loads(json.dumps(dict(done)))["conversation"] == final_conv
+    assert final_conv[2] == {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "call_123", "content": MAIN}],
+    }

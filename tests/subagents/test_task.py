@@ -69,6 +69,17 @@ async def test_a_sub_agent_that_says_nothing_is_no_empty_result() -> None:
     assert "returned no text" in team.results[0].text
 
 
+async def test_a_sub_agent_that_ends_with_nothing_returns_its_last_words() -> None:
+    def look() -> str:
+        """Look around."""
+        return "hay"
+
+    children = {"a": [["The needle is in the hay.", call("look")], [call("look")], ""]}
+    team = Team(play([[task("a")], "Done."], children), [look])
+    await team.run()
+    assert [(each.text, each.is_error) for each in team.results] == [("The needle is in the hay.", False)]
+
+
 async def test_a_failed_sub_agent_is_an_error_result_and_its_sibling_survives(log: Log | None) -> None:
     children = {"good": ["Good."], "bad": [OSError("the line is dead")]}
     team = Team(play([[task("bad"), task("good")], "Done."], children), log=log)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -14,6 +15,7 @@ from outrider.coding.mcp.authorization import authorize
 from outrider.errors import McpError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
+from outrider.mcp.protocol import METHOD_NOT_FOUND, ListKind, ResourceTemplate
 from outrider.mcp.servers import HttpServer, McpServer
 from outrider.text import counted
 from outrider.visible_text import one_line
@@ -63,12 +65,13 @@ async def report_on(server: McpServer, authorization: Authorization | None = Non
         assert agreed is not None
         info = agreed.server_info
         lists = {
-            "tools": await _listed(client.list_tools, lambda tool: tool.name),
-            "resources": await _listed(client.list_resources, lambda resource: resource.uri),
-            "prompts": await _listed(client.list_prompts, lambda prompt: prompt.name),
+            "tools": await _listed(client, "tools", client.list_tools, lambda tool: tool.name),
+            "resources": await _listed(client, "resources", client.list_resources, lambda resource: resource.uri),
+            "resource_templates": await _listed(
+                client, "resources", partial(_templates, client), lambda template: template.uri_template
+            ),
+            "prompts": await _listed(client, "prompts", client.list_prompts, lambda prompt: prompt.name),
         }
-        for kind, reasons in client.skipped.items():
-            lists[kind] = msgspec.structs.replace(lists[kind], skipped=reasons)
         about = one_line(f"{info.name} {info.version}", 100)
         return Report(server.name, "", agreed.version, about, seconds, lists)
     except McpError as error:
@@ -85,7 +88,7 @@ def report_lines(report: Report) -> Iterator[str]:
     yield f"✓ {report.name}: {report.server}, protocol {report.version}, ready after {_time(report.seconds)}"
     for kind, found in report.lists.items():
         if found.names or kind == "tools":
-            yield f"  {counted(len(found.names), kind.removesuffix('s'))} in {_time(found.seconds)}"
+            yield f"  {counted(len(found.names), kind.removesuffix('s').replace('_', ' '))} in {_time(found.seconds)}"
         for name in found.names[:_SHOWN]:
             yield f"    {name}"
         if len(found.names) > _SHOWN:
@@ -94,10 +97,24 @@ def report_lines(report: Report) -> Iterator[str]:
             yield f"    left out: {reason}"
 
 
-async def _listed(read: Callable[[], Awaitable[Any]], name: Callable[[Any], str]) -> Listed:
+async def _listed(
+    client: Client, kind: ListKind, read: Callable[[], Awaitable[Any]], name: Callable[[Any], str]
+) -> Listed:
     began = time.monotonic()
+    client.skipped.pop(kind, None)
     items = await read()
-    return Listed([one_line(name(item), 200) for item in items], time.monotonic() - began)
+    names = [one_line(name(item), 200) for item in items]
+    return Listed(names, time.monotonic() - began, client.skipped.get(kind, []))
+
+
+async def _templates(client: Client) -> Sequence[ResourceTemplate]:
+    """Return the templates of resources. Many servers with resources do not know the request."""
+    try:
+        return await client.list_resource_templates()
+    except McpError as error:
+        if error.code == METHOD_NOT_FOUND:
+            return ()
+        raise
 
 
 def _time(seconds: float) -> str:

@@ -110,10 +110,11 @@ class PromptRun:
         tools = load_tools(loaded.settings.tool_files)
         files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes)
         streaming = options.input_format == "stream-json"
-        parts = [*files, *self._prompt_parts(options.prompt or "", folder, streaming=streaming)]
+        found = find_servers(folder, os.environ)
+        names = [server.name for server in found.servers]
+        parts = [*files, *self._prompt_parts(options.prompt or "", folder, names, streaming=streaming)]
         if not parts and not name and not streaming:
             raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
-        found = find_servers(folder, os.environ)
         front = PromptFront(lambda text: self._print_note(f"outrider: {text}"))
         bench = Workbench(
             loaded.settings,
@@ -142,12 +143,14 @@ class PromptRun:
         model, effort = self._options.model, self._options.effort
         return bench.open(log, name, model=model, effort=effort, report=self._report, observer=self._observe)
 
-    def _prompt_parts(self, prompt: str, folder: Path, *, streaming: bool) -> list[str | Attachment]:
+    def _prompt_parts(
+        self, prompt: str, folder: Path, servers: Sequence[str], *, streaming: bool
+    ) -> list[str | Attachment]:
         """Return the prompt, followed by what was piped in, and the files that the prompt mentions with an @.
 
         What was piped in may be anything: an @ in it has no meaning.
         """
-        for name in missing_files(prompt, folder):
+        for name in missing_files(prompt, folder, servers):
             self._print_note(safe_line(f"outrider: no file {name}: sent as text"))
         _, *files = with_mentioned_files(prompt, folder, ())
         piped = "" if streaming else read_stdin()

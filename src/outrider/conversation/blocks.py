@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import BLOCK_TYPES, AttachmentBlock, Block, TextBlock
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import BLOCK_TYPES, AttachmentBlock, Block, TextBlock, ToolResultBlock
 from outrider.errors import ConversationError
 from outrider.struct_types import described
 from outrider.text import clean_value
@@ -41,9 +42,13 @@ def read_content(content: Any, place: str) -> Iterator[tuple[str, Block]]:
 def read_block(value: Any, place: str) -> Block:
     """Convert a string, or a dict in the documented shape, to a block."""
     if isinstance(value, Block):
-        return value
+        return value if is_sound(value) else _with_read_content(value, place)
     if isinstance(value, str):
         return TextBlock(clean_value(value))
+    if isinstance(value, Attachment):
+        raise ConversationError(
+            f"{place} is an Attachment, which is not stored yet; pass it in the prompt or in tool_results"
+        )
     if not isinstance(value, Mapping):
         raise ConversationError(f"{place} is {describe_type(value)}; a block is a dict with a type")
     kind = value.get("type")
@@ -61,6 +66,19 @@ def read_block(value: Any, place: str) -> Block:
         raise
     except (ValueError, RecursionError) as error:  # msgspec's own ValidationError is a ValueError too
         raise ConversationError(f"{place} ({kind}): {error}") from None
+
+
+def is_sound(block: Block) -> bool:
+    """Return whether a block that the caller made holds what JSON can hold: a result has text and stored files only."""
+    if type(block) is not ToolResultBlock:
+        return True
+    content: object = block.content
+    return type(content) is tuple and all(type(item) in (TextBlock, AttachmentBlock) for item in content)
+
+
+def _with_read_content(block: Block, place: str) -> Block:
+    assert type(block) is ToolResultBlock  # only these can be unsound
+    return msgspec.structs.replace(block, content=tuple(_read_result_content(block.content, place)))
 
 
 def _without_nulls(value: Mapping[str, Any], kind: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn, TypeAlias, cast
 import msgspec
 
 from outrider.conversation.attachments import Attachment, sha256
-from outrider.conversation.blocks import describe_type, read_block, read_content
+from outrider.conversation.blocks import describe_type, is_sound, read_block, read_content
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
@@ -115,11 +115,24 @@ def read_conversation(value: Iterable[MessageLike]) -> list[Message]:
     return messages
 
 
+def refuse_stray_results(messages: Iterable[Message]) -> None:
+    """Raise ConversationError for a result whose call is in no message before it: no model would see it."""
+    known: set[str] = set()
+    for number, message in enumerate(messages, 1):
+        for result in message.tool_results:
+            if result.tool_use_id not in known:
+                raise ConversationError(
+                    f"message {number} has a result for the call {result.tool_use_id!r}, which no message before it "
+                    "makes; begin with the message that has the call, or leave out the result"
+                )
+        known.update(call.id for call in message.tool_calls)
+
+
 def read_message(value: MessageLike, place: str = "the message") -> Message:
     """Convert a dict in the documented shape to a message. The role `tool` becomes `user`."""
     if isinstance(value, Message):
         _check_role(value.role, place)
-        if all(isinstance(block, Block) for block in value.content):
+        if all(isinstance(block, Block) and is_sound(block) for block in value.content):
             return value
         value = {"role": value.role, "content": value.content}
     if not isinstance(value, Mapping):
@@ -225,13 +238,12 @@ def _read_tool_message(value: Mapping[str, Any], place: str) -> list[Block]:
 
 def read_tool_result(value: ToolResultBlock | Mapping[str, Any], place: str = "the result") -> ToolResultBlock:
     """Convert a dict with tool_use_id, content and optionally is_error to a result block."""
-    if isinstance(value, ToolResultBlock):
-        return value
-    if not isinstance(value, Mapping):
+    if not isinstance(value, Mapping | ToolResultBlock):
         raise ConversationError(
             f"{place} is {describe_type(value)}; a tool result is a dict with tool_use_id and content"
         )
-    block = read_block({**value, "type": value.get("type") or "tool_result"}, place)
+    fields = {**value, "type": value.get("type") or "tool_result"} if isinstance(value, Mapping) else value
+    block = read_block(fields, place)
     if not isinstance(block, ToolResultBlock):
         raise ConversationError(f"{place} is a {value['type']} block; it must be a tool_result")
     return block

@@ -1,4 +1,4 @@
-"""Access to attributes as items: `turn["content"]`, `call.get("input")`, `dict(message)`."""
+"""Access to attributes as items, which are plain data: `turn["conversation"]`, `call.get("input")`, `dict(message)`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 class ByItem:
     """A mixin for structs whose fields and properties can also be read as the items of a dict.
 
-    Tuples are returned as lists. It is not a Mapping: without `__len__` an instance is always true, and without
-    `__iter__` no function mistakes it for a list of its keys.
+    An attribute is typed; the item with its name is plain data, for scripts and for JSON: lists and dicts, also inside
+    of it. `json.dumps(dict(message))` works. It is not a Mapping: without `__len__` an instance is always true, and
+    without `__iter__` no function mistakes it for a list of its keys.
     """
 
     __slots__ = ()  # adds no instance dict
@@ -36,9 +37,15 @@ class ByItem:
         if name not in self:
             known = ", ".join((*self.__struct_fields__, *self._properties()))
             raise KeyError(f"{type(self).__name__} has no item {name!r}; it has {known}")
-        value = getattr(self, name)
-        return list(value) if isinstance(value, tuple) else value
+        return plain(getattr(self, name))
 
     @classmethod
     def _properties(cls) -> list[str]:
         return [name for base in cls.__mro__ for name, member in vars(base).items() if isinstance(member, property)]
+
+
+def plain(value: Any) -> Any:
+    """Return a value with lists for tuples and dicts for what can be read by item."""
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return dict(value) if isinstance(value, ByItem) else value

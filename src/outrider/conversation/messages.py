@@ -10,20 +10,20 @@ The JSON form of each type is its fields; the field `type` distinguishes the blo
 Wherever content is read, a string means one text block. `is_error` is written only if true. There is no `tool` role and
 no system message: results go into a user message, and the system prompt belongs to the agent.
 
-Fields can also be read as items: `message["role"]`, `block["type"]`, `dict(message)`. Items use the short form of
-messages: content with a single text is a string, and an assistant message has `has_tool_calls` and, if there are calls,
-`tool_calls`. The short form is accepted wherever messages are. A message with the role `tool` is accepted as a user
-message with a result.
+Fields can also be read as items: `message["role"]`, `block["type"]`, `dict(message)`. Items are plain data, which
+`json.dumps` takes, in the short form of messages: content with a single text is a string, and an assistant message has
+`has_tool_calls` and, if there are calls, `tool_calls`, each with `id`, `name` and `arguments`. The short form is
+accepted wherever messages are. A message with the role `tool` is accepted as a user message with a result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias, final
 
 import msgspec
 
-from outrider.conversation.items import ByItem
+from outrider.conversation.items import ByItem, plain
 
 
 class _Plain(ByItem, msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -168,8 +168,7 @@ class ToolResultBlock(_Block, frozen=True, gc=False, tag_field="type", tag="tool
         return tuple([block for block in self.content if type(block) is AttachmentBlock])
 
     def __getitem__(self, name: str) -> Any:
-        item = super().__getitem__(name)
-        return _short(item) if name == "content" else item
+        return _short(self.content) if name == "content" else super().__getitem__(name)
 
 
 @final
@@ -307,8 +306,9 @@ class Message(_Plain, frozen=True, gc=False):
         return message_html(self)
 
     def __getitem__(self, name: str) -> Any:
-        item = super().__getitem__(name)
-        return _short(item) if name == "content" else item
+        if name == "tool_calls":
+            return plain_calls(self.tool_calls)
+        return _short(self.content) if name == "content" else super().__getitem__(name)
 
 
 class Usage(_Plain, frozen=True, gc=False):
@@ -331,6 +331,10 @@ class Usage(_Plain, frozen=True, gc=False):
     context_tokens: int | None = None
     """The tokens of the conversation after the reply, where they are not the billed ones: an API that runs tools itself
     bills the input of each of its steps. 0 if the API does not tell. A sum has none."""
+
+    def keys(self) -> tuple[str, ...]:
+        """Return the names that `dict(…)` uses: the fields and the sum."""
+        return *super().keys(), "total_tokens"
 
     @property
     def total_tokens(self) -> int:
@@ -379,11 +383,16 @@ def blocks_of(parts: Iterable[str | Block]) -> tuple[Block, ...]:
     return tuple([TextBlock(part) if isinstance(part, str) else part for part in parts if part != ""])
 
 
-def _short(content: list[Block]) -> str | list[Block]:
-    """Return the short form of content: a string if nothing is lost, else the blocks."""
+def plain_calls(calls: Iterable[ToolUseBlock]) -> list[dict[str, Any]]:
+    """Return calls as dicts, whose `arguments` are the `input` of the block."""
+    return [{**plain(call), "arguments": call.input} for call in calls]
+
+
+def _short(content: Sequence[Block]) -> Any:
+    """Return the short form of content: a string if nothing is lost, else the blocks as dicts."""
     match content:
         case []:
             return ""
         case [TextBlock(text=text, state=None, citations=())] if text:
             return text
-    return content
+    return plain(content)

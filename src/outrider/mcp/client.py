@@ -12,7 +12,7 @@ from outrider.errors import McpClosedError, McpError, McpLoginError
 from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.channel import Authorization, Channel, Progress
 from outrider.mcp.elicitation import OnElicit, elicit
-from outrider.mcp.handshake import Agreement, agree, agree_on_handshake, decoded
+from outrider.mcp.handshake import Agreement, agree, agree_on, agree_on_handshake, decoded
 from outrider.mcp.lists import ListCache, read_list
 from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
 from outrider.mcp.protocol import (
@@ -26,6 +26,7 @@ from outrider.mcp.protocol import (
     LIST_TEMPLATES,
     LIST_TOOLS,
     METHOD_NOT_FOUND,
+    MODERN_VERSIONS,
     READ_RESOURCE,
     CallToolResult,
     CompleteResult,
@@ -200,18 +201,20 @@ class Client:
         return self.agreement
 
     async def _agree(self) -> Agreement:
-        name, seconds = self.server.name, self.server.startup_timeout
+        name, seconds, pinned = self.server.name, self.server.startup_timeout, self.server.protocol
         capabilities: dict[str, Any] = {"elicitation": {"form": {}, "url": {}}} if self._on_elicit else {}
         channel = await self._open()
         try:
+            if pinned:
+                return await agree_on(channel, name, capabilities, seconds, pinned)
             if self._handshake_first:
                 return await agree_on_handshake(channel, name, capabilities, seconds)
             return await agree(channel, name, capabilities, seconds=seconds)
         except McpClosedError:
-            if not isinstance(self.server, StdioServer) or self._handshake_first:
+            if not isinstance(self.server, StdioServer) or self._handshake_first or pinned:
                 raise
         except McpError as error:
-            if not getattr(channel, "is_refused", False):
+            if not getattr(channel, "is_refused", False) or pinned in MODERN_VERSIONS:
                 raise
             return await self._agree_over_sse(error, capabilities)
         # Some old servers end when the first request is not `initialize`.
@@ -233,7 +236,8 @@ class Client:
             raise
         except McpError:
             raise refusal from None
-        return await agree_on_handshake(channel, self.server.name, capabilities, self.server.startup_timeout)
+        server = self.server
+        return await agree_on_handshake(channel, server.name, capabilities, server.startup_timeout, server.protocol)
 
     async def _open(self) -> Channel:
         self._channel = channel = self._new_channel()

@@ -85,9 +85,20 @@ async def agree(
         return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1))
 
 
-async def agree_on_handshake(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+async def agree_on_handshake(
+    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, pinned: str = ""
+) -> Agreement:
     """Agree by `initialize` alone, for a server that ends when it gets another request first."""
-    return await _initialize(channel, name, capabilities, seconds)
+    return await _initialize(channel, name, capabilities, seconds, pinned)
+
+
+async def agree_on(
+    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, version: str
+) -> Agreement:
+    """Agree on this version, and on no other. Raises McpError if the server does not speak it."""
+    if version in MODERN_VERSIONS:
+        return await _discover(channel, name, capabilities, seconds, version)
+    return await _initialize(channel, name, capabilities, seconds, version)
 
 
 async def _discover(
@@ -104,15 +115,23 @@ async def _discover(
     return Agreement(version, found.capabilities, _implementation(info), _instructions(found.instructions), meta)
 
 
-async def _initialize(channel: Channel, name: str, capabilities: dict[str, Any], seconds: float) -> Agreement:
+async def _initialize(
+    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, pinned: str = ""
+) -> Agreement:
     channel.protocol_version = ""
-    params = {"protocolVersion": HANDSHAKE_VERSIONS[0], "capabilities": capabilities, "clientInfo": CLIENT_INFO}
+    version = pinned or HANDSHAKE_VERSIONS[0]
+    params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": CLIENT_INFO}
     raw = await channel.request(INITIALIZE, params, timeout=seconds)
     found = decoded(raw, InitializeResult, name, INITIALIZE)
     if found.protocol_version not in HANDSHAKE_VERSIONS:
         raise McpError(
             f"The MCP server {name} speaks version {found.protocol_version[:40]!r} of the protocol. "
             f"Outrider speaks {', '.join((*MODERN_VERSIONS, *HANDSHAKE_VERSIONS))}."
+        )
+    if pinned and found.protocol_version != pinned:
+        raise McpError(
+            f"The MCP server {name} answers with version {found.protocol_version} of the protocol, and its description "
+            f"pins {pinned}; change or remove `protocol`."
         )
     channel.protocol_version = found.protocol_version
     await channel.notify(INITIALIZED, {})

@@ -30,6 +30,8 @@ class _Server(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds without an answer or progress until a call fails."""
     startup_timeout: float = STARTUP_SECONDS
     """Seconds until the server must have answered for the first time."""
+    protocol: str = ""
+    """The only version of the protocol to speak, such as "2025-06-18"; empty to agree on one with the server."""
 
 
 class StdioServer(_Server, frozen=True):
@@ -51,6 +53,7 @@ class StdioServer(_Server, frozen=True):
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_protocol(self)
         if not self.command:
             raise ConfigError(f"The MCP server {self.name} has no command: name the program to start.")
 
@@ -73,6 +76,7 @@ class HttpServer(_Server, frozen=True):
 
     def __post_init__(self) -> None:
         _check_name(self.name)
+        _check_protocol(self)
         if not self.url.startswith(("https://", "http://")):
             raise ConfigError(f"The address of the MCP server {self.name} must begin with https:// or http://.")
 
@@ -103,3 +107,16 @@ def _check_name(name: str) -> None:
     if tool_prefix(name) == tool_prefix("") or len(tool_prefix(name)) > _PREFIX_LENGTH:
         longest = _PREFIX_LENGTH - len(tool_prefix(""))
         raise ConfigError(f"The name of an MCP server has 1 to {longest} characters, not {name[:80]!r}.")
+
+
+def _check_protocol(server: McpServer) -> None:
+    if not server.protocol:
+        return
+    from outrider.mcp.protocol import HANDSHAKE_VERSIONS, MODERN_VERSIONS  # few servers are pinned
+
+    known = (*MODERN_VERSIONS, *HANDSHAKE_VERSIONS)
+    if server.protocol not in known:
+        raise ConfigError(
+            f"The MCP server {server.name} has the protocol {str(server.protocol)[:40]!r}; "
+            f"it must be one of {', '.join(known)}."
+        )

@@ -56,7 +56,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             skills: Iterable[Skill | str | Path] = (),
             hooks: Hooks = ...,
             limits: Limits = ...,
-            compaction: Compaction = ...,
+            compaction: Compaction | None = ...,
             retry: Retry = ...,
             name: str = "agent",
             deps: Any = None,

@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.codec import read_tool_results
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.prompt import Prompt, parts_of
 from outrider.errors import ContextExceededError, LogError, ProviderError, ValidationError
@@ -27,7 +26,7 @@ from outrider.runtime.events import Compacted, MessageAdded, Notice, ReplyDiscar
 from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.model_client import ModelClient
-from outrider.runtime.prompt_files import stored_message
+from outrider.runtime.prompt_files import stored_message, stored_results
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import Progress
 
@@ -106,6 +105,7 @@ class AgentLoop:
         """Add the prompt, and run the calls that an earlier run left open."""
         await self._add(await self.submitted(prompt))
         await before()
+        self.model.take_results(self._record.history.tail)
         if uses := self._record.history.pending:
             await self._act(uses)
 
@@ -255,7 +255,9 @@ class AgentLoop:
             else:
                 self._record.calls.keep(calls)
             raise
-        return Results(*self._record.add_results(calls))
+        results = Results(*self._record.add_results(calls))
+        self.model.take_results([results.message])
+        return results
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
@@ -267,7 +269,7 @@ class AgentLoop:
 
     async def _add(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()) -> None:
         """Add results and a prompt, whose files are stored first."""
-        results = read_tool_results(tool_results)
+        results = await stored_results(tool_results, self.environment) if tool_results != () else {}
         message = await stored_message(parts_of(prompt), self.environment)
         await self._record.add(message.content, results)
 

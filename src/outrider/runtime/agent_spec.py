@@ -60,8 +60,9 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """Async functions that are called at certain points, such as before each call of a tool."""
     limits: Limits = Limits()
     """Where a run stops."""
-    compaction: Compaction = Compaction()
-    """When a conversation is shortened because the model's context window fills up."""
+    compaction: Compaction | None = Compaction()
+    """When a conversation is shortened because the model's context window fills up. None: never. Each request then has
+    the whole conversation, and one that does not fit raises ContextExceededError."""
     retry: Retry = Retry()
     """How long a request is retried that failed for the moment."""
     name: str = "agent"

@@ -15,6 +15,7 @@ from outrider.errors import ContextExceededError, ConversationError, RequestRefu
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry
 from outrider.providers.base import ModelSettings, Reply
 from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, tells_context, window_of
+from outrider.runtime.compaction import Compaction
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
 from outrider.runtime.events import (
     Compacted,
@@ -32,6 +33,11 @@ MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
 LEAST_SAVING = 0.1
 """The share of the window that a compaction must save to be of use."""
+WHOLE = (
+    "it is sent whole, because think() and compaction=None never shorten it; use run() or a Session, which do, "
+    "leave out earlier messages, or choose a model with a larger context window"
+)
+"""What to do about a conversation that is too long and must not be shortened."""
 
 
 class Compactor:
@@ -94,7 +100,12 @@ class Compactor:
         agent = self._model.agent
         reply = agent.max_tokens or reply_tokens_of(self._model.provider) or window // 8
         fixed = self.meter.scaled(sum(self._fixed()))
-        return Room(window, min(reply, window // 2), fixed, agent.compaction)
+        return Room(window, min(reply, window // 2), fixed, self._policy)
+
+    @property
+    def _policy(self) -> Compaction:
+        """The policy. Without one, `compact` uses the default: the caller asks for it."""
+        return self._model.agent.compaction or Compaction()
 
     def bounded(self, settings: ModelSettings) -> ModelSettings:
         """Return the settings with a reply of at most half of the context window."""
@@ -117,6 +128,9 @@ class Compactor:
         if (room := self._room()) is None:
             return
         used = self.tokens()
+        if self._model.agent.compaction is None:
+            self._check_whole(used, room)
+            return
         if used < min(room.clear_at, room.full):
             return
         await self._record.load()
@@ -130,6 +144,14 @@ class Compactor:
         if (used := self.tokens()) > room.most and not any(map(files_in, self._messages())):
             # What files take is a rough guess, so a request with files is left to the API.
             raise self._does_not_fit(used, room)
+
+    def _check_whole(self, used: int, room: Room) -> None:
+        """Raise ContextExceededError if the whole conversation is longer than the window. Some servers only cut it."""
+        if used > room.window and not any(map(files_in, self._messages())):
+            name = self._model.provider.name
+            raise ContextExceededError(
+                f"the conversation has {used:,} tokens and {name} takes {room.window:,}: {WHOLE}"
+            )
 
     def _surely_fits(self) -> bool:
         """Return whether the first request fits, without the price list, which takes a while to load."""
@@ -168,7 +190,7 @@ class Compactor:
         used = self.tokens()
         # What the API says counts. If it names no number, the window is smaller than what was sent.
         self._window = error.window or min(self._known_window() or used, int(used * 0.9))
-        if self._futile >= MAX_FUTILE:
+        if self._model.agent.compaction is None or self._futile >= MAX_FUTILE:
             raise error
         await self._record.load()
         try:
@@ -191,7 +213,7 @@ class Compactor:
 
         agent, history = self._model.agent, self._record.history
         before = self.tokens()
-        room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, agent.compaction)
+        room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, self._policy)
         messages, former = self._messages(), history.summary
         tail = room.tail if reason != "manual" else min(room.tail, sum(map(message_tokens, messages)) // 4)
         kept = kept_messages(messages, tail)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,8 @@ class ModelClient:
         self.memory: dict[str, Any] = {}
         """What adapters keep from request to request, such as rendered bytes."""
         self.tools = Toolset(partial(_recall, record))
+        self._has_cut_results = False
+        """Whether the model was sent a part of a result, whose rest only Recall reads."""
         self.use(agent)
 
     def use(self, agent: AgentSpec) -> None:
@@ -42,11 +44,20 @@ class ModelClient:
 
     def offer_tools(self) -> None:
         """Set the tools of the next request."""
-        self.tools.offer(is_abridged=self._record.history.is_abridged)
+        self.tools.offer(is_abridged=self._has_cut_results or self._record.history.is_abridged)
+
+    def take_results(self, messages: Iterable[Message]) -> None:
+        """Offer Recall if a result was cut and no tool of the agent reads the rest."""
+        if self._has_cut_results or self.tools.reads_stored:
+            return
+        if any(result.whole for message in messages for result in message.tool_results):
+            self._has_cut_results = True
+            self.offer_tools()
 
     def restart(self) -> None:
         """Forget the requests so far: the conversation is another one."""
         self.memory.clear()
+        self._has_cut_results = False
         self.offer_tools()
 
     def sharing_servers(self, agent: AgentSpec) -> AgentSpec:

@@ -1,12 +1,15 @@
-"""Storing the files of a prompt, so that its message can refer to them."""
+"""Storing the files of a prompt and of results, so that messages can refer to them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
+from outrider.conversation.codec import read_tool_results
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.conversation.prompt import Part
 
 if TYPE_CHECKING:
@@ -19,6 +22,26 @@ async def stored_message(parts: Sequence[Part], environment: CallEnvironment) ->
     Raises AttachmentError.
     """
     return Message.user(*[await _stored(part, environment) for part in parts])
+
+
+async def stored_results(
+    values: Iterable[ToolResultBlock | Mapping[str, Any]], environment: CallEnvironment
+) -> dict[str, ToolResultBlock]:
+    """Return results by call id. Files in their content are stored. Raises AttachmentError and ConversationError."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        values = [await _with_stored_files(value, environment) for value in values]
+    return read_tool_results(values)
+
+
+async def _with_stored_files(value: Any, environment: CallEnvironment) -> Any:
+    content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
+    parts = [content] if isinstance(content, Attachment) else content
+    if not isinstance(parts, list | tuple) or not any(isinstance(part, Attachment) for part in parts):
+        return value
+    stored = tuple([await _stored(part, environment) if isinstance(part, Attachment) else part for part in parts])
+    if isinstance(value, Mapping):
+        return {**value, "content": stored}
+    return msgspec.structs.replace(value, content=stored)
 
 
 async def _stored(part: Part, environment: CallEnvironment) -> TextBlock | AttachmentBlock:

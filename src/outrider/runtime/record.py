@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from outrider.conversation.codec import MessageLike, read_conversation
+from outrider.conversation.codec import MessageLike, read_conversation, refuse_stray_results
 from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import Block, Message, ToolResultBlock, Usage
 from outrider.conversation.store import AttachmentStore
@@ -46,7 +46,9 @@ class SessionRecord:
         emit: Callable[[Event], None],
     ) -> None:
         self.id = os.urandom(16).hex()
-        self.history = History(read_conversation(messages))
+        given = read_conversation(messages)
+        refuse_stray_results(given)
+        self.history = History(given)
         self.calls = ReplyCalls()
         self.steering = Steering(emit)
         self.usage = Usage()

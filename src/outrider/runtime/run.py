@@ -29,7 +29,10 @@ ENDINGS: Mapping[RunStatus, str] = {
 
 
 class RunResult(ByItem, msgspec.Struct, frozen=True):
-    """The result of a run. The conversation can be continued, whatever the status. `result["status"]` works as well."""
+    """The result of a run. The conversation can be continued, whatever the status.
+
+    Items are plain data: `result["conversation"]` is a list of dicts, which json.dumps() takes.
+    """
 
     status: RunStatus
     """`done`, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`, `max_repeats`,
@@ -44,7 +47,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
     """All messages, including those from before the run. If a compacted session was resumed, those that it did not
     send are read from the log on first use."""
     error: str = ""
-    """What went wrong, if the status is `error`."""
+    """What went wrong, if the status is `error`. If a limit stopped a run that must report: why it has no report."""
     stop_reason: StopReason = StopReason.END
     """Why the last reply ended: `max_tokens` if it was cut off, `refusal`, `content_filter` and so on."""
     structured_output: Any = None
@@ -81,7 +84,7 @@ class RunResult(ByItem, msgspec.Struct, frozen=True):
         sentence = f"the run ended without an answer ({self.status})"
         if self.status.startswith("max_"):
             sentence += f"; allow more with Limits({self.status}=…), or continue from the `result` of this error"
-        elif self.error:
+        if self.error:
             sentence += f": {self.error}"
         raise RunError(sentence, self)
 

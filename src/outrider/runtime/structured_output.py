@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.conversation.messages import Message
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.prompt import Prompt
 from outrider.errors import SchemaError, ValidationError
 from outrider.prompts import prompt as prompt_text
@@ -25,7 +25,7 @@ from outrider.runtime.events import RunStatus
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import Progress, RunResult
 from outrider.runtime.session import Session
-from outrider.text import clean_value
+from outrider.text import clean_value, shorten
 from outrider.tools.result import ToolResult
 from outrider.tools.schema import Schema
 from outrider.tools.schema.nulls import without_absent
@@ -37,6 +37,8 @@ TOOL = "report_back"
 WRAPPED = "result"
 """The parameter of the tool for data that is not an object."""
 MISSING = "the model ended without a report, although it was reminded; its last text is in `text`"
+REJECTED_CHARACTERS = 4_000
+"""Characters of a rejected report, and of what is wrong with it, in the error of a run."""
 NO_TURNS_LEFT = "the model ended without a report, and the limits leave no turn to remind it"
 
 _SCHEMA_WORDS = (
@@ -139,6 +141,29 @@ class Report:
             with suppress(ValidationError):
                 self._data = (answer.read(messages[-1]).data,)
 
+    def rejection(self, messages: Sequence[Message], answer: AnswerSchema | None) -> str:
+        """Return why the newest report was rejected, with its data; "" if there was none."""
+        if answer and messages and messages[-1].role == "assistant" and (text := messages[-1].text.strip()):
+            try:
+                answer.read(messages[-1])
+            except ValidationError as error:
+                return _rejected("; ".join(error.violations), text)
+        call, result = _newest_report(messages)
+        if call is None or result is None or not result.is_error:
+            return ""
+        raw = call.invalid_input
+        return _rejected(self._fault(call) or result.text, _json(call.input) if raw is None else raw)
+
+    def _fault(self, call: ToolUseBlock) -> str:
+        """Return what is wrong with the arguments of a call; "" if only its result says it."""
+        try:
+            if call.invalid_input is None:
+                self.tool.check(call.input)
+                self._schema.decode(self._unwrapped(call.input))
+        except ValidationError as error:
+            return "; ".join(error.violations)
+        return ""
+
     def _parse(self, text: str) -> Answer:
         """Read an answer in JSON. Raises ValidationError."""
         arguments = _decoded(text)
@@ -169,7 +194,8 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     """Run a session until the model reports; remind the model once if it forgets.
 
     The limits of the agent count for both runs together. Without a report the status is not `done`: `error` if the
-    model did not give one, or what stopped it. With one, the text is the JSON of the data.
+    model did not give one, or what stopped it; if its report was rejected, `error` says why and has the data. With a
+    report, the text is the JSON of the data.
     """
     clock = asyncio.get_running_loop().time
     began = clock()
@@ -182,18 +208,18 @@ async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -
     elif session.agent.answer and not report.has_data:
         report.recall_answer(session.agent.answer, first.messages)
         is_short = first.status not in ("done", "error", "cancelled") and first.messages[-1].role == "assistant"
-        return _reported(msgspec.structs.replace(first, error=NO_TURNS_LEFT) if is_short else first, report)
+        return _reported(session, msgspec.structs.replace(first, error=NO_TURNS_LEFT) if is_short else first, report)
     if report.has_data or first.status != "done" or _was_reminded(first.messages):
-        return _reported(first, report)
+        return _reported(session, first, report)
     left = _left_of(session.agent.limits, first, clock() - began)
     if not isinstance(left, Limits):
-        return msgspec.structs.replace(_reported(first, report), status=left, error=NO_TURNS_LEFT)
+        return _reported(session, msgspec.structs.replace(first, status=left, error=NO_TURNS_LEFT), report)
     if getattr(session.provider, "decodes_schemas", False):
         # Only the report is left: the server decodes it by its schema.
         session.agent = session.agent.replace(tool_choice=TOOL)
     second = await session.run(prompt_text("report_reminder"), limits=left)
     report.recall(second.messages)
-    return _reported(_joined(first, second), report)
+    return _reported(session, _joined(first, second), report)
 
 
 def _is_refused_schema(result: RunResult) -> bool:
@@ -208,14 +234,17 @@ def _was_reminded(messages: Sequence[Message]) -> bool:
     return next(said, "") == prompt_text("report_reminder")
 
 
-def _reported(result: RunResult, report: Report) -> RunResult:
+def _reported(session: Session, result: RunResult, report: Report) -> RunResult:
     """Return the result with the report's data; data of another final tool does not count."""
     data = {"structured_output": report.data, "has_structured_output": report.has_data}
     if report.has_data:
         return msgspec.structs.replace(result, text=report.text, **data)
-    if result.status == "done":
-        return msgspec.structs.replace(result, status="error", error=MISSING, **data)
-    return msgspec.structs.replace(result, **data)
+    status, error = result.status, result.error
+    if status == "done":
+        status, error = "error", MISSING
+    if error in (MISSING, NO_TURNS_LEFT, "") and status != "cancelled":
+        error = report.rejection(result.messages, session.agent.answer) or error
+    return msgspec.structs.replace(result, status=status, error=error, **data)
 
 
 def _joined(first: RunResult, second: RunResult) -> RunResult:
@@ -252,6 +281,23 @@ def _accepted(ending: Sequence[Message]) -> Iterator[dict[str, Any]]:
     asked, answered = ending
     good = {result.tool_use_id for result in answered.tool_results if not result.is_error}
     yield from (call.input for call in asked.tool_calls if call.name == TOOL and call.id in good)
+
+
+def _newest_report(messages: Sequence[Message]) -> tuple[ToolUseBlock | None, ToolResultBlock | None]:
+    """Return the newest report that was answered, and its result."""
+    results: dict[str, ToolResultBlock] = {}
+    for message in reversed(messages):
+        for call in reversed(message.tool_calls):
+            if call.name == TOOL and call.id in results:
+                return call, results[call.id]
+        results = {result.tool_use_id: result for result in message.tool_results}
+    return None, None
+
+
+def _rejected(why: str, data: str) -> str:
+    note = "[{left_out} of {total} characters left out here]"
+    data = shorten(data, REJECTED_CHARACTERS, note)
+    return f"the report was rejected: {shorten(why, REJECTED_CHARACTERS, note)}\nThe rejected data: {data}"
 
 
 def _decoded(text: str) -> dict[str, Any]:

@@ -63,10 +63,15 @@ class Toolset:
         if agent.mcp is not self._mcp:
             self._connect(agent.mcp)
 
+    @property
+    def reads_stored(self) -> bool:
+        """Whether a tool of the agent reads results that were cut."""
+        return any(tool.reads_stored for tool in self._own)
+
     def offer(self, *, is_abridged: bool) -> None:
         """Set the tools of the next request. A tool that joined never replaces one of the agent.
 
-        Recall joins once a part of the conversation is no longer sent.
+        Recall joins once a part of the conversation is not sent.
         """
         tools = {tool.name: tool for tool in self._own}
         for tool in self._joined:

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outrider.errors import ToolDefinitionError
 from outrider.runtime.agent import Agent
 from outrider.subagents.profile import Profile, built_in
-from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, SubagentSetup, Task
-from outrider.tools.tool import make_tools
+from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, TOOL, SubagentSetup, Task
+from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
     from outrider.runtime.session_servers import Mcp
@@ -28,13 +29,16 @@ def with_subagents(
 
     The default profiles are Explore, Plan, Bash and General; those without any of the agent's tools are left out. At
     most `at_once` sub-agents run at the same time. The agent reads at most `result_characters` of each result, or fewer
-    if its limits say so; the whole result is stored.
+    if its limits say so; the whole result is stored. An agent that has the Task tool already gets a new one.
+
+    Raises ToolDefinitionError if another tool of the agent is called Task, and ValueError for two profiles with the
+    same name and for `at_once` below 1.
 
     >>> team = with_subagents(Agent(model="demo"), [Profile(name="Poet", description="Writes verse.")])
     >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.instructions
     (['Task'], True)
     """
-    tools = [tool for tool in make_tools(agent.tools) if tool.name != "Task"]
+    tools = _without_task(make_tools(agent.tools))
     chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
 
     @contextmanager
@@ -57,6 +61,16 @@ def with_subagents(
 
     task = Task(chosen, prepare, at_once=at_once, result_characters=result_characters)
     return msgspec.structs.replace(agent, tools=[*tools, task.tool])
+
+
+def _without_task(tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools without the Task tool of an earlier call. Another tool with its name is refused."""
+    if any(tool.name == TOOL and not tool.built_in for tool in tools):
+        raise ToolDefinitionError(
+            f"a tool of the agent is called {TOOL}, the name of the tool that starts sub-agents; "
+            "choose another with @tool(name=…)"
+        )
+    return [tool for tool in tools if tool.name != TOOL]
 
 
 def _servers_for(profile: Profile, mcp: Mcp) -> Mcp:

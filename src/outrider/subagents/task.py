@@ -75,7 +75,9 @@ class Task:
     ) -> None:
         from outrider.subagents.guidance import guidance  # for agents that start sub-agents
 
-        self._profiles = {profile.name: profile for profile in profiles}
+        if not isinstance(at_once, int) or at_once < 1:
+            raise ValueError(f"at_once is {at_once!r}; at least 1 sub-agent must be able to run")
+        self._profiles = _by_name(profiles)
         self._prepare = prepare
         self._at_once = at_once
         self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
@@ -168,7 +170,7 @@ async def _run(child: Session, report: Report | None, prompt: str) -> RunResult:
 
 
 def _tool_result(profile: Profile, child: Session, result: RunResult, report: Report | None) -> ToolResult:
-    """Return the last text of the sub-agent, or its data as JSON."""
+    """Return the last words of the sub-agent, or its data as JSON."""
     details: dict[str, Any] = {
         "session": child.id,
         "profile": profile.name,
@@ -178,15 +180,38 @@ def _tool_result(profile: Profile, child: Session, result: RunResult, report: Re
     }
     if report and report.has_data:
         return ToolResult(report.text, details=details | {"structured_output": report.data}, is_json=True)
+    words = result.text if result.text.strip() else _last_words(child)
     if result.status == "done":
-        return ToolResult(result.text or "(The sub-agent returned no text.)", details=details)
-    why = result.error or _STATUS_TEXTS.get(result.status, result.status)
-    last = f"\n\nIts last message was:\n{result.text}" if result.text.strip() else ""
+        return ToolResult(words or "(The sub-agent returned no text.)", details=details)
+    why = _reason(result)
+    last = f"\n\nIts last message was:\n{words}" if words and words not in why else ""
     return ToolResult(f"The sub-agent did not finish: {why}.{last}", is_error=True, details=details)
+
+
+def _last_words(child: Session) -> str:
+    """Return the newest text of the sub-agent: its last reply may be empty."""
+    said = (message.text for message in reversed(child.messages) if message.role == "assistant")
+    return next((text for text in said if text.strip()), "")
+
+
+def _reason(result: RunResult) -> str:
+    """Return why a sub-agent did not finish. An error that says more than a limit comes with it or in its place."""
+    limit = _STATUS_TEXTS.get(result.status, "")
+    if result.status == "max_repeats" and result.error:
+        return result.error
+    return ": ".join(filter(None, (limit, result.error))) or result.status
 
 
 def _not_started(why: str) -> ToolResult:
     return ToolResult(f"No sub-agent was started: {why}.", is_error=True)
+
+
+def _by_name(profiles: Sequence[Profile]) -> dict[str, Profile]:
+    found: dict[str, Profile] = {}
+    for profile in profiles:
+        if found.setdefault(profile.name, profile) is not profile:
+            raise ValueError(f"two profiles are called {profile.name}; give each a name of its own")
+    return found
 
 
 def _normalized(name: str) -> str:

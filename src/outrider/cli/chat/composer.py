@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.mentions import mentioned_folders, missing_files, with_mentioned_files
 from outrider.cli.chat.session_view import SessionView
-from outrider.coding.mcp.mentions import mentioned_resources, with_resources
+from outrider.coding.mcp.mentions import with_resources
 from outrider.coding.mcp.prompts import is_prompt, prompt_parts
 from outrider.conversation.attachments import Attachment
 
@@ -42,10 +42,8 @@ class MessageComposer:
             _, *files = with_mentioned_files(text, self._current.folder, more)
             return [*await commands.parts(text), *files]
         known = [server.name for server in servers.servers] if servers else []
-        resources = [f"{each.server}:{each.uri}" for each in mentioned_resources(text, known)]
-        for name in missing_files(text, self._current.folder):
-            if name not in resources:
-                self._view.dim(f"No file {name}: sent as text.")
+        for name in missing_files(text, self._current.folder, known):
+            self._view.dim(f"No file {name}: sent as text.")
         for name in mentioned_folders(text, self._current.folder):
             self._view.dim(f"{name} is a folder: the agent sees its name, and lists it if it needs to.")
         return await with_resources(with_mentioned_files(text, self._current.folder, more), servers)

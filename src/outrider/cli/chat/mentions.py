@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from outrider.coding.mcp.mentions import mentioned_resources
 from outrider.conversation.attachments import Attachment
 
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
@@ -27,10 +28,12 @@ def mentioned_files(text: str, folder: Path) -> list[Path]:
     return list(found)
 
 
-def missing_files(text: str, folder: Path) -> list[str]:
-    """Return the words after an @ that look like paths but name no file."""
-    words = (quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text))
-    return [word for word in words if ("." in word or "/" in word) and not _exists(word, folder)]
+def missing_files(text: str, folder: Path, servers: Sequence[str] = ()) -> list[str]:
+    """Return the words after an @ that look like paths but name no file, and no resource of these MCP servers."""
+    words = [quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text)]
+    resources = {f"{each.server}:{each.uri}" for each in mentioned_resources(text, servers)}
+    missing = [word for word in words if ("." in word or "/" in word) and not _exists(word, folder)]
+    return [word for word in missing if word.rstrip(_PUNCTUATION) not in resources]
 
 
 def mentioned_folders(text: str, folder: Path) -> list[str]:

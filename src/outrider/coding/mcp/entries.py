@@ -74,6 +74,8 @@ class ServerEntry(msgspec.Struct, frozen=True):
         common: dict[str, Any] = {"trusted": may_be_trusted and self._flag("trusted")}
         if (seconds := self.fields.get("timeout")) is not None:
             common["timeout"] = self._seconds(seconds)
+        if "protocol" in self.fields:
+            common["protocol"] = self._expanded("protocol", self.fields["protocol"], {})
         try:
             if kind == "stdio":
                 return StdioServer(

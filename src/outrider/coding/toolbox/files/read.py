@@ -97,7 +97,7 @@ def read(workspace: Workspace) -> Tool:
             workspace.seen.add_read(context, source.path, source.stamp, SOME if is_cut else part)
         return replace(result, text=f"{result.text}\n[{source.note}]") if source.note else result
 
-    return read_file
+    return replace(read_file, reads_stored=True)
 
 
 @contextmanager
