@@ -137,6 +137,12 @@ def _run(name: str, arguments: list[str], signals: EndingSignals, *, hidden: boo
         sys.stdout.reconfigure(errors="replace")  # for terminals whose encoding lacks some characters
     if not _start_debug_log():
         return 2
+    try:
+        os.getcwd()
+    except OSError as error:
+        said = "was deleted" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
+        print(f"outrider: the current folder {said}; change to another folder and try again", file=sys.stderr)
+        return 2
     if hidden:
         from outrider.cli.hidden_process import hide_process
 
