@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from outrider.acp.updates.call_state import FIELDS, CallState, Item, Terminal, Text
+from outrider.acp.updates.call_state import FIELDS, KINDS, CallState, Item, Terminal, Text
 from outrider.acp.updates.json_value import JsonValue, unwrap
 from outrider.acp.updates.metrics import Ledger, Metrics
 from outrider.acp.updates.output_tail import OutputTail
@@ -247,6 +247,8 @@ def _convert(name: str, value: Any, kept: Any) -> Any:
         return kept if kept is not None and kept.is_unchanged(value) else JsonValue.of(name, value)
     if not isinstance(value, str):
         raise TypeError(f"{name} of a call must be a string, not {type(value).__name__}")
+    if name == "kind" and value not in KINDS:
+        raise ValueError(f"unknown kind {value!r}; use one of: {', '.join(KINDS)}")
     return clean(value)
 
 
