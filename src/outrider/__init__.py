@@ -93,11 +93,13 @@ Modules
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
 from outrider.version import __version__ as __version__
 
+TYPE_CHECKING = False  # as in typing, whose import takes longer than all that the program needs to handle signals
 if TYPE_CHECKING:
+    from typing import Any
+
     from outrider import errors as errors
     from outrider import events as events
     from outrider import providers as providers
@@ -239,7 +241,7 @@ __all__ = ["__version__", *_MODULE_OF]
 
 if not TYPE_CHECKING:  # a type checker would take __getattr__ to mean that every name exists
 
-    def __getattr__(name: str) -> Any:
+    def __getattr__(name: str) -> "Any":
         if name in _MODULES:
             return import_module(f"outrider.{name}")
         if name not in _MODULE_OF:

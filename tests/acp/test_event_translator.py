@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -153,6 +154,7 @@ def test_an_editor_can_follow_whatever_happens_and_every_call_ends(
     assert seen.text() == "".join(event.text for event in happened if isinstance(event, TextDelta))
     thoughts = "".join(event.text for event in happened if isinstance(event, ThinkingDelta))
     assert is_inside(thoughts, seen.text("thought")), "notices stand among the thoughts"
+    assert seen.exits.keys() == seen.terminals.keys(), "every terminal ends with its call"
 
 
 def is_inside(part: str, whole: str) -> bool:
@@ -185,6 +187,57 @@ async def test_a_call_is_announced_before_its_words_and_its_end_is_told_after_th
 def said(update: dict[str, Any]) -> str:
     is_chunk = update["sessionUpdate"] == "agent_message_chunk"
     return str(update["content"]["text"]) if is_chunk else ""
+
+
+COMMAND = ToolUseBlock("a", "Bash", {"command": "ls"})
+STREAMED: list[Event] = [
+    ToolCallDelta("a", "Bash", '{"command": "l'),
+    ToolCallDelta("a", "Bash", 's"}'),
+    MessageAdded(Message("assistant", (COMMAND,))),
+]
+RUNNING: list[Event] = [*STREAMED, ToolStarted("a", "Bash", {"command": "ls"}, "write")]
+STOPPED = ToolFinished("a", "Bash", ToolResultBlock("a", (TextBlock("It was stopped."),), is_error=True), {})
+RUN_CANCELLED = RunFinished("cancelled", 1, Usage())
+
+
+@pytest.mark.parametrize(
+    ("happened", "has_terminal"),
+    [
+        ([*RUNNING, ToolProgress("a", {"output": "x"}), RUN_CANCELLED], True),
+        ([*RUNNING, RUN_CANCELLED], True),
+        ([*RUNNING, STOPPED], True),  # a time-out
+        ([*STREAMED, STOPPED], False),  # invalid arguments, or a denial
+        ([*STREAMED, RUN_CANCELLED], True),
+        ([STREAMED[0], ReplyDiscarded("lost")], True),
+    ],
+)
+async def test_a_terminal_is_announced_with_its_call_and_ends_with_it(
+    happened: list[Event], has_terminal: bool
+) -> None:
+    watched = Watched(appends=True)
+    for event in happened:
+        watched.translator.handle(event)
+        watched.engine.flush()
+    seen = watched.end()
+    first = seen.of_call("a")[0]
+    assert first["sessionUpdate"] == "tool_call"
+    assert first["_meta"]["terminal_info"] == {"terminal_id": "a"}
+    assert seen.exits == {"a": None}
+    assert ({"type": "terminal", "terminalId": "a"} in seen.calls["a"]["content"]) == has_terminal
+
+
+@pytest.mark.parametrize("happened", [[*RUNNING, STOPPED], [*STREAMED, STOPPED], [*RUNNING, RUN_CANCELLED]])
+async def test_a_replayed_command_ends_as_it_did_live(happened: list[Event]) -> None:
+    shown = []
+    for is_replaying in (False, True):
+        watched = Watched(appends=True)
+        watched.translator.is_replaying = is_replaying
+        for event in happened:
+            if not (is_replaying and isinstance(event, ToolCallDelta)):
+                watched.translator.handle(event)
+        seen = watched.end()
+        shown.append((seen.calls["a"], seen.exits))
+    assert shown[0] == shown[1]
 
 
 async def test_words_of_one_moment_go_out_together_and_none_is_lost_to_a_slow_editor() -> None:

@@ -71,7 +71,7 @@ async def test_the_question_says_why_in_the_title_and_the_title_goes_back(tmp_pa
     async with written(tmp_path) as editor:
         (question,) = editor.asked_for("session/request_permission")
         call, _ = seen(editor)
-    assert question["toolCall"]["title"] == "Write(big.txt): it writes big.txt"
+    assert question["toolCall"]["title"] == "Write(big.txt): writes 70,000 lines · it writes big.txt"
     assert "content" not in question["toolCall"], "the editor has it"
     assert len(json.dumps(question)) < 2_000
     assert call["title"] == "Write(big.txt)"

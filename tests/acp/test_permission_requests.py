@@ -106,6 +106,7 @@ async def test_an_edit_is_asked_about_with_its_diff_and_place(tmp_path: Path) ->
     asked = question["toolCall"]
     assert asked["content"] == [
         diff_at(1, file, "one\ntwo\n", "one\nthree\n"),
+        {"type": "content", "content": {"type": "text", "text": "changes 1 line in 1 place"}},
         {"type": "content", "content": {"type": "text", "text": "it writes notes.txt"}},
     ]
     assert asked["locations"] == [{"path": str(file), "line": 1}]

@@ -53,6 +53,8 @@ class CallTranslator:
         self._arguments: dict[str, StreamedArguments] = {}
         self._with_output: set[str] = set()
         """The ids of calls whose output is being shown."""
+        self._started: set[str] = set()
+        """The calls whose tool runs."""
 
     def __contains__(self, call_id: str) -> bool:
         """Whether a call is open."""
@@ -110,11 +112,19 @@ class CallTranslator:
     def _announce(self, call_id: str, state: CallState) -> None:
         """Announce a call. If a call with its id has ended, as in a discarded reply, number the new one."""
         number = 1
-        state = replace(state, parent=self.parent)
+        state = self._with_terminal(replace(state, parent=self.parent))
         while not self._engine.announce(state):
             number += 1
-            state = replace(state, id=f"{self._prefix}{call_id}-{number}")
+            state = self._with_terminal(replace(state, id=f"{self._prefix}{call_id}-{number}"))
         self._calls[call_id] = state
+
+    def _with_terminal(self, state: CallState) -> CallState:
+        """Add the terminal of a command. Editors that append output learn of it with the announcement alone."""
+        if not self._appends or state.name != "Bash":
+            return state
+        return replace(
+            state, content=(*(each for each in state.content if not isinstance(each, Terminal)), Terminal(state.id))
+        )
 
     def change(self, call_id: str, content: tuple[Item, ...]) -> None:
         """Replace the content of an open call."""
@@ -139,12 +149,13 @@ class CallTranslator:
     def _on_started(self, event: ToolStarted) -> None:
         self.announce(ToolUseBlock(event.call_id, event.name, event.input))
         shown_id = self.tool_call_id(event.call_id)
-        has_terminal = self._appends and event.name == "Bash"
-        if has_terminal:
-            self._add_terminal(event.call_id, shown_id)
-        self._engine.change(shown_id, status="in_progress")
-        if has_terminal:
-            self._engine.flush()  # even a slow editor must know the terminal before its output arrives
+        self._started.add(event.call_id)
+        if not self._appends or event.name != "Bash":
+            self._engine.change(shown_id, status="in_progress")
+            return
+        # A permission request has shown other content. Even a slow editor must know the terminal before its output.
+        self._engine.change(shown_id, status="in_progress", content=self._calls[event.call_id].content)
+        self._engine.flush()
 
     def _add_terminal(self, call_id: str, terminal: str) -> None:
         state = self._calls[call_id]
@@ -179,6 +190,9 @@ class CallTranslator:
         """End a call with its result, which follows the items `before` it."""
         unknown = new_call(self.tool_call_id(event.call_id), event.name, {}, self._folder)
         state = self._calls.pop(event.call_id, unknown)
+        if event.call_id not in self._started:  # it was denied, or its arguments are invalid: its terminal is empty
+            state = replace(state, content=tuple(each for each in state.content if not isinstance(each, Terminal)))
+        self._started.discard(event.call_id)
         use = self._uses.pop(event.call_id, None)
         if use and event.result.is_error and any(isinstance(item, Diff) for item in state.content):
             # It has changed nothing, and the log does not know what the file was: show what the call asked for.
@@ -203,3 +217,4 @@ class CallTranslator:
         self._uses.clear()
         self._arguments.clear()
         self._with_output.clear()
+        self._started.clear()

@@ -112,7 +112,7 @@ class PermissionRequester:
         remarks = tuple(_remarks(question, self._folder))
         if self._engine().is_small(call.content):
             return replace(call, content=(*call.content, *remarks))
-        text = " ".join(remark.text for remark in remarks).replace("\n", " ")
+        text = " · ".join(remark.text for remark in remarks).replace("\n", " ")
         return replace(call, title=f"{call.title}: {text}") if text else call
 
     def _request_for(self, call: CallState, question: Question) -> RequestPermissionRequest:

@@ -77,12 +77,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     is_program = argv is None  # not when another program calls this function, whose process is not ours to hide
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
-        print(USAGE, end="")
-        return 0
+        return _guarded(lambda: _print(USAGE))
     arguments = take_log_option(arguments)
     if arguments == ["--version"]:
-        print(f"outrider {__version__}")
-        return 0
+        return _guarded(lambda: _print(f"outrider {__version__}\n"))
     from outrider.processes.signals import EndingSignals
 
     signals = EndingSignals()
@@ -139,21 +137,43 @@ def _run(name: str, arguments: list[str], signals: EndingSignals, *, hidden: boo
         sys.stdout.reconfigure(errors="replace")  # for terminals whose encoding lacks some characters
     if not _start_debug_log():
         return 2
+    try:
+        os.getcwd()
+    except OSError as error:
+        said = "was deleted" if isinstance(error, FileNotFoundError) else f"cannot be used: {error.strerror}"
+        print(f"outrider: the current folder {said}; change to another folder and try again", file=sys.stderr)
+        return 2
     if hidden:
         from outrider.cli.hidden_process import hide_process
 
         hide_process()
     try:
-        use_log_setting()
-        code = _command(name)(arguments)
-        sys.stdout.flush()
-        return code
+        return _guarded(lambda: _run_command(name, arguments))
     except KeyboardInterrupt:
         from outrider.processes.signals import exit_code, sentence
 
         with suppress(OSError):  # the terminal is gone
             print(f"\n{sentence(signals.caught)}", file=sys.stderr, flush=True)
         return exit_code(signals.caught)
+
+
+def _run_command(name: str, arguments: list[str]) -> int:
+    use_log_setting()
+    return _command(name)(arguments)
+
+
+def _print(text: str) -> int:
+    print(text, end="")
+    return 0
+
+
+def _guarded(work: Callable[[], int]) -> int:
+    """Return the exit code of work that prints. Output that cannot be written is no reason for a traceback."""
+    try:
+        code = work()
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        return code
     except BrokenPipeError:
         return _discard_output()
     except OSError as error:  # a full disk behind standard output

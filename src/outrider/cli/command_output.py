@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from outrider.coding.toolbox.shell.output import readable
+from outrider.terminal_text import rendered
 from outrider.visible_text import safe_line
 
 
@@ -12,6 +12,4 @@ def command_output_lines(output: str) -> list[str]:
     >>> command_output_lines("10 %\\r100 %\\n\\x1b[32mok\\x1b[0m\\n")
     ['100 %', 'ok']
     """
-    lines = output.replace("\r\n", "\n").rstrip("\n").split("\n")
-    last = ([piece for piece in line.split("\r") if piece] or [""] for line in lines)
-    return [safe_line(readable(pieces[-1])) for pieces in last] if output else []
+    return [safe_line(line) for line in rendered(output).rstrip("\n").split("\n")] if output else []

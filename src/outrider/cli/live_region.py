@@ -12,6 +12,8 @@ from outrider.cli.styles import columns
 BEGIN, END = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronized output: terminals that support it show each drawing at once, without flicker."""
 ERASE_LINE = "\x1b[K"
+LEAST_WIDTH = 8
+"""Columns that lines can always have: their indents and marks alone need some."""
 
 
 class LiveRegion:
@@ -42,7 +44,7 @@ class LiveRegion:
     @property
     def width(self) -> int:
         """Return the columns of the terminal, less one: some terminals wrap a full line."""
-        return max(1, self._size()[0] - 1)
+        return max(LEAST_WIDTH, self._size()[0] - 1)
 
     @property
     def height(self) -> int:

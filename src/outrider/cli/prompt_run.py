@@ -41,7 +41,7 @@ from outrider.runtime.events import Event, RunFinished, TurnStarted
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.sync import default_log
-from outrider.text import counted, dollars
+from outrider.text import clean, counted, dollars
 from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ class PromptRun:
         """Return the session's folder; the current one if the session is new or its folder does not exist any more."""
         if found := cwd_of(recorded):
             return found
-        if recorded.cwd:
+        if recorded.cwd and recorded.cwd != clean(os.getcwd()):  # a name that is not UTF-8 is stored cleaned
             self._print_note(
                 f"The folder of this session, {safe_line(recorded.cwd)}, does not exist; using the current folder."
             )

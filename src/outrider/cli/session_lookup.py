@@ -6,6 +6,7 @@ from pathlib import Path
 
 from outrider.errors import UnknownSessionError
 from outrider.log.log import Log
+from outrider.text import clean
 
 MAX_SEARCHED = 200
 """How many recent sessions are searched for one of this folder."""
@@ -27,7 +28,7 @@ def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> 
         return found.id
     if not latest:
         return None
-    here = str(folder.resolve())
+    here = clean(str(folder.resolve()))  # as it is stored
     newest = log.sessions(limit=MAX_SEARCHED)
     if not newest:
         raise UnknownSessionError("there is no session to continue yet")

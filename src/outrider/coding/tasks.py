@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from outrider.coding.toolbox.background_commands import BackgroundCommand, BackgroundCommands
 from outrider.coding.toolbox.shell.outcomes import exit_sentence
-from outrider.coding.toolbox.shell.output import readable
+from outrider.terminal_text import rendered
 
 USAGE = "Write /tasks, /tasks N, or /tasks end N."
 NONE = "No commands run in the background."
@@ -64,7 +64,7 @@ def newest_text(command: BackgroundCommand, size: int = _SHOWN) -> str:
     data = command.newest_output(size)
     if len(data) == size:
         data = data[data.find(b"\n") + 1 :]
-    return readable(data.decode(errors="replace")).strip("\n")
+    return rendered(data.decode(errors="replace")).strip("\n")
 
 
 async def run_tasks(commands: BackgroundCommands, words: str, fenced: Callable[[str], str]) -> str:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import msgspec
 
+from outrider.text import clean
+
 
 class SessionFilter(msgspec.Struct, frozen=True):
     """Conditions on sessions. Empty ones hold for all."""
 
     folder: str = ""
+    """Its name may have bytes that are not UTF-8; the log stores it without them."""
     model: str = ""
     since: float | None = None
     """The session was used at this time or later."""
@@ -24,7 +27,7 @@ class SessionFilter(msgspec.Struct, frozen=True):
         """
         parts: list[tuple[str, str | float]] = []
         if self.folder:
-            parts.append((f"{folder} =", self.folder))
+            parts.append((f"{folder} =", clean(self.folder)))
         if self.model:
             parts.append(("model =", self.model))
         if self.since is not None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from outrider.visible_text import safe_lines, without_colours
+from outrider.terminal_text import rendered
+from outrider.visible_text import safe_lines
 from outrider.web.markdown import Node, render
 
 Json = dict[str, Any]
@@ -69,7 +70,7 @@ class Draft:
             "nodes": self._rendered[1],
             "thinking": safe_lines(self._thinking[-MAX_THINKING:]),
             "prepared": [safe_lines(name) for name in self._prepared.values()],
-            "outputs": {call_id: safe_lines(without_colours(output)) for call_id, output in self._outputs.items()},
+            "outputs": {call_id: safe_lines(rendered(output)) for call_id, output in self._outputs.items()},
             "notice": safe_lines(self._notice),
         }
 

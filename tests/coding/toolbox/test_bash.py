@@ -19,6 +19,7 @@ from outrider.conversation.attachments import MAX_BYTES
 from outrider.conversation.store import FolderStore
 from outrider.providers.testing.scripted import call
 from outrider.runtime.limits import Limits
+from outrider.terminal_text import rendered
 from outrider.tools.context import ToolContext
 from outrider.tools.threads import Threads
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
@@ -270,10 +271,19 @@ async def test_many_small_prints_are_shown_together(shelling: Shelling) -> None:
     assert len(shelling.shown) <= most
 
 
-async def test_colours_are_for_people_and_not_for_the_model(shelling: Shelling) -> None:
-    result = await shelling.run("printf '\\e[32mgreen\\e[0m\\n'")
-    assert result.text == "green"
-    assert shelling.shown == ["\x1b[32mgreen\x1b[0m\n"]
+async def test_colours_and_control_characters_are_left_out_live_and_at_the_end(shelling: Shelling) -> None:
+    result = await shelling.run("printf '\\e[32mgreen\\e[0m\\0\\n'")
+    assert result.text == "green\ufffd"
+    assert shelling.shown == ["green\ufffd\n"]
+
+
+async def test_a_progress_bar_is_one_line_live_and_at_the_end(shelling: Shelling) -> None:
+    result = await shelling.run("for i in {1..600}; do printf '\\r%3d of 600' $i; done; echo")
+    assert result.text == "600 of 600"
+    shown = "".join(shelling.shown)
+    assert rendered(shown) == "600 of 600\n"
+    assert shown.count("\n") == 1
+    assert len(shown) < 2_000
 
 
 # Long output

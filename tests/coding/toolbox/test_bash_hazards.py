@@ -432,3 +432,22 @@ async def test_a_guard_that_somebody_killed_is_replaced(shelling: Shelling) -> N
     successor = shelling.workspace.processes._guard._process
     assert successor is not None
     assert successor.poll() is None
+
+
+FEW_FILES = """
+import asyncio, resource, sys
+from pathlib import Path
+resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[2]), int(sys.argv[2])))
+from tests.coding.toolbox.shelling import Shelling
+shelling = Shelling(Path(sys.argv[1]))
+print(asyncio.run(shelling.run("cd inner; echo works")).text)
+print(shelling.workspace.shell_cwd.name)
+"""
+
+
+@pytest.mark.parametrize("limit", [32, 87])
+def test_commands_run_with_few_open_files(tmp_path: Path, limit: int) -> None:
+    (tmp_path / "inner").mkdir()
+    arguments = [sys.executable, "-c", FEW_FILES, str(tmp_path), str(limit)]
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+    assert ended.stdout.split() == ["works", "inner"], ended.stderr

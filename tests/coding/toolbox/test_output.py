@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.toolbox.shell.output import HEAD, NEW_TEXT_BYTES, RING, TAIL, Output, readable
+from outrider.coding.toolbox.shell.output import HEAD, NEW_TEXT_BYTES, RING, TAIL, Output
 from outrider.conversation.attachments import MAX_BYTES
 from tests.lengths import examples
 
@@ -141,27 +141,19 @@ def test_much_at_once_is_shown_by_its_end_with_a_mark(spool: Path) -> None:
 # For the model
 
 
-@pytest.mark.parametrize(
-    ("printed", "read"),
-    [
-        ("\x1b[1;31mred\x1b[0m", "red"),
-        ("\x1b]0;title\x07text", "text"),
-        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
-        ("\x1b(B\x1b=plain\x1bM", "plain"),
-        ("cut off \x1b[3", "cut off "),
-        ("\x1b", ""),
-        ("b\x08bo\x08old", "bold"),
-        ("tab\tline\r\n", "tab\tline\r\n"),
-        ("nul\0bell\x07", "nul\ufffdbell\ufffd"),
-        ("\udcff", "\ufffd"),
-        ("żółw 漢 😀", "żółw 漢 😀"),
-    ],
-)
-def test_what_only_a_terminal_understands_is_not_for_the_model(printed: str, read: str) -> None:
-    assert readable(printed) == read
+def ticks(count: int) -> bytes:
+    return b"".join(b"\r\x1b[32m%5d of %d\x1b[0m" % (tick, count) for tick in range(1, count + 1)) + b"\n"
 
 
-@pytest.mark.timeout(60)
-@pytest.mark.parametrize("beginning", ["\x1b]", "\x1b[", "\x1b[0;", "\x1bP", "\x1b "])
-def test_endless_beginnings_of_escapes_do_not_take_forever(beginning: str) -> None:
-    assert readable(beginning * 200_000 + "\x1b[0mend") == "end"
+@pytest.mark.parametrize("count", [600, 30_000])
+def test_a_progress_bar_is_one_line_for_the_model(count: int, spool: Path) -> None:
+    assert taken(ticks(count), spool).text() == (f"{count:5} of {count}\n", True)
+
+
+def test_a_progress_bar_is_one_line_while_it_runs(spool: Path) -> None:
+    news = taken(ticks(600), spool).new_text()
+    assert news == "  600 of 600\n"
+
+
+def test_bytes_that_are_no_text_are_marked(spool: Path) -> None:
+    assert taken(b"a\xff\0b", spool).text() == ("a\ufffd\ufffdb", True)

@@ -11,6 +11,8 @@ from outrider.conversation.messages import AttachmentBlock
 from outrider.text import clean
 
 Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
+KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
+"""The kinds of calls that the protocol knows."""
 FINAL: frozenset[Status] = frozenset(("completed", "failed", "cancelled"))
 """The statuses of a finished call. They do not change."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from outrider.terminal_text import TerminalText
 from outrider.text import counted
 
 SHOWN_BYTES = 960
@@ -11,7 +12,7 @@ KEPT_CHARACTERS = 262_144
 
 
 class OutputTail:
-    """The end of one command's output, its total size, and the part that is shown."""
+    """The end of one command's output as a terminal shows it, its total size, and the part that is shown."""
 
     def __init__(self) -> None:
         self.total_bytes = 0
@@ -20,20 +21,24 @@ class OutputTail:
         """The text that is shown, as of the last `refresh`."""
         self.has_new_output = False
         """Whether there is output after that text."""
+        self._terminal = TerminalText()
         self._lines = 0
+        self._bytes = 0
         self._pieces: list[str] = []
         self._characters = 0
 
     def append(self, text: str) -> int:
         """Append output. Return its size in bytes."""
+        size = _size(text)
+        self.total_bytes += size
+        self.has_new_output = True
+        text = self._terminal.add(text)
         self._pieces.append(text)
         self._characters += len(text)
-        size = len(text) if text.isascii() else len(text.encode())
-        self.total_bytes += size
+        self._bytes += _size(text)
         self._lines += text.count("\n")
-        self.has_new_output = True
         if self._characters > 2 * KEPT_CHARACTERS:
-            self._pieces = [self._end(KEPT_CHARACTERS)]
+            self._pieces = ["".join(self._pieces)[-KEPT_CHARACTERS:]]
             self._characters = len(self._pieces[0])
         return size
 
@@ -43,7 +48,8 @@ class OutputTail:
 
     def text(self, limit: int = KEPT_CHARACTERS) -> str:
         """Return the whole output if it fits; else its last lines, after a line that counts those above."""
-        return "".join(self._pieces) if self.total_bytes <= limit else self._shorten(limit)
+        line = self._terminal.line
+        return "".join([*self._pieces, line]) if self._bytes + _size(line) <= limit else self._shorten(limit)
 
     def _shorten(self, limit: int) -> str:
         room = max(1, limit - len(f"… {counted(self._lines, 'line')} above\n".encode()))
@@ -56,9 +62,13 @@ class OutputTail:
         """Return the last characters."""
         found: list[str] = []
         length = 0
-        for piece in reversed(self._pieces):
+        for piece in (self._terminal.line, *reversed(self._pieces)):
             found.append(piece)
             length += len(piece)
             if length >= characters:
                 break
         return "".join(reversed(found))[-characters:]
+
+
+def _size(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode())

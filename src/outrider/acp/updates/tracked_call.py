@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from outrider.acp.updates.call_state import FIELDS, CallState, Item, Text
+from outrider.acp.updates.call_state import FIELDS, KINDS, CallState, Item, Terminal, Text
 from outrider.acp.updates.json_value import JsonValue, unwrap
 from outrider.acp.updates.metrics import Ledger, Metrics
 from outrider.acp.updates.output_tail import OutputTail
@@ -54,7 +54,7 @@ class TrackedCall:
         self.tail: OutputTail | None = None
         """The output, if content is replaced."""
         self.has_output = False
-        """Whether there was any output."""
+        """Whether there was any output, or a terminal for it."""
         self.exit_code: Any = UNSET
         self.is_ended = False
         self.ledger = Ledger(_SIZES)
@@ -205,8 +205,9 @@ class TrackedCall:
             if value is kept or value == kept:
                 continue
             size = size_of_field(name, value)
-            if name == "content" and self.tail:
-                size += self.tail.total_bytes
+            if name == "content":
+                self.has_output = self.has_output or Terminal(self.id) in value
+                size += self.tail.total_bytes if self.tail else 0
             changed.append((name, value, size))
         return changed
 
@@ -246,6 +247,8 @@ def _convert(name: str, value: Any, kept: Any) -> Any:
         return kept if kept is not None and kept.is_unchanged(value) else JsonValue.of(name, value)
     if not isinstance(value, str):
         raise TypeError(f"{name} of a call must be a string, not {type(value).__name__}")
+    if name == "kind" and value not in KINDS:
+        raise ValueError(f"unknown kind {value!r}; use one of: {', '.join(KINDS)}")
     return clean(value)
 
 

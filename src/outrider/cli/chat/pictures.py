@@ -7,12 +7,12 @@ import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from urllib.parse import unquote, urlsplit
 
 from outrider.coding.command_environment import command_environment
 from outrider.processes.programs import Programs
 from outrider.processes.starting import run
+from outrider.temporary_folder import TemporaryFolder
 
 KINDS = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 """Dropped files of these kinds are attached; other paths stay text."""
@@ -48,7 +48,7 @@ class Clipboard:
     def __init__(self, environment: Mapping[str, str], programs: Programs) -> None:
         self._environment = environment
         self._programs = programs
-        self._folder: TemporaryDirectory[str] | None = None
+        self._folder: TemporaryFolder | None = None
         self._count = 0
 
     def picture(self) -> Path | None:
@@ -56,9 +56,9 @@ class Clipboard:
         data = next(filter(None, map(self._output, picture_commands(self._environment))), b"")
         if not data.startswith(b"\x89PNG"):
             return None
-        self._folder = self._folder or TemporaryDirectory(prefix="outrider-", ignore_cleanup_errors=True)
+        self._folder = self._folder or TemporaryFolder()
         self._count += 1
-        path = Path(self._folder.name) / f"pasted-{self._count}.png"
+        path = self._folder.path / f"pasted-{self._count}.png"
         path.write_bytes(data)
         return path
 
@@ -76,7 +76,7 @@ class Clipboard:
     def close(self) -> None:
         """Delete the files."""
         if self._folder:
-            self._folder.cleanup()
+            self._folder.remove()
 
 
 def picture_commands(environment: Mapping[str, str]) -> list[list[str]]:

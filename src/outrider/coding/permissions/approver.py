@@ -199,7 +199,10 @@ class PermissionApprover:
         use, cwd = call.use, call.cwd()
         self._unasked.pop((call.asker, use.id), None)
         folder = str(cwd) if use.name == "Bash" and cwd != self._policy.folder else ""
-        question = Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker, folder)
+        from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
+
+        changes = change_summary(use.name, use.input, self._policy.folder)
+        question = Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker, folder, changes)
         answer = await ask(question)
         if answer.verdict == "never":
             self._policy = self._policy.denying(at_any_level(decision.always))

@@ -62,12 +62,14 @@ class Question(msgspec.Struct, frozen=True):
     """
     folder: str = ""
     """Where a command runs, if that is not the project folder."""
+    changes: str = ""
+    """What an edit changes: how many lines in how many places."""
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What a command may do and how it runs, as far as its text does not say it. Not revealed yet."""
+        """What a call changes; what a command may do and how it runs, if its text does not say it. Not revealed yet."""
         if self.tool != "Bash":
-            return ("all occurrences are replaced",) if self.input.get("replace_all") else ()
+            return tuple(filter(None, (self.changes, self.input.get("replace_all") and "all occurrences are replaced")))
         given = {name: value for name, value in self.input.items() if name not in _SAID_ELSEWHERE and value}
         facts = [f"access: {given.pop('access')}"] if given.get("access") not in (None, "read") else []
         if given.pop("run_in_background", False):

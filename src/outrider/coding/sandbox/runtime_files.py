@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping
+
+from outrider.temporary_folder import TemporaryFolder
 
 
 class RuntimeFiles:
@@ -40,16 +39,11 @@ class RuntimeFiles:
             self.folder = self._make()
 
     def _make(self) -> str:
-        folder = os.path.realpath(tempfile.mkdtemp(prefix="outrider-sandbox-"))
-        weakref.finalize(self, _remove, folder, os.getpid())
+        self._temporary = TemporaryFolder()
+        folder = str(self._temporary.path)
         for name, content in self._contents.items():
             handle = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
             with open(handle, "wb") as file:
                 file.write(content)
         os.mkdir(f"{folder}/nothing", 0o500)
         return folder
-
-
-def _remove(folder: str, owner: int) -> None:
-    if os.getpid() == owner:  # a forked process ends without the folder of its parent
-        shutil.rmtree(folder, ignore_errors=True)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import weakref
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from tempfile import gettempdir
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
@@ -16,6 +14,7 @@ from outrider.coding.toolbox.background_commands import BackgroundCommands
 from outrider.coding.toolbox.seen_files import SeenFiles
 from outrider.processes.processes import Processes
 from outrider.processes.programs import Programs
+from outrider.temporary_folder import TemporaryFolder, new_path
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.editor import Buffers, Terminals
@@ -77,19 +76,15 @@ class Workspace:
         """The editor's terminals, if it runs commands."""
 
         self._parent = parent
-        above = parent.temporary_path if parent else Path(gettempdir()).resolve()
-        self.temporary_path: Path = above / f"outrider-{os.urandom(8).hex()}"
+        self.temporary_path: Path = parent.temporary_path / os.urandom(8).hex() if parent else new_path()
         """The path of the temporary folder, which is created on first use."""
 
     @cached_property
     def temporary(self) -> Path:
         """A private folder for the output of commands. It is removed with the workspace."""
-        import shutil
-
         if self._parent:
             _ = self._parent.temporary
-        self.temporary_path.mkdir(mode=0o700)
-        self._remove_temporary = weakref.finalize(self, shutil.rmtree, self.temporary_path, ignore_errors=True)
+        self._temporary = TemporaryFolder(self.temporary_path)
         return self.temporary_path
 
     def for_subagent(self) -> Workspace:
@@ -101,7 +96,7 @@ class Workspace:
         self.processes.close()
         self.background.clear()
         if self.__dict__.pop("temporary", None):
-            self._remove_temporary()
+            self._temporary.remove()
 
     def path(self, name: str) -> Path:
         """Return the path that the model means: absolute, relative to the folder, or below `~`. Links stay."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from outrider.conversation.store import FolderStore
-from outrider.errors import SessionHeldError, SessionLostError, UnknownSessionError
+from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.append import Append
 from outrider.log.backend import LOST
 from outrider.log.entries import SessionStarted, SnapshotEntry
@@ -39,6 +39,7 @@ from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
 from outrider.log.sqlite.session_table import find, indexable, insert, references, write_update
 from outrider.log.sqlite.writer import Writer
 from outrider.log.summary import Indexable, SessionRow
+from outrider.text import clean
 
 if TYPE_CHECKING:
     from outrider.log.copying import Fork, Import
@@ -49,11 +50,22 @@ _TABLES_OF_SESSIONS = (("event", "session"), ("reference", "session"), ("signal"
 _FOLDER = "json_extract(settings, '$.cwd')"
 
 
+def _check_name(folder: Path) -> None:
+    """Raise LogError for a name that is not UTF-8: SQLite cannot open a file there."""
+    try:
+        str(folder).encode()
+    except UnicodeEncodeError:
+        raise LogError(
+            f"the log cannot be in {clean(str(folder))}, whose name is not UTF-8; set OUTRIDER_HOME to another folder"
+        ) from None
+
+
 class SqliteBackend:
     """`log.db` in a folder, and `attachments/` beside it."""
 
     def __init__(self, folder: str | os.PathLike[str], held: dict[int, int]) -> None:
         self.folder = Path(folder).expanduser().absolute()
+        _check_name(self.folder)
         self.path = self.folder / "log.db"
         self.store = FolderStore(self.folder / "attachments")
         self.writer = Writer(self.path, held, partial(heartbeat, held), BEAT_SECONDS)

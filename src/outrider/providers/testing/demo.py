@@ -27,14 +27,15 @@ from outrider.tools.schema import inline_references
 
 LABEL = "(demo model, not an LLM)"
 
-_FILE = re.compile(r"[\w./-]*\w\.[A-Za-z]\w{0,4}\b")
-_SUM = re.compile(r"(-?\d+(?:\.\d+)?)\s*(\+|-|\*|x|×|/|plus|minus|times|and|to)\s*(-?\d+(?:\.\d+)?)")
+# A search takes time in proportion to the text: each pattern begins at few places, or reads little from each.
+_FILE = re.compile(r"(?<![\w./-])[\w./-]*\w\.[A-Za-z]\w{0,4}\b")
+_SUM = re.compile(r"(-?(?<!\d)\d++(?:\.\d++)?)\s*+(\+|-|\*|x|×|/|plus|minus|times|and|to)\s*+(-?\d++(?:\.\d++)?)")
 _SEARCH = re.compile(
-    r"""(?:search|grep|look|find)\b.*?(?:for\s+)?["'“](.+?)["'”]|(?:search|grep)\s+(?:for\s+)?(\S+)""", re.I
+    r"""(?:search|grep|look|find)\b[^"'“\n]{0,500}+["'“]([^"'”\n]+)["'”]|(?:search|grep)\s++(?:for\s++)?(\S+)""", re.I
 )
 _EVERYTHING = re.compile(r"\b(everything|all (the )?files|explore|(this|the) (folder|directory|project))\b", re.I)
 _LIST = re.compile(r"\b(list|ls|which files|what files|show (me )?the files)\b", re.I)
-_RUN = re.compile(r"""\b(?:run|execute)\s+[`'"](.+?)[`'"]""", re.I)
+_RUN = re.compile(r"""\b(?:run|execute)\s+[`'"]([^`'"\n]+)[`'"]""", re.I)
 _DELEGATE = re.compile(r"\b(delegate|sub-?agent)\b", re.I)
 _PICTURE = re.compile(r"\.(png|jpe?g|gif|webp)$", re.I)
 

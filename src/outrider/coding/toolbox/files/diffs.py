@@ -34,7 +34,7 @@ def diff_of(old: str, new: str, name: str) -> Diff:
     """Return the unified diff from one text to another. Line endings are not compared."""
     added = removed = used = left_out = 0
     kept: list[str] = []
-    for line in _changes(_lines(old), _lines(new)):
+    for line in changes(old, new):
         added += line.startswith("+")
         removed += line.startswith("-")
         used += min(len(line), LINE_CHARACTERS) + 1
@@ -48,8 +48,12 @@ def diff_of(old: str, new: str, name: str) -> Diff:
     return Diff(clean(text), added, removed)
 
 
-def _changes(before: list[str], after: list[str]) -> Iterator[str]:
-    """Yield the hunks. Equal lines at both ends are removed first: most changes are small, most files are not."""
+def changes(old: str, new: str) -> Iterator[str]:
+    """Yield the lines of all hunks, uncut.
+
+    Equal lines at both ends are removed first: most changes are small, most files are not.
+    """
+    before, after = _lines(old), _lines(new)
     if before == after:
         return
     head, tail = _common_ends(before, after)
@@ -62,6 +66,19 @@ def _changes(before: list[str], after: list[str]) -> Iterator[str]:
 
     for line in list(unified_diff(before, after, n=CONTEXT, lineterm=""))[2:]:
         yield _shift_header(line, start) if line.startswith("@@") else line
+
+
+def changed_blocks(old: str, new: str) -> list[tuple[int, int]]:
+    """Return for each place that differs how many lines are removed and added there."""
+    before, after = _lines(old), _lines(new)
+    head, tail = _common_ends(before, after)
+    before, after = before[head : len(before) - tail], after[head : len(after) - tail]
+    if not before or not after or len(before) * len(after) > MAX_COMPARED:
+        return [(len(before), len(after))] if before or after else []
+    from difflib import SequenceMatcher  # slow to import
+
+    blocks = SequenceMatcher(None, before, after).get_opcodes()
+    return [(end - start, until - since) for kind, start, end, since, until in blocks if kind != "equal"]
 
 
 def _whole_hunk(before: list[str], after: list[str], start: int, head: int, tail: int) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.toolbox.files.diffs import LINE_CHARACTERS, diff_of
+from outrider.coding.toolbox.files.diffs import LINE_CHARACTERS, changes
 from outrider.coding.toolbox.files.regular_files import open_regular
 from outrider.coding.toolbox.files.replacing import Replacement
 from outrider.coding.toolbox.tool_errors import ToolCallError
@@ -19,6 +19,8 @@ from outrider.text import clean
 
 MAX_BYTES = 1024 * 1024
 """The largest file that is read to show what a call would change."""
+MAX_PROPOSED = 262_144
+"""Characters of the changed lines and those around them, above which a proposed change is not shown as regions."""
 _HEADER = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,\d+)? @@")
 _LEFT_OUT = "… "
 
@@ -32,17 +34,18 @@ class Region(msgspec.Struct, frozen=True):
     new: str
 
 
-def regions_of(diff: str) -> tuple[Region, ...]:
-    """Return the regions of a unified diff; none if something was left out of it.
+def regions_of(diff: str, *, longest: int = LINE_CHARACTERS) -> tuple[Region, ...]:
+    """Return the regions of a unified diff; none if something was left out of it, as of lines above the longest.
 
-    >>> regions_of(diff_of("one\\n", "1\\n", "numbers").text)
+    >>> regions_of("@@ -1 +1 @@\\n-one\\n+1\\n")
     (Region(line=1, old='one\\n', new='1\\n'),)
     """
     regions: list[Region] = []
     for hunk in re.split(r"^(?=@@ )", diff, flags=re.MULTILINE)[1:]:
         header, _, body = hunk.partition("\n")
         found = _HEADER.match(header)
-        region = _region(int(found[3]), body.removesuffix("\n").split("\n")) if found else None
+        lines = body.removesuffix("\n").split("\n")
+        region = _region(int(found[3]), lines) if found and max(map(len, lines)) <= longest else None
         if region is None:
             return ()
         regions.append(region)
@@ -59,7 +62,7 @@ def _region(line: int, lines: list[str]) -> Region | None:
             for side in _sides(last, old, new):
                 side[-1] = side[-1].removesuffix("\n")
             continue
-        if each.startswith(_LEFT_OUT) or sign not in (" ", "-", "+") or len(each) > LINE_CHARACTERS:
+        if each.startswith(_LEFT_OUT) or sign not in (" ", "-", "+"):
             return None
         for side in _sides(sign, old, new):
             side.append(f"{text}\n")
@@ -73,15 +76,18 @@ def _sides(sign: str, old: list[str], new: list[str]) -> list[list[str]]:
 
 def proposed_regions(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Region, ...]:
     """Return what a call of Write or Edit would change in a file of the folder; none if that cannot be told."""
-    path = _path_in(folder, input.get("file_path"))
-    old = _text_of(path) if path else None
+    path = path_in(folder, input.get("file_path"))
+    old = text_of(path, MAX_BYTES) if path else None
     new = None if old is None else _changed(name, input, old)
     if old is None or new is None:
         return ()
-    return regions_of(diff_of(old, new, "file").text)
+    lines = list(changes(old, new))
+    if sum(map(len, lines)) > MAX_PROPOSED:
+        return ()
+    return regions_of(clean("".join(f"{line}\n" for line in lines)), longest=MAX_PROPOSED)
 
 
-def _path_in(folder: Path, name: object) -> Path | None:
+def path_in(folder: Path, name: object) -> Path | None:
     """Return the path of an existing file in the folder. What is outside is not read before the call is allowed."""
     if not isinstance(name, str) or not name or "\0" in name:
         return None
@@ -92,14 +98,15 @@ def _path_in(folder: Path, name: object) -> Path | None:
         return None
 
 
-def _text_of(path: Path) -> str | None:
+def text_of(path: Path, limit: int) -> str | None:
+    """Return the text of a file; None if it is no text, is larger than the limit in bytes, or cannot be read."""
     try:
         with open_regular(path, path.name) as file:
-            data = file.read(MAX_BYTES + 1)
+            data = file.read(limit + 1)
     except (ToolCallError, OSError):
         return None
     encoding = text_encoding(data)
-    if len(data) > MAX_BYTES or encoding is None:
+    if len(data) > limit or encoding is None:
         return None
     try:
         return clean(encoding.decode(data))

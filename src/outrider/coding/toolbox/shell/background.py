@@ -13,9 +13,9 @@ from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.shell.following import make_pipe
 from outrider.coding.toolbox.shell.newest_output import KEPT, NewestOutput
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
-from outrider.coding.toolbox.shell.output import readable
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.processes.processes import end
+from outrider.terminal_text import rendered
 from outrider.text import human_size
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
@@ -149,5 +149,5 @@ def _started_text(command: BackgroundCommand, sandboxed: bool) -> str:
 
 def _ended_text(command: BackgroundCommand) -> list[str]:
     with command.path.open("rb") as file:
-        output = readable(file.read(_SHOWN).decode(errors="replace")).strip("\n")
+        output = rendered(file.read(_SHOWN).decode(errors="replace")).strip("\n")
     return [output, f"The command has ended already. All of its output is in {command.path}."]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import codecs
 import os
-import re
 from io import FileIO
 from pathlib import Path
 
 from outrider.conversation.attachments import MAX_BYTES
-from outrider.text import REPLACEMENT
+from outrider.terminal_text import LiveText, rendered
 
 RING = 1024 * 1024
 """Bytes of the newest output in memory, and the most that is read at once."""
@@ -19,14 +18,6 @@ NEW_TEXT_BYTES = 64 * 1024
 """Bytes that observers are shown at once."""
 
 _WIDEST = 4  # bytes of a character
-
-_ESCAPES = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]?"  # colours, the cursor
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, links
-    r"|\x1b[ -/]*[0-~]?"
-)
-_OVERSTRUCK = re.compile(r"[^\n]\x08")
-_UNREADABLE = re.compile("[\0-\x08\x0e-\x1f\x7f-\x9f]")
 
 
 class Output:
@@ -43,6 +34,7 @@ class Output:
         self._ring = memoryview(bytearray(RING))
         self._head = b""
         self._shown = 0
+        self._live = LiveText()
         self._file: FileIO | None = None
         self._storing = True
 
@@ -58,7 +50,7 @@ class Output:
         return count
 
     def new_text(self) -> str:
-        """Return the output since the last call in whole characters; only its end if there is much."""
+        """Return the output since the last call as `LiveText` shows it; only its end if there is much."""
         start = max(self._shown, self.total - NEW_TEXT_BYTES)
         skipped = start - self._shown
         data = self._since(start)
@@ -67,19 +59,22 @@ class Output:
         start = self.total - len(data)
         text, used = codecs.utf_8_decode(data, "replace", False)
         self._shown = start + used
-        return f"\n[{skipped:,} bytes are not shown here]\n{text}" if skipped else text
+        if skipped:
+            self._live = LiveText()
+            return f"\n[{skipped:,} bytes are not shown here]\n{self._live.add(text)}"
+        return self._live.add(text)
 
     def text(self) -> tuple[str, bool]:
         """Return the text for the model, and whether it is complete."""
-        if self.total <= (HEAD + TAIL) * _WIDEST:
-            whole = _decode(self._since(0))
+        if self.total <= RING:  # a progress bar prints much and shows little
+            whole = _rendered(_decode(self._since(0)))
             if len(whole) <= HEAD + TAIL:
-                return readable(whole), True
+                return whole, True
         head = _decode_head(self._head or bytes(self._ring[: min(self.total, HEAD * _WIDEST)]))
         tail = _decode(_align(self._since(max(0, self.total - TAIL * _WIDEST))))[-TAIL:]
         left_out = self.total - _size(head) - _size(tail)
         note = f"[{left_out:,} of {self.total:,} bytes left out here.]"
-        return f"{readable(head)}\n{note}\n{readable(tail)}", False
+        return f"{_rendered(head)}\n{note}\n{_rendered(tail)}", False
 
     def close(self) -> None:
         """Close the file. It is not deleted."""
@@ -109,12 +104,8 @@ class Output:
         self._storing = not self.error and self.stored < MAX_BYTES
 
 
-def readable(text: str) -> str:
-    """Return the text without terminal sequences; other control characters are replaced."""
-    if text.isprintable():
-        return text
-    text = _ESCAPES.sub("", text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
-    return _UNREADABLE.sub(REPLACEMENT, _OVERSTRUCK.sub("", text))
+def _rendered(text: str) -> str:
+    return rendered(text.encode("utf-8", "surrogateescape").decode("utf-8", "replace"))
 
 
 def _decode(data: bytes) -> str:

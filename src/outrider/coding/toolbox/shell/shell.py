@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import re
@@ -34,10 +35,20 @@ VARIABLES = {
 ENV = "/usr/bin/env"
 """An absolute path, because PATH might lead to another program."""
 
-_HIGH = 87
-"""Scripts use low file descriptors for their own files, and 200 for locks."""
+_HIGH = (87, 30, 10)
+"""Scripts use low file descriptors for their own files, and 200 for locks. The lower ones are for small limits."""
 _LONGEST_REPORT = 64 * 1024
 _CHANGES_FOLDER = re.compile(r"\b(cd|pushd|popd)\b")
+
+
+def _high_duplicate(handle: int) -> int:
+    """Return a descriptor of the same file with a number that scripts seldom use, below the limit of open files."""
+    import fcntl
+
+    for lowest in _HIGH:
+        with contextlib.suppress(OSError):
+            return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, lowest)
+    return fcntl.fcntl(handle, fcntl.F_DUPFD_CLOEXEC, 3)
 
 
 class FolderReport:
@@ -48,7 +59,7 @@ class FolderReport:
         import tempfile
 
         with tempfile.TemporaryFile(dir=temporary) as file:
-            self.handle = fcntl.fcntl(file, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            self.handle = _high_duplicate(file.fileno())
         fcntl.fcntl(self.handle, fcntl.F_SETFL, os.O_APPEND)
         self._key = os.urandom(8).hex()
 
