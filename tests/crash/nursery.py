@@ -83,7 +83,7 @@ class Nursery:
 
 def serve() -> None:
     """Fork a child for each job that comes in, and say how it ended."""
-    for name in ("jsonschema_rs", "outrider.log.resume", "tests.crash.child"):
+    for name in ("hmac", "jsonschema_rs", "outrider.log.resume", "tests.crash.child"):
         import_module(name)  # what each child would have to import for itself
 
     for line in sys.stdin.buffer:

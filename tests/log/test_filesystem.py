@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,6 +16,8 @@ from outrider.errors import SessionHeldError
 from outrider.log.log import Log
 from outrider.log.sqlite import filesystem
 from outrider.log.sqlite.filesystem import NETWORK, kind_in_mountinfo, network_file_system
+from outrider.processes import starting
+from outrider.processes.starting import Ended
 from outrider.runtime.events import Event, Notice
 from tests.log import Process, look, open_session, patch_everywhere
 
@@ -148,7 +149,7 @@ def test_a_link_is_where_it_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert network_file_system(tmp_path) == ""
 
 
-@pytest.mark.parametrize("error", [OSError("no"), subprocess.TimeoutExpired("mount", 5), ValueError("no")], ids=repr)
+@pytest.mark.parametrize("error", [OSError("no"), TimeoutError("mount"), ValueError("no")], ids=repr)
 def test_what_cannot_be_found_out_counts_as_a_disk(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fails(folder: Path) -> str:
         raise error
@@ -177,12 +178,12 @@ server:/export on /Volumes/export (nfs)
     ],
 )
 def test_macos_is_asked_with_mount(monkeypatch: pytest.MonkeyPatch, folder: str, kind: str) -> None:
-    def run(command: list[str], **options: Any) -> SimpleNamespace:
+    def run(command: list[str], **options: Any) -> Ended:
         assert command == ["/sbin/mount"]
-        return SimpleNamespace(stdout=MACOS)
+        return Ended(0, MACOS.encode(), b"")
 
     monkeypatch.setattr(filesystem, "sys", SimpleNamespace(platform="darwin"))
-    monkeypatch.setattr(filesystem, "subprocess", SimpleNamespace(run=run, SubprocessError=subprocess.SubprocessError))
+    monkeypatch.setattr(starting, "run", run)
     assert network_file_system(Path(folder)) == kind
 
 

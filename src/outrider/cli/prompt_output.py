@@ -23,7 +23,7 @@ from outrider.visible_text import safe_lines
 _NORMAL_STOPS = ("end", "tool_use")
 _INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exceeded": 5}
 """The exit codes of answers that are refusals, or were cut off."""
-_COUNTS = [name for name in Usage.__struct_fields__ if name != "cost"]
+_COUNTS = [name for name in Usage.__struct_fields__ if name not in ("cost", "context_tokens")]
 
 
 class Outcome(msgspec.Struct, frozen=True):

@@ -72,6 +72,8 @@ class Call:
         """Why the call was stopped, if it was."""
         self._hook_context = ""
         """What hooks before the call have said to the model."""
+        self._has_begun = False
+        """Whether the tool was called."""
         self._came_through = False
         """Whether the tool itself has returned."""
         self._loop_thread = threading.get_ident()
@@ -233,7 +235,7 @@ class Call:
     @property
     def _may_have_written(self) -> bool:
         """Whether the tool runs, or ran and did not return, and may change something."""
-        return self._task is not None and not self._came_through and self._tool is not None and self.may_write
+        return self._has_begun and not self._came_through and self.may_write
 
     async def wait(self) -> None:
         """Wait until the result is stored. Cancelling the wait does not harm the call."""
@@ -254,10 +256,11 @@ class Call:
             answer = error_result(self.use.id, f"{self.use.name} failed: {described(error)}")
         if self._stopped:
             answer = stopped_result(answer, self._stopped)
-            answer = unknown_result(answer) if self.may_write else answer
+            answer = unknown_result(answer) if self._has_begun and self.may_write else answer
         self._finish(answer)
 
     async def _work(self, tool: Tool) -> CallResult:
+        self._has_begun = True
         try:
             result = await tool.invoke(self.use.input, self._context)
             self._came_through = True

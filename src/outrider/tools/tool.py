@@ -75,13 +75,13 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     """Whether the tool is part of Outrider and may have a reserved name."""
     lasting: bool = False
     """Whether the newest result describes the state of the work, such as a plan: it outlives a compaction."""
-    reads_stored: bool = False
-    """Whether the tool takes `attachment:…`, the reference in a result that was cut. Agents without one get Recall."""
     shown: dict[str, Any] | None = None
     """The JSON Schema that the model sees, if it leaves something out; the tool takes all of its arguments."""
     stands_for: Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None] | None = None
     """Returns the tool and the arguments that a call stands for, if it is another tool's: the call is then approved,
     recorded and run as that tool's."""
+    reads_stored: bool = False
+    """Whether the tool takes `attachment:…`, the reference in a result that was cut. Agents without one get Recall."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
