@@ -118,10 +118,15 @@ def listed() -> list[str]:
 
 
 def at_terminal(
-    *arguments: str, typed: str, outside: bool = False, interrupt: bool = False
+    *arguments: str, typed: str, outside: bool = False, interrupt: bool = False, before: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run the command with a keyboard at which something is typed; `outside` has the output on the terminal too."""
+    """Run the command with a keyboard at which a line is typed at each question, and something `before` the first.
+
+    `outside` has the output on the terminal too.
+    """
     master, slave = pty.openpty()
+    os.write(master, before.encode())
+    asked = b""
     try:
         process = start(
             *("sessions", *arguments),
@@ -136,12 +141,23 @@ def at_terminal(
                 assert process.stderr
                 process.stderr.read(1)  # the question is being asked
                 process.send_signal(signal.SIGINT)
-            os.write(master, typed.encode())
+            for line in typed.splitlines(keepends=True):
+                asked += _until_asked(process)
+                os.write(master, line.encode())
             out, err = process.communicate(timeout=60)
-        return subprocess.CompletedProcess([], process.returncode, (out or b"").decode(), err.decode())
+        return subprocess.CompletedProcess([], process.returncode, (out or b"").decode(), (asked + err).decode())
     finally:
         os.close(slave)
         os.close(master)
+
+
+def _until_asked(process: subprocess.Popen[bytes]) -> bytes:
+    """Return what the program writes up to its question, or up to its end."""
+    assert process.stderr
+    said = b""
+    while not said.endswith(b"[y/N] ") and (more := process.stderr.read(1)):
+        said += more
+    return said
 
 
 @pytest.fixture
@@ -751,6 +767,13 @@ def test_at_a_terminal_each_of_several_is_asked_about() -> None:
     assert ended.returncode == 0
     assert ended.stderr.count("[y/N]") == 3
     assert listed() == [second]
+
+
+def test_what_was_typed_before_the_question_removes_nothing() -> None:
+    session = store(*exchange())
+    ended = at_terminal("delete", session, before="y\n", typed="n\n")
+    assert "Kept" in ended.stderr
+    assert listed() == [session]
 
 
 def test_an_interrupt_at_the_question_removes_nothing(interruptible: None) -> None:

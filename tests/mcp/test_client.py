@@ -158,7 +158,7 @@ async def test_asks_the_person_and_fills_in_defaults(era: str) -> None:
         said = json.loads(text_of(await client.call_tool("ask", {"text": "Who \x1b[1mare you?"})))
     expected = {"action": "accept", "content": {"name": "Ada", "age": 7}}
     assert said == (expected if era == "legacy" else {"answers": {"who": expected}, "state": "s1"})
-    assert [(question.server, question.message) for question in questions] == [("scripted", "Who ␛[1mare you?")]
+    assert [(question.server, question.message) for question in questions] == [("scripted", "Who ⟨ESC⟩[1mare you?")]
 
 
 async def test_questions_and_sampling_are_refused_without_a_person(era: str) -> None:

@@ -167,7 +167,8 @@ async def test_an_error_page_is_shown_without_keys_and_control_characters() -> N
     async with peer("modern", tools__call=fail) as server, connected(server) as client:
         with pytest.raises(McpError) as caught:
             await client.call_tool("echo", {})
-    assert str(caught.value).startswith("The MCP server peer answered with status 500. It said: Your key … is bad xxx")
+    said = "It said: ⟨ESC⟩[31mYour key … is bad xxx"
+    assert str(caught.value).startswith(f"The MCP server peer answered with status 500. {said}")
     assert len(str(caught.value)) < 500
 
 

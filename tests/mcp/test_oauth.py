@@ -191,7 +191,7 @@ async def test_a_person_who_refuses_ends_the_login(tmp_path: Path) -> None:
             async with aiohttp.ClientSession() as session, session.get(query["redirect_uri"][0] + fields):
                 pass
 
-        with pytest.raises(McpLoginError, match="The login failed: access_denied: No thanks"):
+        with pytest.raises(McpLoginError, match=r"The login failed: access_denied: No⟨ESC⟩\[31m thanks"):
             async with connected(server, tmp_path, open_url=refuse):
                 pass
 

@@ -16,7 +16,7 @@ from outrider.acp.updates.call_state import CallState, Text
 from outrider.acp.updates.engine import Engine
 from outrider.coding.mcp.forms import Field, Option, fields_of
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
-from outrider.visible_text import revealed
+from outrider.visible_text import safe_lines
 
 DECLINE = "decline"
 _KEYS = {
@@ -64,7 +64,7 @@ class ElicitationRequester:
             return ElicitationAnswer("decline")
 
     async def _native(self, question: Elicitation) -> ElicitationAnswer:
-        message = revealed(f"The MCP server {question.server} asks: {question.message}")
+        message = safe_lines(f"The MCP server {question.server} asks: {question.message}")
         if question.url:
             request = CreateElicitationRequest(
                 self._session(), "url", message, elicitation_id=os.urandom(8).hex(), url=question.url
@@ -104,7 +104,7 @@ class ElicitationRequester:
     async def _choose(self, question: Elicitation, text: str, options: list[Option]) -> Any:
         self._asked += 1
         title = single_line(f"The MCP server {question.server} asks", MAX_TITLE)
-        call = CallState(f"elicitation-{self._asked}-{os.urandom(4).hex()}", title, content=(Text(revealed(text)),))
+        call = CallState(f"elicitation-{self._asked}-{os.urandom(4).hex()}", title, content=(Text(safe_lines(text)),))
         engine = self._engine()
         engine.announce(call)
         engine.flush()

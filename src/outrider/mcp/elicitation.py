@@ -11,7 +11,7 @@ from outrider.errors import McpError
 from outrider.mcp.handshake import decoded
 from outrider.mcp.protocol import ELICIT, INVALID_PARAMS, ElicitParams
 from outrider.mcp.schemas import accepted_schema
-from outrider.visible_text import plain_text
+from outrider.visible_text import plain_text, revealed
 
 _LONGEST_MESSAGE = 4_000
 _LONGEST_URL = 4_000
@@ -61,7 +61,7 @@ def with_defaults(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, 
 
 
 def _question(server: str, asked: ElicitParams) -> Elicitation:
-    message = plain_text(asked.message, _LONGEST_MESSAGE)
+    message = plain_text(revealed(asked.message), _LONGEST_MESSAGE)
     if asked.mode == "url":
         url = asked.url or ""
         if not url.startswith(("https://", "http://")) or len(url) > _LONGEST_URL or not url.isprintable():

@@ -10,7 +10,7 @@ from outrider.coding.mcp.forms import fields_of
 from outrider.coding.remote.bodies import json_text, shown_diff
 from outrider.log.log import Log
 from outrider.log.questions import Answer, Body, ElicitationQuestion, Question
-from outrider.visible_text import revealed, revealed_line
+from outrider.visible_text import revealed, revealed_line, safe_lines
 from outrider.web.markdown import safe_address
 
 Json = dict[str, Any]
@@ -68,7 +68,7 @@ def _elicitation(body: ElicitationQuestion) -> Json:
     return {
         "kind": "elicitation",
         "server": revealed_line(body.server),
-        "message": revealed(body.message),
+        "message": safe_lines(body.message),
         "schema": body.schema,
         "labels": {
             each.name: {

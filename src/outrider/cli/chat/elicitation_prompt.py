@@ -9,7 +9,7 @@ from outrider.cli.browser import open_page
 from outrider.cli.chat.keyboard import Keyboard, with_key
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_columns
-from outrider.visible_text import revealed, revealed_line, safe_line
+from outrider.visible_text import revealed_line, safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.coding.mcp.forms import Field
@@ -104,14 +104,14 @@ class ElicitationPrompt:
         width = self._view.region.width
         yield ""
         yield styled(f"? The MCP server {revealed_line(question.server)} asks:", BOLD, YELLOW)
-        for line in revealed(question.message).split("\n"):
+        for line in safe_lines(question.message).split("\n"):
             yield from (f"  {part}" for part in wrap_columns(line, width - 2))
         if question.url:
-            yield from (f"  {part}" for part in wrap_columns(revealed(question.url), width - 2))
+            yield from (f"  {part}" for part in wrap_columns(safe_line(question.url), width - 2))
 
     def _field_lines(self, field: Field) -> Iterator[str]:
         width = self._view.region.width
-        for line in filter(None, revealed(field.description).split("\n")):
+        for line in filter(None, safe_lines(field.description).split("\n")):
             yield from (styled(f"  {part}", DIM) for part in wrap_columns(line, width - 2))
         for number, option in enumerate(field.options, 1):
-            yield f"  {styled(str(number), BOLD)} {revealed(option.label)}"
+            yield f"  {styled(str(number), BOLD)} {safe_line(option.label)}"
