@@ -8,6 +8,7 @@ import sys
 import threading
 
 from outrider.providers.testing.scripted import call
+from outrider.runtime.calls import CHECK
 from outrider.runtime.limits import Limits
 from outrider.tools.decorator import tool
 from tests.watching import Watched, last_results
@@ -36,7 +37,7 @@ async def test_in_a_thread_it_is_given_up_after_its_time() -> None:
 
     watched = Watched([call("hang"), "ok"], [hang])
     assert (await watched.session.run("go")).status == "done"
-    assert last_results(watched.session) == [("hang did not finish within 0.05 seconds.", True)]
+    assert last_results(watched.session) == [(f"hang did not finish within 0.05 seconds. {CHECK}", True)]
     release.set()
     watched.check()
 
@@ -48,7 +49,7 @@ async def test_the_agents_limit_holds_for_tools_that_do_not_say() -> None:
 
     watched = Watched([call("hang"), "ok"], [hang], Limits(tool_seconds=0.05))
     await watched.session.run("go")
-    assert last_results(watched.session) == [("hang did not finish within 0.05 seconds.", True)]
+    assert last_results(watched.session) == [(f"hang did not finish within 0.05 seconds. {CHECK}", True)]
 
 
 async def test_its_siblings_are_not_held_up() -> None:

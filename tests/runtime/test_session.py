@@ -24,6 +24,7 @@ from outrider.errors import AttachmentError, ConversationError, ProviderError, S
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.testing.scripted import Cut, ScriptedModel, call, malformed_call
 from outrider.runtime.agent import Agent
+from outrider.runtime.calls import CHECK
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -133,7 +134,7 @@ async def test_a_tool_past_its_time_is_answered_with_an_error() -> None:
     watched = Watched([call("endless"), "ok"], [endless])
     result = await watched.session.run("go")
     assert result.status == "done"
-    assert last_results(watched.session) == [("endless did not finish within 0.01 seconds.", True)]
+    assert last_results(watched.session) == [(f"endless did not finish within 0.01 seconds. {CHECK}", True)]
     watched.check()
 
 

@@ -97,7 +97,7 @@ def without_kind(known: Capabilities, kind: Kind) -> Capabilities:
     if kind == "document":
         return msgspec.structs.replace(known, pdf="text", document="text", text_file="text")
     changes: dict[str, Placement] = {kind: "no"}
-    return msgspec.convert({**msgspec.to_builtins(known), **changes}, Capabilities)
+    return msgspec.convert({**msgspec.to_builtins(known), **changes}, described(Capabilities))
 
 
 def is_overridden(provider: str, model: str, base_url: str = "", field: str = "") -> bool:
