@@ -361,7 +361,7 @@ def _is_result(block: dict[str, Any]) -> bool:
 
 def _number(counts: Any, name: str) -> int:
     found = counts.get(name) if isinstance(counts, dict) else None
-    return found if isinstance(found, int) else 0
+    return max(found, 0) if isinstance(found, int) else 0
 
 
 def _extend(block: dict[str, Any], delta: Any) -> None:

@@ -139,4 +139,4 @@ def object_of(value: Any) -> dict[str, Any]:
 
 
 def _number(value: Any) -> int:
-    return value if isinstance(value, int) else 0
+    return max(value, 0) if isinstance(value, int) else 0

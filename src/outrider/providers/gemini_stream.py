@@ -410,13 +410,17 @@ def _entry(holder: Any, step: str | int, missing: Any) -> Any:
     return holder[step]
 
 
+def _number(count: int | None) -> int:
+    return max(count or 0, 0)
+
+
 def _usage(usage: _UsageMetadata) -> Usage:
-    thoughts, for_tools = usage.thoughts_token_count or 0, usage.tool_use_prompt_token_count or 0
-    prompt, output = usage.prompt_token_count or 0, (usage.candidates_token_count or 0) + thoughts
+    thoughts, for_tools = _number(usage.thoughts_token_count), _number(usage.tool_use_prompt_token_count)
+    prompt, output = _number(usage.prompt_token_count), _number(usage.candidates_token_count) + thoughts
     return Usage(
         input_tokens=prompt + for_tools,
         output_tokens=output,
-        cached_tokens=usage.cached_content_token_count or 0,
+        cached_tokens=_number(usage.cached_content_token_count),
         reasoning_tokens=thoughts,
         # What the tools of the API have read is billed, and not part of the next request.
         context_tokens=prompt + output if for_tools else None,

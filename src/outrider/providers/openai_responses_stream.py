@@ -355,7 +355,7 @@ def _usage(usage: dict[str, Any]) -> Usage:
 
 def _count(counts: Any, name: str) -> int:
     value = counts.get(name) if isinstance(counts, dict) else None
-    return value if isinstance(value, int) else 0
+    return max(value, 0) if isinstance(value, int) else 0
 
 
 def _error(error: Any, model: str) -> ProviderError:
