@@ -22,7 +22,7 @@ class Proxy:
         self.unanswered = b""
         """The next request that contains this arrives, its answer does not, and its connection ends."""
         self.closes_then = False
-        """Whether no connection is accepted after that until `is_open` is set."""
+        """Whether all connections end then, and none is accepted until `is_open` is set."""
         threading.Thread(target=self._accept, daemon=True).start()
 
     def _accept(self) -> None:
@@ -43,7 +43,8 @@ class Proxy:
         while data := client.recv(65536):
             if self.lost_request and self.lost_request in data:
                 self.lost_request = b""
-                self.is_open = not self.closes_then
+                if self.closes_then:
+                    self.cut()
                 return
             if self.unanswered and self.unanswered in data:
                 self.unanswered = b""
@@ -54,7 +55,8 @@ class Proxy:
     def _answer(self, server: socket.socket, client: socket.socket, loses: threading.Event) -> Iterator[None]:
         while data := server.recv(65536):
             if loses.is_set():
-                self.is_open = not self.closes_then
+                if self.closes_then:
+                    self.cut()
                 return
             client.sendall(data)
             yield
