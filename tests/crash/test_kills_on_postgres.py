@@ -15,6 +15,7 @@ from tests.crash.places import keep_in
 from tests.crash.test_kills import SEED, points_of, said
 from tests.crash.trial import Trial
 from tests.lengths import only_long
+from tests.log import until
 from tests.postgres import Server, new_database, own_server
 
 PARTS = 4
@@ -123,9 +124,10 @@ def test_a_session_goes_on_while_postgres_is_killed(
         server.execute(f"CREATE DATABASE {name}")
         keep_in(quick_folder / name, server.url(name))
         trial = Trial(nursery, quick_folder / name)
-        delay = instants.uniform(0.1, 0.6)
+        delay = instants.uniform(0, 0.5)
 
-        def kill(delay: float = delay) -> None:
+        def kill(delay: float = delay, marks: Path = trial.folder / "marks.jsonl") -> None:
+            until(marks.exists)  # it has reached the server: one that was never reached is told at once
             time.sleep(delay)
             server.kill()
             server.start()
@@ -137,6 +139,4 @@ def test_a_session_goes_on_while_postgres_is_killed(
             last = trial.live()
         finally:
             killer.join()
-        if last.value["status"] != "done":  # Postgres was not there yet when the session was opened
-            last = trial.live()
         assert trial.verdict(last) == [], f"after {delay:.3f} s"

@@ -187,7 +187,8 @@ class Replay:
         del self.seqs[len(self.messages) :]
         self._views = [view for view in self._views if view.at <= cut]
         self.measured = None
-        self._expect(())
+        self._expect(self.messages[-1].tool_calls if self.messages else ())
+        self._lost_entries = True  # only a forged rewind ends with calls; whether they ran is not known
 
     def _undo(self) -> None:
         """Go back to the state before the newest rewind. What was said since is left out."""

@@ -23,6 +23,7 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.output_tail import SHOWN_BYTES
 from outrider.acp.updates.update import Update
 from outrider.conversation.messages import AttachmentBlock
+from outrider.terminal_text import rendered
 from tests.acp.updates.observing import Clock, Observer, SlowReader, size
 from tests.lengths import examples
 
@@ -207,7 +208,7 @@ class Calls(RuleBasedStateMachine):
     def end_of(self, call: str) -> dict[str, Any]:
         content = self.wanted[call].content
         if not self.appends and call in self.printed:
-            content += (Text(self.printed[call]),)
+            content += (Text(rendered(self.printed[call])),)
         return {"content": content}
 
     def check_fields(self) -> None:
@@ -224,7 +225,7 @@ class Calls(RuleBasedStateMachine):
         if self.is_live(wanted.id) and not self.appends and wanted.id in self.printed:
             extra = seen.content[len(wanted.content) :]
             assert len(extra) <= 1
-            assert all(isinstance(item, Text) and is_end(item.text, self.printed[seen.id]) for item in extra)
+            assert all(isinstance(item, Text) and is_end(item.text, rendered(self.printed[seen.id])) for item in extra)
             seen = replace(seen, content=seen.content[: len(wanted.content)])
         assert repr(seen) == repr(wanted), "as values: 1 is not true"
 

@@ -20,6 +20,7 @@ from outrider.acp.updates.call_state import (
     CallState,
     Item,
     Status,
+    Terminal,
     Text,
     check_status,
     is_transition,
@@ -151,7 +152,8 @@ class Engine:
         if fields.get("content", UNSET) in (None, UNSET):
             fields["content"] = call.final_content()
         self._apply(call, fields | {"status": _sendable(status)})
-        if self._appends and (call.has_output or exit_code is not None):
+        has_terminal = call.has_output or Terminal(call.id) in call.wanted["content"]
+        if self._appends and (has_terminal or exit_code is not None):
             call.exit_code = exit_code
         call.is_ended = True
         self._pacer.send_now(call)

@@ -54,7 +54,7 @@ class TrackedCall:
         self.tail: OutputTail | None = None
         """The output, if content is replaced."""
         self.has_output = False
-        """Whether there was any output, or a terminal for it."""
+        """Whether there was any output, or the observer was told of a terminal for it."""
         self.exit_code: Any = UNSET
         self.is_ended = False
         self.ledger = Ledger(_SIZES)
@@ -177,6 +177,7 @@ class TrackedCall:
                 if value is self.wanted[name]:
                     self._dirty.discard(name)
             sizes[name] = self._size(name, value)
+        self.has_output = self.has_output or Terminal(self.id) in fields.get("content", ())
         if "output" in fields:
             for _ in range(self._offered):
                 self.pending_length -= len(self._pending.popleft())
@@ -206,7 +207,6 @@ class TrackedCall:
                 continue
             size = size_of_field(name, value)
             if name == "content":
-                self.has_output = self.has_output or Terminal(self.id) in value
                 size += self.tail.total_bytes if self.tail else 0
             changed.append((name, value, size))
         return changed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from outrider.cli.demo.script import script_that_holds_its_conversation
 from outrider.cli.demo.story import Story
 from outrider.cli.demo.vendors import one_conversation
 from outrider.cli.event_printer import EventPrinter
+from outrider.environment import LOG_KEY_VARIABLE
 from outrider.processes.programs import Programs
 
 StoryFunction: TypeAlias = Callable[[Story], str]
@@ -52,6 +54,7 @@ def run_stories(sample: Path = SAMPLE) -> int:
     printer = EventPrinter(sys.stdout)
     printer.heading("Outrider demo", "no API key, no LLM; nothing leaves this machine")
     printer.line(f"{len(STORIES)} demos. Each checks its own results; the summary is at the end.")
+    os.environ[LOG_KEY_VARIABLE] = os.urandom(32).hex()  # for the logs of the demos; the user's key is not made here
     failures: dict[str, list[str]] = {}
     sentences: dict[str, str] = {}
     with TemporaryDirectory(prefix="outrider-demo-") as folder:

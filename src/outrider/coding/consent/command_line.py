@@ -124,10 +124,12 @@ class CommandLine(msgspec.Struct, frozen=True):
         return any(re.search(rf"[=:]{re.escape(word)}(?![\w.])", text) for text in map(self._filled, self.texts))
 
     def _found(self, name: str) -> Iterator[str]:
+        if "\0" in name:
+            return
         expanded = os.path.expanduser(name)
         for base in dict.fromkeys((*self.bases, *([self.folder] if self.folder else []))):
             path = os.path.normpath(os.path.join(base, expanded))
-            if "\0" not in path and len(path) < 4096 and os.path.lexists(path):
+            if len(path) < 4096 and os.path.lexists(path):
                 yield path
 
     def _filled(self, text: str) -> str:
