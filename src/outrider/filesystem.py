@@ -63,3 +63,19 @@ def try_lock(handle: int) -> bool:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True
     return False
+
+
+def real_path(path: str | Path) -> str:
+    """Return where a path leads, like `os.path.realpath`. Linux says it at once, which is several times as quick."""
+    try:
+        handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (OSError, AttributeError, ValueError):
+        return os.path.realpath(path)
+    try:
+        found = os.readlink(f"/proc/self/fd/{handle}")
+    except OSError:
+        found = ""
+    finally:
+        os.close(handle)
+    is_said = found.startswith("/") and not found.endswith(" (deleted)")
+    return found if is_said else os.path.realpath(path)

@@ -10,14 +10,16 @@ import functools
 import itertools
 import os
 import re
+import stat
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
 from outrider.coding.permissions.patterns import to_regex
 from outrider.coding.sandbox.keeper import is_placeholder
 from outrider.coding.wildcards import alternatives
+from outrider.filesystem import real_path
 from outrider.visible_text import HIDDEN
 
 SECRETS: tuple[str, ...] = (
@@ -167,28 +169,35 @@ def hook_folders(folder: Path) -> tuple[Path, ...]:
 
     A folder that holds this one is none: all of it would be protected.
     """
-    configs = [place / name for place in _repository(folder) for name in ("config", "config.worktree")]
-    configs += [Path(os.path.expanduser(name)) for name in ("~/.gitconfig", "~/.config/git/config")]
-    top = next((each for each in (folder, *folder.parents) if os.path.lexists(each / ".git")), folder)
+    return _hook_folders(folder, tuple(_repository(folder)))
+
+
+def _hook_folders(folder: Path, repository: Sequence[Path]) -> tuple[Path, ...]:
+    configs = [f"{place}/{name}" for place in repository for name in ("config", "config.worktree")]
+    configs += [os.path.expanduser(name) for name in ("~/.gitconfig", "~/.config/git/config")]
+    top = repository[0].parent if repository else folder
     named = (top / os.path.expanduser(value) for config in configs for value in _hook_paths(config))
     found = dict.fromkeys(Path(path) for each in named for path in (os.path.abspath(each), os.path.realpath(each)))
     return tuple(each for each in found if each != folder and each.is_relative_to(folder))
 
 
-def _hook_paths(config: Path) -> Iterator[str]:
+def _hook_paths(config: str) -> Iterator[str]:
     """Yield the values of `core.hooksPath` in a file of git's configuration. git itself is not started."""
     try:
-        if config.stat().st_size > 1_000_000 or not config.is_file():
+        found = os.stat(config)
+        if found.st_size > 1_000_000 or not stat.S_ISREG(found.st_mode):
             return
-        text = config.read_text(errors="replace")
+        text = Path(config).read_text(errors="replace")
     except (OSError, ValueError):
+        return
+    if "hookspath" not in text.lower():
         return
     section = ""
     for line in text.splitlines():
         if head := re.match(r"\s*\[\s*([^\]\s]+)[^\]]*\]", line):
             section, line = head[1].lower(), line[head.end() :]
-        if section == "core" and (found := re.match(r"\s*hookspath\s*=\s*(.*)", line, re.IGNORECASE)):
-            value = re.split(r"\s[#;]", found[1])[0].strip().strip('"').replace("\0", "")
+        if section == "core" and (given := re.match(r"\s*hookspath\s*=\s*(.*)", line, re.IGNORECASE)):
+            value = re.split(r"\s[#;]", given[1])[0].strip().strip('"').replace("\0", "")
             if value:
                 yield value
 
@@ -201,19 +210,26 @@ def git_folders(folder: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys((folder / ".git", *_repository(folder))))
 
 
+def repository_paths(folder: Path) -> tuple[Path, ...]:
+    """Return `git_folders` and `hook_folders` of a folder, with one look at its repository."""
+    repository = tuple(_repository(folder))
+    return (folder / ".git", *repository, *_hook_folders(folder, repository))
+
+
 def _repository(folder: Path) -> Iterator[Path]:
+    """Yield the `.git` of the repository around a folder, then where it leads."""
     for each in (folder, *folder.parents):
-        dot = each / ".git"
-        if os.path.lexists(dot) and not is_placeholder(str(dot)):
-            yield dot
-            yield from _targets(dot)
+        dot = os.path.join(each, ".git")
+        if os.path.lexists(dot) and not is_placeholder(dot):
+            yield Path(dot)
+            yield from _targets(Path(dot))
             return
 
 
 def _targets(dot: Path) -> Iterator[Path]:
     """Yield the folders that a `.git` leads to. A path that does not look like a repository is not believed."""
     try:
-        real = Path(os.path.realpath(dot))
+        real = Path(real_path(dot))
         if real.is_file():
             text = real.read_text(errors="replace") if real.stat().st_size < 10_000 else ""
             real = Path(os.path.realpath(real.parent / text.removeprefix("gitdir:").strip()))

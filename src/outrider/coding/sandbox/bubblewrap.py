@@ -12,6 +12,7 @@ from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.runtime_files import RuntimeFiles
 from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
+from outrider.filesystem import real_path
 
 _SHELL = "/bin/sh"
 _TICKET_HANDLE, _FILTER_HANDLE = 8, 9
@@ -93,12 +94,12 @@ class Bubblewrap:
         """Return what covers devices, processes, sockets and the shared temporary folder."""
         mounts: Mounts = {"/dev": ("--dev", "/dev"), "/proc": ("--proc", "/proc", "--remount-ro", "/proc")}
         for path in (*_HIDDEN, *self._host.sockets):
-            if os.path.realpath(path) == path and os.path.exists(path) and not _is_covered(path, mounts):
+            if real_path(path) == path and os.path.exists(path) and not _is_covered(path, mounts):
                 mounts[path] = ("--tmpfs", path) if os.path.isdir(path) else self._mask(path)
-        servers = os.path.realpath(_NAME_SERVERS)
+        servers = real_path(_NAME_SERVERS)
         shown = (*_SHOWN, *([servers] if _is_covered(servers, mounts) else []))
         mounts.update(_bound("--ro-bind", [path for path in shown if os.path.exists(path)]))
-        temporary = os.path.realpath(places.temporary)
+        temporary = real_path(places.temporary)
         if any(temporary == each or is_inside(temporary, each) for each in places.roots):
             # A running command could put a link in its place, which bwrap would follow.
             return mounts | {"/tmp": ("--tmpfs", "/tmp")}
@@ -108,10 +109,9 @@ class Bubblewrap:
         """Make protected entries read-only, and cover those that do not exist. Return the command's ticket."""
         protected = places.protected
         absent, ticket = self._placeholders.hold(protected, self._files.folder)
-        # For bwrap, an empty file system is much cheaper than a read-only view of the placeholder.
-        mounts.update({path: ("--perms", "0555", "--tmpfs", path) for path in absent})
+        mounts.update({path: _emptied(path) for path in absent})
         present = [path for path in protected if path not in absent and os.path.exists(path)]
-        mounts.update(_bound("--ro-bind", [os.path.realpath(path) for path in present]))
+        mounts.update(_bound("--ro-bind", [real_path(path) for path in present]))
         # Folders that the user named inside a protected entry.
         mounts.update(_bound("--bind", [one for one in places.folders if any(is_inside(one, p) for p in protected)]))
         if any(is_inside(self._files.folder, root) for root in places.roots):
@@ -125,7 +125,7 @@ class Bubblewrap:
             if own[path] and path not in places.roots and _is_covered(path, mounts):
                 mounts.update(_bound("--ro-bind", [path]))
             elif not own[path] and not _is_covered(path, mounts):
-                mounts[path] = ("--perms", "0555", "--tmpfs", path) if os.path.isdir(path) else self._mask(path)
+                mounts[path] = self._mask(path)
 
     def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
         """Return why commands may read secrets, as far as the last search knows."""
@@ -149,7 +149,7 @@ class Bubblewrap:
         option = "--ro-bind" if access == "read" else "--bind"
         for folder, shown in masks.folders.items():
             if not _is_covered(folder, mounts):
-                mounts[folder] = ("--perms", "0555", "--tmpfs", folder)
+                mounts[folder] = _emptied(folder)
                 for path in shown:
                     mounts.setdefault(path, _entry(option, path))  # it may be hidden for another reason
         for path in masks.secrets:
@@ -157,7 +157,7 @@ class Bubblewrap:
                 mounts[path] = self._mask(path)
 
     def _mask(self, path: str) -> tuple[str, ...]:
-        return "--ro-bind", self._files.empty_folder if os.path.isdir(path) else self._files.empty_file, path
+        return _emptied(path) if os.path.isdir(path) else ("--ro-bind", self._files.empty_file, path)
 
 
 def _pins(covered: Iterable[str], roots: Sequence[str]) -> list[str]:
@@ -183,6 +183,11 @@ def _between(path: str, root: str) -> Iterator[str]:
     """Yield the folders around a path that are inside a folder."""
     while (path := os.path.dirname(path)) != (root or "/"):
         yield path
+
+
+def _emptied(folder: str) -> tuple[str, ...]:
+    """Return what shows a folder as empty. For bwrap, this is much cheaper than a read-only view of an empty one."""
+    return "--perms", "0555", "--tmpfs", folder
 
 
 def _entry(option: str, path: str) -> tuple[str, ...]:

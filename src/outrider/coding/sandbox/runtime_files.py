@@ -9,7 +9,7 @@ from outrider.temporary_folder import TemporaryFolder
 
 
 class RuntimeFiles:
-    """A folder for the owner alone with the given files, an empty file and an empty folder.
+    """A folder for the owner alone with the given files and an empty one.
 
     It is removed with this object or at the end of the process, and made anew if a cleaner of temporary files removes
     it.
@@ -24,18 +24,13 @@ class RuntimeFiles:
         """An empty file."""
         return self.path("empty")
 
-    @property
-    def empty_folder(self) -> str:
-        """An empty folder."""
-        return self.path("nothing")
-
     def path(self, name: str) -> str:
         """Return the path of a file."""
         return f"{self.folder}/{name}"
 
     def ensure(self) -> None:
         """Make the folder anew if a file of it is missing."""
-        if not all(os.path.exists(self.path(name)) for name in (*self._contents, "nothing")):
+        if not all(os.path.exists(self.path(name)) for name in self._contents):
             self.folder = self._make()
 
     def _make(self) -> str:
@@ -45,5 +40,4 @@ class RuntimeFiles:
             handle = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
             with open(handle, "wb") as file:
                 file.write(content)
-        os.mkdir(f"{folder}/nothing", 0o500)
         return folder

@@ -16,10 +16,10 @@ from outrider.coding.protected_paths import (
     PROTECTED,
     SECRETS,
     bare_head,
-    git_folders,
-    hook_folders,
     present_configuration,
+    repository_paths,
 )
+from outrider.filesystem import real_path
 
 _ENTRIES = tuple(dict.fromkeys(name.partition("/")[0] for name in PROTECTED))
 
@@ -47,7 +47,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def folders(self) -> tuple[str, ...]:
         """The real paths of the working folders that exist."""
-        real = dict.fromkeys(os.path.realpath(each) for each in (self.folder, *self.writable))
+        real = dict.fromkeys(real_path(each) for each in (self.folder, *self.writable))
         return tuple(path for path in real if os.path.isdir(path))
 
     @cached_property
@@ -56,7 +56,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
         Outrider's own folders, such as that of the log, are none: a command that writes there could approve calls.
         """
-        kept = [os.path.realpath(each) for each in self.kept]
+        kept = [real_path(each) for each in self.kept]
         folders = [one for one in self.folders if not any(one == each or is_inside(one, each) for each in kept)]
         folders = [one for one in folders if not self.own.hides(one)]
         return tuple(one for one in folders if not any(is_inside(one, each) for each in folders))
@@ -72,7 +72,7 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         entries = [(folder, name) for folder in self.folders for name in (*_ENTRIES, *present_configuration(folder))]
         found = {f"{folder.rstrip('/')}/{name}": None for folder, name in entries}
         found.update((head, None) for head in map(bare_head, self.folders) if head)
-        repositories = (find(Path(folder)) for folder in self.folders for find in (git_folders, hook_folders))
+        repositories = (*map(repository_paths, map(Path, self.folders)),)
         for path in (*(path for paths in repositories for path in paths), *self.kept, *map(Path, self.own.hidden)):
             absolute = os.path.abspath(path)
             if holder := max((each for each in self.folders if is_inside(absolute, each)), key=len, default=""):

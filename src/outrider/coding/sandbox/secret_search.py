@@ -14,6 +14,7 @@ import msgspec
 
 from outrider.coding.protected_paths import is_secret
 from outrider.coding.sandbox.keeper import is_placeholder
+from outrider.filesystem import real_path
 
 FOLDERS, ENTRIES = 50_000, 500_000
 """The search of a working folder ends after this many folders or entries, the nearest first."""
@@ -244,7 +245,7 @@ def _moved(folder: str, inodes: set[int]) -> Iterator[tuple[str, int]]:
 
 def _real(path: str) -> str:
     try:
-        return os.path.realpath(path)
+        return real_path(path)
     except OSError:  # a link became a folder in the meantime
         return path
 
