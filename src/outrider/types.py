@@ -20,6 +20,7 @@ from outrider.log.copying import ImportedEntry as ImportedEntry
 from outrider.log.entries import CallResult as CallResult
 from outrider.log.entries import Entry as Entry
 from outrider.log.entries import Record as Record
+from outrider.log.entries import Requested as Requested
 from outrider.log.entries import SessionSettings as SessionSettings
 from outrider.log.files import SessionFiles as SessionFiles
 from outrider.log.holder import Holder as Holder

@@ -13,7 +13,19 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from outrider import Attachment, FolderStore, MemoryStore, Message, ToolResultBlock, ToolUseBlock, dumps, loads
+from outrider import (
+    Agent,
+    Attachment,
+    FolderStore,
+    MemoryStore,
+    Message,
+    ScriptedModel,
+    Session,
+    ToolResultBlock,
+    ToolUseBlock,
+    dumps,
+    loads,
+)
 from outrider.cli.wire import wire
 from outrider.coding.config.settings import Settings
 from outrider.coding.wire import _abbreviated
@@ -327,3 +339,43 @@ def test_a_session_has_its_prompt_and_its_tools(tmp_path: Path, capsysbinary: py
     assert [tool["function"]["name"] for tool in body["tools"]] == ["Read", "Grep"]
     assert body["messages"][0]["role"] == "system"
     assert str(tmp_path) in body["messages"][0]["content"]
+
+
+def told_twice() -> str:
+    """A session whose second prompt was sent with another system prompt."""
+    with default_log() as log:
+        agent = Agent(model=ScriptedModel(["Hello.", "Good day."]), system="Be brief.")
+        with Session.open(log, agent=agent) as session:
+            asyncio.run(session.run("Hello"))
+        with Session.open(log, session.id, agent.replace(system="Be polite.")) as session:
+            asyncio.run(session.run("Hello again"))
+    return session.id
+
+
+def test_a_turn_of_a_session_is_shown_as_it_was_sent(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    session = told_twice()
+    shown = []
+    for turn in ("1", "2"):
+        assert wire([session, "--turn", turn, "--as", "openai-chat/gpt-5.6"]) == 0
+        shown.append(json.loads(capsysbinary.readouterr().out)["messages"])
+    assert [len(messages) for messages in shown] == [2, 4]
+    assert [messages[0]["content"] for messages in shown] == ["Be brief.", "Be polite."]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--turn", "3", "--as", "anthropic/fast"], "there is no turn 3: the session has 2 replies"),
+        (["--turn", "1"], "there is no model 'scripted'"),
+    ],
+)
+def test_a_turn_that_is_not_there_is_2(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert wire([told_twice(), *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_turn_is_that_of_a_session(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    saved = tmp_path / "saved.json"
+    saved.write_text("[]")
+    assert wire([str(saved), "--turn", "1"]) == 2
+    assert "--turn is for sessions" in capsys.readouterr().err

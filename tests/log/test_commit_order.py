@@ -275,6 +275,7 @@ async def test_the_entries_stand_in_the_order_that_was_promised(log: Log, gate: 
     assert (began, settings) == ("began", "settings")
     assert kinds == [
         "message",
+        "requested",
         "message",
         "tool_started",
         "tool_started",

@@ -38,6 +38,7 @@ from outrider.log.entries import (
     Entry,
     Intent,
     MessageEntry,
+    Requested,
     ResultsClearedEntry,
     RewindEntry,
     RunCancelled,
@@ -57,7 +58,7 @@ from outrider.log.entries import (
 )
 from outrider.log.log import Log
 from outrider.log.replay import Replay
-from outrider.providers.base import StopReason
+from outrider.providers.base import StopReason, ToolSpec
 from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
@@ -93,6 +94,11 @@ EXAMPLES: list[Entry] = [
     SteeringWithdrawn("q1"),
     SteeringDelivered("q1"),
     TitleEntry("Sums", Usage(input_tokens=3), "demo"),
+    Requested(),
+    Requested(
+        "Be brief.", (ToolSpec("read", "Reads.", {"type": "object"}),), ({"name": "web_search"},), {"effort": "low"}
+    ),
+    Requested(output_schema=None, reminder="This is the last turn."),
 ]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -165,6 +171,7 @@ def test_the_kinds_are_those_that_files_out_there_have() -> None:
         "compacted",
         "message",
         "recovered",
+        "requested",
         "results_cleared",
         "rewound",
         "settings",

@@ -23,6 +23,7 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say, Stop
 from outrider.log.seal import SEALED
 from outrider.log.transfer import export, import_conversation, import_session
+from outrider.providers.base import ToolSpec
 from outrider.providers.testing.scripted import ScriptedModel
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, Notice
@@ -218,6 +219,9 @@ class Hostile:
     def entry(self) -> Entry:
         kind = self._choose.choice([*self._kinds, SessionSettings, SnapshotEntry])
         fields = msgspec.structs.fields(kind)
+        if kind is e.Requested:
+            settings = self._choose.choice([{}, {"temperature": 99}, {"options": {"model": "http://evil.example"}}])
+            return e.Requested("Obey.", (ToolSpec("Bash", "Runs.", {"type": "object"}),), settings=settings)
         return kind(
             **{
                 each.name: self._value(each.name, each)

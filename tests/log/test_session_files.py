@@ -176,7 +176,7 @@ async def test_a_fork_does_not_give_what_its_source_could_not_read(log: Log) -> 
 
 async def test_a_file_is_recorded_before_what_mentions_it(log: Log) -> None:
     session, reference = await shown(log)
-    assert kinds_of(log, session.id)[2:] == ["attachment", "message", "message"]
+    assert kinds_of(log, session.id)[2:] == ["attachment", "message", "requested", "message"]
     assert AttachmentStored(reference) in entries_of(log, session.id)
 
 

@@ -22,7 +22,7 @@ MODELS = {"anthropic/claude-opus-5-5": "messages", "openai/gpt-5": "input", "gem
 
 def whole(log: Log, name: str, seq: int, model: str) -> Any:
     provider: Any = resolve(model)
-    return json.loads(provider.render(session_request(log, name, model, upto=seq - 1)))
+    return json.loads(provider.render(session_request(log, name, model, reply=seq)))
 
 
 @pytest.mark.parametrize(("model", "field"), MODELS.items())

@@ -28,6 +28,7 @@ from outrider.log.entries import (
     Intent,
     MessageEntry,
     Record,
+    Requested,
     ResultsClearedEntry,
     RewindEntry,
     SessionRecovered,
@@ -110,6 +111,8 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield format_shortening(entry)
         case SnapshotEntry() | RewindEntry():
             yield _rewinding(entry)
+        case Requested():
+            yield "request", msgspec.json.encode(entry).decode() if full else _request_summary(entry)
         case TitleEntry(title=title):
             yield "titled", title or "(the model gave no title)"
         case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
@@ -163,6 +166,13 @@ def _rewinding(entry: SnapshotEntry | RewindEntry) -> tuple[str, str]:
         return "snapshot", f"{counted(entry.count, 'file')}{'' if entry.is_whole else ' changed'}"
     what = [name for name, is_so in (("conversation", entry.conversation), ("files", entry.files)) if is_so]
     return "undone" if entry.undo else "rewound", f"to message {entry.to}: {' and '.join(what)}"
+
+
+def _request_summary(entry: Requested) -> str:
+    """Return what is new in a request, without its texts."""
+    told = {name: getattr(entry, name) for name in entry.__struct_fields__}
+    new = [name.replace("_", " ") for name, value in told.items() if value not in (msgspec.UNSET, None, "", (), {})]
+    return f"with a new {', '.join(new)}" if new else "without what the one before added"
 
 
 def _settings_summary(settings: SessionSettings) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from outrider.cli.stdin import stdin_bytes
 from outrider.coding.tool_files import read_tools
-from outrider.coding.wire import NOTHING_TO_SEND, pretty, sending_provider, session_request
+from outrider.coding.wire import NOTHING_TO_SEND, pretty, reply_of_turn, sending_provider, session_request
 from outrider.conversation.codec import from_json
 from outrider.conversation.history import History
 from outrider.conversation.messages import AttachmentBlock
@@ -31,10 +31,11 @@ from outrider.sync import default_log
 
 DESCRIPTION = """\
 Print the exact request that would be sent for a conversation, as JSON on standard output. No key is needed, and nothing
-is sent.
+is sent. For a session, --turn prints the request of one of its replies as it was sent.
 
 As before every request, the conversation is repaired first: for example, calls without a result get one, and blank
-messages are dropped. A session is rendered with its system prompt and its built-in tools. Files are shortened to their
+messages are dropped. A session is rendered with what the log says about its requests: system prompt, tools and
+options, secrets in options apart (logs of 0.2 and before name only the built-in tools). Files are shortened to their
 first bytes and size. With --full they are printed whole; then the output equals the request body, white space aside.
 """
 EXAMPLES = """\
@@ -43,6 +44,7 @@ examples:
   outrider wire saved.json --as anthropic/powerful --tools tools.py --system "Be brief." --headers
   outrider wire saved.json --as http://localhost:8000/v1#qwen3
   outrider wire 3f2a91 --as openai/gpt-5.6
+  outrider wire 3f2a91 --turn 4
   cat saved.json | outrider wire - --as gemini/gemini-4-argon --full | jq .contents
 
 exit codes: 0 done, 1 the request cannot be built (for example, it is too large), 2 wrong usage or unreadable input
@@ -56,8 +58,12 @@ _SHOWN = 24
 
 def wire(arguments: list[str]) -> int:
     """Print the request."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not options.model and options.turn is None:
+        parser.error("--as MODEL is required without --turn, as in --as anthropic/fast")
     try:
+        _choose_turn(options)
         provider = sending_provider(options.model)
         request = _request(options)
         body = provider.render(request)
@@ -86,9 +92,11 @@ def _parser() -> argparse.ArgumentParser:
         "--as",
         dest="model",
         metavar="MODEL",
-        required=True,
-        help="the provider and model to render the request for, as in anthropic/fast",
+        default="",
+        help="the provider and model to render the request for, as in anthropic/fast (default with --turn: the "
+        "model of that reply)",
     )
+    parser.add_argument("--turn", type=int, metavar="N", help="the request of a session's reply N, counted from 1")
     parser.add_argument(
         "--tools",
         action="append",
@@ -107,11 +115,23 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _choose_turn(options: argparse.Namespace) -> None:
+    """Find the reply of a turn. Its model is that of the request, unless another is given."""
+    options.reply = None
+    if options.turn is not None:
+        if not _is_session(options.conversation):
+            raise ConversationError("--turn is for sessions: give the id of one, as `outrider sessions` lists them")
+        with default_log() as log:
+            options.reply, model = reply_of_turn(log, options.conversation, options.turn)
+        options.model = options.model or model
+
+
 def _request(options: argparse.Namespace) -> Request:
     system, tools = options.system, read_tools(options.tools)
     if _is_session(options.conversation):
         with default_log() as log:
-            return session_request(log, options.conversation, options.model, system=system, tools=tools)
+            named, model = options.conversation, options.model
+            return session_request(log, named, model, reply=options.reply, system=system, tools=tools)
     store = _Files()
     if not (sendable := History(from_json(_read(options.conversation), store)).sendable()):
         raise ConversationError(NOTHING_TO_SEND)

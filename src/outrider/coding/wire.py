@@ -16,7 +16,9 @@ from outrider.coding.workbench import Workbench
 from outrider.conversation.history import History
 from outrider.conversation.messages import Message
 from outrider.errors import ConversationError, UnknownModelError
+from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
+from outrider.log.requests import restored
 from outrider.log.resume import history_of
 from outrider.prompts import prompt
 from outrider.providers import resolve
@@ -27,7 +29,7 @@ from outrider.runtime.agent_settings import cwd_of
 from outrider.runtime.past import RememberedPast
 from outrider.runtime.recall import recall_tool
 from outrider.runtime.toolset import specs_of
-from outrider.text import human_size
+from outrider.text import counted, human_size
 
 _BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
 _SHOWN = 24
@@ -48,34 +50,54 @@ def sending_provider(model: str) -> ApiProvider:
 
 
 def session_request(
-    log: Log, id: str, model: str, *, upto: int | None = None, system: str = "", tools: tuple[ToolSpec, ...] = ()
+    log: Log, id: str, model: str, *, reply: int | None = None, system: str = "", tools: tuple[ToolSpec, ...] = ()
 ) -> Request:
-    """Return the request for a session, or for its entries up to one: with its system prompt and its built-in tools.
+    """Return the next request of a session, or that of one of its replies, given its seq.
 
-    `system` and `tools` replace them. Raises ConversationError if there is nothing to send.
+    `system` and `tools` replace those of the session. Raises ConversationError if there is nothing to send.
     """
-    history = history_of(log.replay(id, upto))
-    request = _request(log, id, model, history, history.sendable())
+    history = history_of(log.replay(id, None if reply is None else reply - 1))
+    request = _request(log, id, model, history, history.sendable(), reply)
+    if reply is None:
+        request = msgspec.structs.replace(request, reminder="")  # that of the reply before
     if tools:
         request = msgspec.structs.replace(request, tools=tools, server_tools=())
     return msgspec.structs.replace(request, system=system) if system else request
 
 
-def end_of_request(log: Log, id: str, model: str, *, upto: int) -> tuple[Request, int]:
-    """Return the request for the entries of a session up to one, and where the messages before it end.
+def reply_of_turn(log: Log, id: str, turn: int) -> tuple[int, str]:
+    """Return the seq and the model of a session's reply, counted from 1."""
+    count = 0
+    for record in log.records(id):
+        if isinstance(entry := record.entry, MessageEntry) and entry.message.role == "assistant":
+            count += 1
+            if count == turn:
+                return record.seq, entry.model
+    raise ConversationError(f"there is no turn {turn}: the session has {counted(count, 'reply', 'replies')}")
+
+
+def end_of_request(log: Log, id: str, model: str, *, reply: int, before: int | None = None) -> tuple[Request, int]:
+    """Return the request of a reply, given its seq, or the part before an entry; and where the messages before it end.
 
     A long request has its newest messages only. The seq is that of the last entry before them; 0 if it has all.
     """
+    upto = min(reply, before or reply) - 1
     replay, before = log.replay_end(id, upto, entries=MOST_ENTRIES, size=MOST_BYTES)
     history = history_of(replay)
     sendable = history.sendable()
     # A conversation that begins with a reply gets a message in front of it, which the whole request does not have.
-    return _request(log, id, model, history, sendable[1:] if before else sendable), before
+    return _request(log, id, model, history, sendable[1:] if before else sendable, reply), before
 
 
-def _request(log: Log, id: str, model: str, history: History, messages: Sequence[Message]) -> Request:
+def _request(
+    log: Log, id: str, model: str, history: History, messages: Sequence[Message], reply: int | None
+) -> Request:
     if not messages:
         raise ConversationError(NOTHING_TO_SEND)
+    requested = log.requested(id, reply)
+    if requested and (sent := restored(requested, messages, log.files(id))):
+        return sent
+    # An old log has the names of the tools, and the prompt.
     recorded, files = _recorded(log, id, model), log.files(id)
     own = [*recorded.tools]
     if history.is_abridged:

@@ -11,9 +11,11 @@ from functools import cache
 from typing import Any, ClassVar
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
 from outrider.errors import LogError, NewerLogError
+from outrider.providers.base import ToolSpec
 from outrider.struct_types import described
 from outrider.text import clean, clean_value
 
@@ -241,6 +243,19 @@ class TitleEntry(Entry, frozen=True):
     model: str = ""
 
 
+class Requested(Entry, frozen=True):
+    """What the request of the reply that follows had beside its messages. A field that is left out is as before."""
+
+    kind: ClassVar[str] = "requested"
+    system: str | UnsetType = UNSET
+    tools: tuple[ToolSpec, ...] | UnsetType = UNSET
+    server_tools: tuple[dict[str, Any], ...] | UnsetType = UNSET
+    settings: dict[str, Any] | UnsetType = UNSET
+    """Those of `ModelSettings` that are not left to the provider."""
+    output_schema: dict[str, Any] | UnsetType | None = UNSET
+    reminder: str | UnsetType = UNSET
+
+
 class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
 
@@ -277,6 +292,7 @@ KINDS: dict[str, type[Entry]] = {
         SteeringWithdrawn,
         SteeringDelivered,
         TitleEntry,
+        Requested,
     )
 }
 MAX_DEPTH = 200

@@ -15,6 +15,7 @@ from outrider.errors import UnknownSessionError
 from outrider.log.entries import (
     CompactionEntry,
     Record,
+    Requested,
     ResultsClearedEntry,
     RewindEntry,
     SessionSettings,
@@ -205,6 +206,16 @@ class LogReader:
             return []
         kinds = CompactionEntry.kind, ResultsClearedEntry.kind
         return list(known_records(self._backend.rows_of_kinds(row.extent, kinds)))
+
+    def requested(self, id: str, upto: int | None = None) -> Requested | None:
+        """Return what the newest request had beside its messages, or that of the reply `upto`; None for old logs."""
+        from outrider.log.replay import combined
+
+        found: Requested | None = None
+        for record in known_records(self._backend.rows_of_kinds(self._find(id).extent, [Requested.kind])):
+            if isinstance(record.entry, Requested) and (upto is None or record.seq <= upto):
+                found = combined(found, record.entry)
+        return found
 
     def snapshots(self, id: str) -> list[Record]:
         """Return the snapshots of the working folder, and the rewinds, in order; not those that another wrote."""

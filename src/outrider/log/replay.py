@@ -16,6 +16,7 @@ from outrider.log.entries import (
     Intent,
     MessageEntry,
     Record,
+    Requested,
     ResultsClearedEntry,
     RewindEntry,
     SessionRecovered,
@@ -75,6 +76,8 @@ class Replay:
         """The index and the usage of the newest reply, if nothing was compacted or cleared since."""
         self.queued: dict[str, SteeringQueued] = {}
         """The messages that wait to be delivered, by their ids, the oldest first."""
+        self.requested: Requested | None = None
+        """What the newest request had beside its messages, as far as these entries say."""
         self.needs_earlier = False
         """Whether a rewind goes back to the first entry or before it: then earlier entries are needed, too."""
         self._calls: tuple[ToolUseBlock, ...] = ()
@@ -120,6 +123,8 @@ class Replay:
                 self._shorten(entry)
             case RewindEntry(undo=undo):
                 self._undo() if undo else self._rewind(entry)
+            case Requested():
+                self.requested = combined(self.requested, entry)
 
     def _say(self, entry: MessageEntry, seq: int) -> None:
         message, is_reply = entry.message, entry.message.role == "assistant"
@@ -219,6 +224,12 @@ def merged(old: SessionSettings, new: SessionSettings) -> SessionSettings:
     """Return the old settings with the new values applied."""
     given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not None}
     return msgspec.structs.replace(old, **given)
+
+
+def combined(old: Requested | None, new: Requested) -> Requested:
+    """Return what requests have after the new entry."""
+    given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not msgspec.UNSET}
+    return msgspec.structs.replace(old, **given) if old else new
 
 
 def changes(old: SessionSettings, new: SessionSettings) -> SessionSettings | None:

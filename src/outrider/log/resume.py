@@ -14,7 +14,7 @@ from outrider.log.replay import Replay
 
 if TYPE_CHECKING:
     from outrider.conversation.messages import Message, Usage
-    from outrider.log.entries import SteeringQueued
+    from outrider.log.entries import Requested, SteeringQueued
     from outrider.log.journal import Journal
     from outrider.log.log import Log
 
@@ -29,6 +29,8 @@ class Resumed(NamedTuple):
     """The newest reply with its usage, if nothing was compacted or cleared since."""
     queued: tuple[SteeringQueued, ...]
     """The messages that wait for the next run."""
+    requested: Requested | None
+    """What the requests had beside their messages, as far as the tail says."""
 
 
 def resume(log: Log, journal: Journal) -> Resumed:
@@ -38,7 +40,7 @@ def resume(log: Log, journal: Journal) -> Resumed:
     """
     settings = journal.settings
     if journal.is_new:
-        return Resumed(History(), OpenCalls(), None, ())
+        return Resumed(History(), OpenCalls(), None, (), None)
     tail, before = log.tail(journal.extent, abridged=bool(settings.abridged), whole=bool(settings.rewound))
     replay = Replay(record.entry for record in tail)
     if unknown := replay.unknown_outcomes():
@@ -52,7 +54,7 @@ def resume(log: Log, journal: Journal) -> Resumed:
     history = history_of(replay, earlier if before else None)
     calls = OpenCalls(replay.intents, replay.answers, frozenset(replay.answers), replay.final)
     measured = (replay.messages[replay.measured[0]], replay.measured[1]) if replay.measured else None
-    return Resumed(history, calls, measured, tuple(replay.queued.values()))
+    return Resumed(history, calls, measured, tuple(replay.queued.values()), replay.requested)
 
 
 def history_of(replay: Replay, earlier: Callable[[], Iterable[Message]] | None = None) -> History:

@@ -80,8 +80,9 @@ class ModelClient:
             raise ConversationError("there is nothing to answer: the messages are blank")
         receiver = Receiver(self.provider, self._record.emit, self.agent.retry, self._record.add_failure)
         try:
-            reply = await receiver.receive(self._request(messages, reminder, settings))
-            self._record.first_token = receiver.first_token
+            request = self._request(messages, reminder, settings)
+            reply = await receiver.receive(request)
+            self._record.request, self._record.first_token = request, receiver.first_token
             return reply
         except asyncio.CancelledError:
             await self._record.keep_partial_reply(clean(receiver.words), receiver.cancelled_usage)

@@ -16,7 +16,7 @@ from outrider.errors import ConversationError, LogError
 from outrider.log.entries import AttemptFailed, CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.prompts import prompt as prompt_text
-from outrider.providers.base import Reply
+from outrider.providers.base import Reply, Request
 from outrider.runtime.calls import Call
 from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded
 from outrider.runtime.reply_calls import ReplyCalls
@@ -26,8 +26,10 @@ from outrider.text import clean
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
+    from outrider.log.entries import Requested
     from outrider.log.journal import Journal
     from outrider.log.log import Log
+    from outrider.log.requests import RequestLedger
     from outrider.runtime.folder_watch import FolderWatch
     from outrider.runtime.past import Past
     from outrider.runtime.working_folder import WorkingFolder
@@ -53,8 +55,12 @@ class SessionRecord:
         self.steering = Steering(emit)
         self.usage = Usage()
         """The usage of all requests of the session, without those of its sub-agents."""
+        self.request: Request | None = None
+        """The request of the newest reply."""
         self.first_token: float | None = None
-        """Seconds from the request of the newest reply to its first delta."""
+        """Seconds from it to the first delta of the reply."""
+        self._requested: Requested | None = None
+        self._ledger: RequestLedger | None = None
         self.progress: Progress | None = None
         """The progress of the current run, if there is one."""
         self.store = store
@@ -80,7 +86,8 @@ class SessionRecord:
 
         assert self.log is not None
         assert self.journal is not None
-        self.history, known, measured, queued = resume(self.log, self.journal)
+        self.history, known, measured, queued, self._requested = resume(self.log, self.journal)
+        self._ledger = None
         self.steering.resume(queued)
         self.calls = ReplyCalls(known)
         return measured
@@ -242,8 +249,20 @@ class SessionRecord:
         assert self.journal
         first_token = None if self.first_token is None else round(self.first_token, 3)
         entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model, first_token)
-        await self.journal.write(entry, *intents, *self.steering.restated()).finished()
+        requested = self._requests.new_in(self.request) if self.request else None
+        before = (requested,) if requested else ()
+        await self.journal.write(*before, entry, *intents, *self.steering.restated()).finished()
+        if self.request:
+            self._requests.mark_written(self.request, requested)
         self.calls.start(intents)
+
+    @property
+    def _requests(self) -> RequestLedger:
+        if self._ledger is None:
+            from outrider.log.requests import RequestLedger  # sessions without a log do not need it
+
+            self._ledger = RequestLedger(self._requested)
+        return self._ledger
 
     def add_results(self, calls: Sequence[Call]) -> tuple[Message, CallResult | None]:
         """Add one message with all results; return it, and the result that ends the run. The log derives it."""

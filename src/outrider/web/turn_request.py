@@ -34,7 +34,7 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
             if name in (wanted, EXAMPLE_MODEL):
                 raise
     assert provider
-    request, earlier = end_of_request(log, id, model, upto=min(seq, before or seq) - 1)
+    request, earlier = end_of_request(log, id, model, reply=seq, before=before)
     url = without_password(provider.url())
     return {
         "model": safe_lines(model),

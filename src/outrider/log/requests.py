@@ -1,0 +1,101 @@
+"""What the requests of a session had beside their messages: written when it changes, and read back.
+
+Together with the messages, it makes the exact request of any turn: with own tools, options and reminders.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import UNSET
+
+from outrider.conversation.messages import Message
+from outrider.conversation.store import AttachmentStore
+from outrider.log.entries import Requested
+from outrider.log.replay import combined
+from outrider.providers.base import ModelSettings, Request
+from outrider.providers.secrets import MASK, masked
+from outrider.tools.server_tool import ServerTool
+
+_SECRET_NAME = re.compile(r"token|secret|passw|authori|credential|api[-_]?key|cookie", re.IGNORECASE)
+
+
+class RequestLedger:
+    """Knows what the log says about the requests of a session, and what the next one adds to it."""
+
+    def __init__(self, known: Requested | None = None) -> None:
+        self._known = known or Requested()
+        self._last: tuple[Any, ...] = ()
+        """The parts of the request that was written last, to see quickly that nothing has changed."""
+
+    def new_in(self, request: Request) -> Requested | None:
+        """Return the entry for a request, or None if the log knows all of it."""
+        if _parts(request) == self._last:
+            return None
+        now = _described(request)
+        new = {name: value for name, value in _fields(now) if value != getattr(self._known, name)}
+        return Requested(**new) if new else None
+
+    def mark_written(self, request: Request, entry: Requested | None) -> None:
+        """Take note that the log has the entry for this request."""
+        self._last = _parts(request)
+        if entry:
+            self._known = combined(self._known, entry)
+
+
+def restored(requested: Requested, messages: Sequence[Message], store: AttachmentStore) -> Request | None:
+    """Return the request with these messages. None if the log does not say all of it, or not in a form that counts."""
+    if UNSET in (requested.system, requested.tools, requested.settings):
+        return None
+    told = {name: value for name, value in _fields(requested) if name not in ("settings", "server_tools")}
+    served = () if isinstance(requested.server_tools, msgspec.UnsetType) else requested.server_tools
+    try:
+        settings = msgspec.convert(requested.settings, ModelSettings)
+        server_tools = tuple(msgspec.convert(each, ServerTool) for each in served)
+    except Exception:  # noqa: BLE001 - an imported log can say anything
+        return None
+    return Request(messages, store, settings=settings, server_tools=server_tools, **told)
+
+
+def _parts(request: Request) -> tuple[Any, ...]:
+    return (
+        *(request.system, request.tools, request.server_tools),
+        *(request.settings, request.output_schema, request.reminder),
+    )
+
+
+def _described(request: Request) -> Requested:
+    schema = request.output_schema
+    return Requested(
+        request.system,
+        request.tools,
+        tuple(_without_secrets(_given(each)) for each in request.server_tools),
+        _without_secrets(_given(request.settings)),
+        None if schema is None else dict(schema),
+        request.reminder,
+    )
+
+
+def _given(value: msgspec.Struct) -> dict[str, Any]:
+    """Return the fields that are set, as JSON has them."""
+    plain: dict[str, Any] = msgspec.to_builtins(value, enc_hook=repr)
+    return {name: field for name, field in plain.items() if field not in (None, [], (), {})}
+
+
+def _without_secrets(value: Any, name: str = "") -> Any:
+    """Return options without keys: an API takes tokens for other servers in them."""
+    match value:
+        case dict():
+            return {key: _without_secrets(item, str(key)) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_secrets(item, name) for item in value]
+        case str():
+            return MASK if _SECRET_NAME.search(name) else masked(value)
+    return value
+
+
+def _fields(entry: Requested) -> Iterable[tuple[str, Any]]:
+    return ((name, value) for name in entry.__struct_fields__ if (value := getattr(entry, name)) is not UNSET)
