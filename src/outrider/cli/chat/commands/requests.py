@@ -28,7 +28,10 @@ def _show_request(chat: CommandContext, model: str) -> None:
         return
     provider = sending_provider(model or chat.current.model_name)
     served = session.agent.server_tools if not model else ()
-    request = Request(messages, session.store, session.agent.instructions, session.specs, server_tools=served)
+    agent = session.agent
+    request = Request(
+        *(messages, session.store, agent.instructions, session.specs), settings=agent.settings, server_tools=served
+    )
     body = provider.render(request)
     lines = safe_lines(pretty(_without_tools(body, session.specs)).decode()).split("\n")
     if len(lines) > WIRE_LINES:
