@@ -168,10 +168,13 @@ def _rewinding(entry: SnapshotEntry | RewindEntry) -> tuple[str, str]:
     return "undone" if entry.undo else "rewound", f"to message {entry.to}: {' and '.join(what)}"
 
 
+_PARTS = {"system": "system prompt", "server_tools": "tools of the API", "output_schema": "form of the answer"}
+
+
 def _request_summary(entry: Requested) -> str:
     """Return what is new in a request, without its texts."""
     told = {name: getattr(entry, name) for name in entry.__struct_fields__}
-    new = [name.replace("_", " ") for name, value in told.items() if value not in (msgspec.UNSET, None, "", (), {})]
+    new = [_PARTS.get(name, name) for name, value in told.items() if value not in (msgspec.UNSET, None, "", (), {})]
     return f"with a new {', '.join(new)}" if new else "without what the one before added"
 
 
