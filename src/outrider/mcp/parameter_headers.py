@@ -19,6 +19,7 @@ _MARK = "x-mcp-header"
 _NAMED_BY = {CALL_TOOL: "name", GET_PROMPT: "name", READ_RESOURCE: "uri"}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_ENCODED = "=?base64?"
 _TYPES = ("string", "integer", "boolean")
 _DATA = ("const", "enum", "default", "examples")
 """Keywords whose values are not schemas."""
@@ -84,8 +85,9 @@ def header_value(text: str) -> str:
     >>> header_value("us-west1"), header_value(" padded ")
     ('us-west1', '=?base64?IHBhZGRlZCA=?=')
     """
-    if (text and not _PLAIN.fullmatch(text)) or (text.startswith("=?base64?") and text.endswith("?=")):
-        return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
+    # Some servers take the beginning alone for an encoded value, and refuse one without its end.
+    if (text and not _PLAIN.fullmatch(text)) or text.startswith(_ENCODED):
+        return f"{_ENCODED}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
     return text
 
 
