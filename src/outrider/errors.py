@@ -149,8 +149,10 @@ class IncompleteStreamError(ProviderError):
 class McpError(OutriderError):
     """An MCP server failed, refused a request, or sent something invalid."""
 
-    def __init__(self, message: str, *, code: int | None = None, data: Any = None) -> None:
+    def __init__(self, message: str, *, code: int | None = None, data: Any = None, is_passing: bool = False) -> None:
         super().__init__(message)
+        self.is_passing = is_passing
+        """Whether the connection failed and not the request, so that the same request may succeed later."""
         self.code = code
         """The JSON-RPC code, if the server sent an error response."""
         self.data = data

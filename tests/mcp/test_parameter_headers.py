@@ -6,7 +6,7 @@ import base64
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from outrider.errors import McpError
@@ -67,6 +67,8 @@ def test_deep_schemas_do_not_overflow() -> None:
 
 
 @given(st.text())
+@example("=?base64?")
+@example("=?base64?AAAA?=")
 def test_values_are_safe_and_can_be_read_back(text: str) -> None:
     value = header_value(text)
     assert value.isascii()

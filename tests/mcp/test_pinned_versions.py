@@ -63,4 +63,4 @@ async def test_a_client_without_an_answerer_does_not_declare_that_it_answers(tmp
     async with connected(pinned("2026-07-28")) as client:
         assert client.agreement is not None
         assert client.agreement.meta is not None
-        assert client.agreement.meta["io.modelcontextprotocol/clientCapabilities"] == {}
+        assert "elicitation" not in client.agreement.meta["io.modelcontextprotocol/clientCapabilities"]

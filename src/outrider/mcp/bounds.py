@@ -28,6 +28,10 @@ class Bounds(msgspec.Struct, frozen=True):
     """The end of what the program writes to standard error, kept for error texts."""
     rounds: int = 10
     """How often a server may ask for more input before it answers a request."""
+    poll_seconds: float = 60.0
+    """The longest pause between two polls of a task, whatever the server suggests."""
+    task_seconds: float = 24 * 3600.0
+    """How long a task may run, even if it makes progress."""
 
 
 DEFAULT = Bounds()

@@ -9,9 +9,9 @@ import msgspec
 
 
 class Progress(msgspec.Struct, frozen=True):
-    """How far a request has come. `total` is None if the server does not know it."""
+    """How far a request has come. Numbers that the server does not tell are None."""
 
-    progress: float
+    progress: float | None
     total: float | None = None
     message: str = ""
 

@@ -41,9 +41,11 @@ from outrider.mcp.protocol import (
     ResourceTemplate,
     ToolSpec,
 )
-from outrider.mcp.rounds import call_with_input
+from outrider.mcp.rounds import Send, call_with_input
+from outrider.mcp.running_task import TaskServer
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.subscription import keep_listening
+from outrider.mcp.tasks import Tasks
 from outrider.processes.processes import Processes
 from outrider.processes.programs import Programs
 from outrider.trace_context import trace_context
@@ -102,6 +104,13 @@ class Client:
         self._channel: Channel | None = None
         self._lists = ListCache()
         self._header_parameters: dict[str, tuple[HeaderParameter, ...]] = {}
+        self._task_tools: frozenset[str] | None = None
+        """The tools that are called as tasks (2025-11-25); None if the list has not been read."""
+        self._asking = 0
+        """How many questions of the server wait for a person."""
+        self._tasks = Tasks(
+            TaskServer(server.name, server.timeout, bounds, self._send, self.answer, lambda: self._asking > 0)
+        )
         self._listening: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
@@ -116,6 +125,8 @@ class Client:
     async def list_tools(self) -> tuple[ToolSpec, ...]:
         """Return the server's tools."""
         tools = await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
+        if self._agreed.runs_tasks:
+            self._task_tools = frozenset(tool.name for tool in tools if tool.runs_as_task)
         is_marked = isinstance(self.server, HttpServer) and self._agreed.is_stateless
         return self._with_headers(tools) if is_marked else tools
 
@@ -126,10 +137,18 @@ class Client:
         *,
         on_progress: Callable[[Progress], None] | None = None,
     ) -> CallToolResult:
-        """Call a tool. Cancelling the caller cancels the call on the server."""
-        params = {"name": name, "arguments": dict(arguments)}
+        """Call a tool, and follow its task if it becomes one. Cancelling the caller cancels it on the server."""
+        agreed, timeout = self._agreed, self.server.timeout
         headers = parameter_headers(self._header_parameters.get(name, ()), arguments)
-        return await self._call(CALL_TOOL, params, CallToolResult, self.server.timeout, on_progress, headers)
+        is_task = await self._is_task(name)
+
+        async def send(params: dict[str, Any]) -> msgspec.Raw:
+            if is_task:
+                return await self._tasks.call(params, on_progress, can_cancel=agreed.cancels_tasks)
+            raw = await self._send(CALL_TOOL, params, timeout, on_progress, headers)
+            return await self._tasks.followed(raw, on_progress) if agreed.is_stateless else raw
+
+        return await self._call(CALL_TOOL, {"name": name, "arguments": dict(arguments)}, CallToolResult, send)
 
     async def list_resources(self) -> tuple[Resource, ...]:
         """Return the server's resources."""
@@ -172,6 +191,7 @@ class Client:
         if self._listening:
             self._listening.cancel()
             await asyncio.wait([self._listening])
+        await self._tasks.close()
         if self._channel:
             await self._channel.close()
 
@@ -179,10 +199,15 @@ class Client:
         """Answer a request of the server. Sampling and roots are refused. Raises McpError."""
         if method != ELICIT or self._on_elicit is None:
             raise McpError(f"Outrider does not support {method[:80]}.", code=METHOD_NOT_FOUND)
-        return await elicit(self.server.name, params, self._on_elicit)
+        self._asking += 1
+        try:
+            return await elicit(self.server.name, params, self._on_elicit)
+        finally:
+            self._asking -= 1
 
     def notified(self, method: str, params: msgspec.Raw) -> None:
-        """Take a notification: changes of lists count, log messages and others are ignored."""
+        """Take a notification: changes of lists and of tasks count, log messages and others are ignored."""
+        self._tasks.notified(method, params)
         kind = CHANGES.get(method)
         if kind:
             self._lists.forget(kind)
@@ -303,16 +328,21 @@ class Client:
         method: str,
         params: dict[str, Any],
         type: type[OutcomeT],
-        timeout: float = REQUEST_SECONDS,
-        on_progress: Callable[[Progress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        send: Send | None = None,
     ) -> OutcomeT:
         """Send a request during which the server may ask the person."""
 
-        async def send(params: dict[str, Any]) -> msgspec.Raw:
-            return await self._send(method, params, timeout, on_progress, headers)
+        async def once(params: dict[str, Any]) -> msgspec.Raw:
+            return await self._send(method, params, REQUEST_SECONDS)
 
-        return await call_with_input(send, params, type, self.answer, self.server.name, method, self._bounds.rounds)
+        answer, name, rounds = self.answer, self.server.name, self._bounds.rounds
+        return await call_with_input(send or once, params, type, answer, name, method, rounds)
+
+    async def _is_task(self, name: str) -> bool:
+        """Return whether to call a tool as a task, which its server says in the list of tools (2025-11-25)."""
+        if self._agreed.runs_tasks and self._task_tools is None:
+            await self.list_tools()
+        return name in (self._task_tools or ())
 
     async def _request(self, method: str, params: dict[str, Any], type: type[T]) -> T:
         return decoded(await self._send(method, params, REQUEST_SECONDS), type, self.server.name, method)
@@ -321,17 +351,16 @@ class Client:
         self,
         method: str,
         params: dict[str, Any],
-        timeout: float,
+        timeout: float | None,
         on_progress: Callable[[Progress], None] | None = None,
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
-        meta = self._agreed.meta
-        if trace := trace_context():  # a server that records spans adds them to the trace
-            meta = {**(meta or {}), **trace}
+        # A server that records spans adds them to the trace.
+        meta = {**params.get("_meta", {}), **(self._agreed.meta or {}), **trace_context()}
         assert self._channel is not None
         return await self._channel.request(
             method,
-            params if meta is None else {**params, "_meta": meta},
+            {**params, "_meta": meta} if meta else params,
             timeout=timeout,
             on_progress=on_progress,
             headers=headers,

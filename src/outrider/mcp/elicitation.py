@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.errors import McpError
 from outrider.mcp.handshake import decoded
-from outrider.mcp.protocol import ELICIT, INVALID_PARAMS, ElicitParams
+from outrider.mcp.protocol import ELICIT, INVALID_PARAMS, RELATED_TASK_KEY, ElicitParams
 from outrider.mcp.schemas import accepted_schema
 from outrider.visible_text import plain_text, revealed
 
@@ -41,11 +41,15 @@ OnElicit: TypeAlias = Callable[[Elicitation], Awaitable[ElicitationAnswer]]
 
 async def elicit(server: str, params: msgspec.Raw, ask: OnElicit) -> dict[str, Any]:
     """Ask the person, and return the result for the server. Raises McpError if the question is not valid."""
-    question = _question(server, decoded(params, ElicitParams, server, ELICIT))
+    asked = decoded(params, ElicitParams, server, ELICIT)
+    question = _question(server, asked)
     answer = await ask(question)
-    if answer.action != "accept" or question.schema is None:
-        return {"action": answer.action}
-    return {"action": "accept", "content": with_defaults(question.schema, answer.content or {})}
+    result: dict[str, Any] = {"action": answer.action}
+    if answer.action == "accept" and question.schema is not None:
+        result["content"] = with_defaults(question.schema, answer.content or {})
+    if asked.meta and RELATED_TASK_KEY in asked.meta:
+        result["_meta"] = {RELATED_TASK_KEY: asked.meta[RELATED_TASK_KEY]}
+    return result
 
 
 def with_defaults(schema: dict[str, Any], content: dict[str, Any]) -> dict[str, Any]:

@@ -23,6 +23,8 @@ _SENT = {
     "user-agent": f"outrider/{__version__}",
 }
 _SHOWN = 300
+_PASSING = (429, 502, 503, 504)
+"""Statuses of a server, or of a gateway before it, that is away for a while."""
 _MOST_REPEATS = 5
 """How often one message is sent again: after redirects, and after the authorization has changed."""
 
@@ -78,7 +80,8 @@ class Endpoint:
                 "If you trust that address, configure it."
             )
         said = self.shown(body.decode("utf-8", "replace"))
-        return McpError(f"The MCP server {name} answered with status {status}." + (f" It said: {said}" if said else ""))
+        told = f"The MCP server {name} answered with status {status}." + (f" It said: {said}" if said else "")
+        return McpError(told, is_passing=status in _PASSING)
 
     def shown(self, text: str, limit: int = _SHOWN) -> str:
         """Return text of the server for an error: on one line, without keys and tokens."""

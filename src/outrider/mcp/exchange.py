@@ -187,6 +187,7 @@ class Exchange:
         pending = self._pending.get(told.progress_token) if isinstance(told.progress_token, int) else None
         if pending is None or pending.on_progress is None:
             self._count_stray()
+            self._receiver.notified(PROGRESS, params)  # of a task, perhaps
             return
         pending.progressed += 1
         if pending.progressed > self._bounds.stray_messages:

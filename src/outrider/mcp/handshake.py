@@ -19,6 +19,7 @@ from outrider.mcp.protocol import (
     INITIALIZED,
     MODERN_VERSIONS,
     SERVER_INFO_KEY,
+    TASKS_EXTENSION,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
     DiscoverResult,
@@ -53,6 +54,16 @@ class Agreement(msgspec.Struct, frozen=True):
     def is_stateless(self) -> bool:
         """Whether the version is 2026-07-28 or newer."""
         return self.meta is not None
+
+    @property
+    def runs_tasks(self) -> bool:
+        """Whether a tool call may ask for a task: a feature of 2025-11-25 alone."""
+        return self.version == HANDSHAKE_VERSIONS[0] and self.capabilities.runs_tasks
+
+    @property
+    def cancels_tasks(self) -> bool:
+        """Whether the server takes `tasks/cancel`."""
+        return self.is_stateless or self.capabilities.cancels_tasks
 
 
 async def agree(
@@ -105,7 +116,8 @@ async def _discover(
     channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, version: str = MODERN_VERSIONS[0]
 ) -> Agreement:
     channel.protocol_version = version
-    meta = {VERSION_KEY: version, CLIENT_INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: capabilities}
+    extended = {**capabilities, "extensions": {TASKS_EXTENSION: {}}}
+    meta = {VERSION_KEY: version, CLIENT_INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: extended}
     raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
     found = decoded(raw, DiscoverResult, name, DISCOVER)
     if version not in found.supported_versions:

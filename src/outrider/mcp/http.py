@@ -232,7 +232,8 @@ class HttpChannel:
                 reader.retry = max(reader.retry, pause)
         if not pending.future.done():
             raise McpError(
-                f"The MCP server {self._server.name} ended its response before it answered {pending.method}."
+                f"The MCP server {self._server.name} ended its response before it answered {pending.method}.",
+                is_passing=True,
             )
 
     def _take(self, line: bytes) -> None:
@@ -280,8 +281,10 @@ class HttpChannel:
 
     def _transport_error(self, error: ProviderError, pending: PendingRequest) -> McpError:
         # A server that cannot be reached need not be asked a second time in the other era.
-        kind = McpClosedError if pending.method in (DISCOVER, INITIALIZE) else McpError
-        return kind(f"The MCP server {self._server.name} failed: {self._endpoint.shown(str(error))}.")
+        told = f"The MCP server {self._server.name} failed: {self._endpoint.shown(str(error))}."
+        if pending.method in (DISCOVER, INITIALIZE):
+            return McpClosedError(told)
+        return McpError(told, is_passing=True)
 
     def _send(
         self, verb: str, body: bytes | None, headers: Mapping[str, str], pending: PendingRequest | None = None

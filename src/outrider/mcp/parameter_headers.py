@@ -13,12 +13,20 @@ from typing import Any
 import msgspec
 
 from outrider.errors import McpError
-from outrider.mcp.protocol import CALL_TOOL, GET_PROMPT, READ_RESOURCE
+from outrider.mcp.protocol import CALL_TOOL, CANCEL_TASK, GET_PROMPT, GET_TASK, READ_RESOURCE, UPDATE_TASK
 
 _MARK = "x-mcp-header"
-_NAMED_BY = {CALL_TOOL: "name", GET_PROMPT: "name", READ_RESOURCE: "uri"}
+_NAMED_BY = {
+    CALL_TOOL: "name",
+    GET_PROMPT: "name",
+    READ_RESOURCE: "uri",
+    GET_TASK: "taskId",
+    UPDATE_TASK: "taskId",
+    CANCEL_TASK: "taskId",
+}
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
+_ENCODED = "=?base64?"
 _TYPES = ("string", "integer", "boolean")
 _DATA = ("const", "enum", "default", "examples")
 """Keywords whose values are not schemas."""
@@ -84,8 +92,9 @@ def header_value(text: str) -> str:
     >>> header_value("us-west1"), header_value(" padded ")
     ('us-west1', '=?base64?IHBhZGRlZCA=?=')
     """
-    if (text and not _PLAIN.fullmatch(text)) or (text.startswith("=?base64?") and text.endswith("?=")):
-        return f"=?base64?{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
+    # Some servers take the beginning alone for an encoded value, and refuse one without its end.
+    if (text and not _PLAIN.fullmatch(text)) or text.startswith(_ENCODED):
+        return f"{_ENCODED}{base64.b64encode(text.encode('utf-8', 'replace')).decode()}?="
     return text
 
 

@@ -21,6 +21,9 @@ CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
+
+TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 DISCOVER: Final = "server/discover"
 LISTEN: Final = "subscriptions/listen"
@@ -38,6 +41,11 @@ READ_RESOURCE: Final = "resources/read"
 LIST_PROMPTS: Final = "prompts/list"
 GET_PROMPT: Final = "prompts/get"
 COMPLETE: Final = "completion/complete"
+GET_TASK: Final = "tasks/get"
+UPDATE_TASK: Final = "tasks/update"
+TASK_RESULT: Final = "tasks/result"
+CANCEL_TASK: Final = "tasks/cancel"
+TASK_STATUS: Final = "notifications/tasks/status"
 
 ListKind = Literal["tools", "resources", "prompts"]
 CHANGES: Final[dict[str, ListKind]] = {
@@ -73,11 +81,29 @@ class ServerCapabilities(_Wire, frozen=True):
     prompts: dict[str, Any] | None = None
     completions: dict[str, Any] | None = None
     extensions: dict[str, Any] | None = None
+    tasks: Any = None
+    """Up to 2025-11-25; since then tasks are an extension."""
 
     def announces(self, kind: ListKind) -> bool:
         """Return whether the server notifies of changes of a list."""
         offered: dict[str, Any] | None = getattr(self, kind)
         return bool(offered and offered.get("listChanged"))
+
+    @property
+    def runs_tasks(self) -> bool:
+        """Whether a tool call may ask for a task (2025-11-25)."""
+        return self._has_task_feature("requests", "tools", "call")
+
+    @property
+    def cancels_tasks(self) -> bool:
+        """Whether the server takes `tasks/cancel` (2025-11-25)."""
+        return self._has_task_feature("cancel")
+
+    def _has_task_feature(self, *path: str) -> bool:
+        found = self.tasks
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        return found is not None and found is not False
 
 
 class DiscoverResult(_Wire, frozen=True):
@@ -117,6 +143,13 @@ class ToolSpec(_Wire, frozen=True):
     description: str | None = None
     output_schema: dict[str, Any] | None = None
     annotations: ToolAnnotations | None = None
+    execution: Any = None
+
+    @property
+    def runs_as_task(self) -> bool:
+        """Whether a call may, or must, ask for a task (2025-11-25)."""
+        support = self.execution.get("taskSupport") if isinstance(self.execution, dict) else None
+        return support in ("required", "optional")
 
 
 class Resource(_Wire, frozen=True):
@@ -205,6 +238,35 @@ class CallToolResult(Outcome, frozen=True):
     is_error: bool | None = None
 
 
+class Task(_Wire, frozen=True):
+    """The state of a call that goes on after its first answer, in the form of either era."""
+
+    task_id: str
+    status: str
+    status_message: str | None = None
+    last_updated_at: str | None = None
+    ttl: float | None = None
+    """Milliseconds from its creation for which the server keeps the task (2025-11-25)."""
+    ttl_ms: float | None = None
+    """The same since 2026-07-28."""
+    poll_interval: float | None = None
+    """Milliseconds between two polls (2025-11-25)."""
+    poll_interval_ms: float | None = None
+    """The same since 2026-07-28."""
+    input_requests: dict[str, InputRequest] | None = None
+    """What the server needs while the task waits for input (since 2026-07-28)."""
+    result: msgspec.Raw = msgspec.Raw()
+    """The result of a completed task (since 2026-07-28)."""
+    error: msgspec.Raw = msgspec.Raw()
+    """The JSON-RPC error of a failed task (since 2026-07-28)."""
+
+
+class CreateTaskResult(_Wire, frozen=True):
+    """The answer to a call that asked for a task (2025-11-25); None if the server answered with the result."""
+
+    task: Task | None = None
+
+
 class ReadResourceResult(Outcome, frozen=True):
     """The contents of a resource, which may be a folder of several."""
 
@@ -259,6 +321,7 @@ class ElicitParams(_Wire, frozen=True):
     requested_schema: dict[str, Any] | None = None
     url: str | None = None
     elicitation_id: str | None = None
+    meta: dict[str, Any] | None = msgspec.field(default=None, name="_meta")
 
 
 class CancelledParams(_Wire, frozen=True):

@@ -115,9 +115,11 @@ class _ProgressSender:
 def progress_text(progress: Progress) -> str:
     """Return progress as a line for people.
 
-    >>> progress_text(Progress(3, 10, "reading")), progress_text(Progress(0.5))
-    ('reading (3/10)', '0.5')
+    >>> progress_text(Progress(3, 10, "reading")), progress_text(Progress(0.5)), progress_text(Progress(None))
+    ('reading (3/10)', '0.5', '')
     """
-    count = f"{progress.progress:g}" if progress.total is None else f"{progress.progress:g}/{progress.total:g}"
     message = one_line(progress.message, 200)
+    if progress.progress is None:
+        return message
+    count = f"{progress.progress:g}" if progress.total is None else f"{progress.progress:g}/{progress.total:g}"
     return f"{message} ({count})" if message else count

@@ -159,6 +159,17 @@ async def test_a_question_to_the_person(session: Session) -> None:
     assert "It was a dark and stormy night." in result.text  # the default of a field that was left empty
 
 
+async def test_a_tool_that_must_run_as_a_task_and_asks(session: Session) -> None:
+    steps: list[Progress] = []
+    asked = len(session.questions)
+    arguments = {"topic": "python", "ambiguous": True}
+    call = session.client.call_tool("simulate-research-query", arguments, on_progress=steps.append)
+    assert "Research Report: python" in tool_result(await call, "research").text
+    assert "could have multiple interpretations" in session.questions[asked].message
+    assert len(session.questions) == asked + 1
+    assert "Generating report..." in [each.message for each in steps]
+
+
 async def test_resources(session: Session) -> None:
     resources = await session.client.list_resources()
     assert resources
