@@ -72,6 +72,33 @@ def sent(case: Case, message: Message, **fields: Any) -> Any:
     return msgspec.json.decode(body)
 
 
+def groq(*told: dict[str, Any]) -> bytes:
+    chunks = [{"choices": [{"index": 0, "delta": {"executed_tools": [{"index": 0, **each}]}}]} for each in told]
+    said = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
+    return sse(*chunks, said) + b"data: [DONE]\n\n"
+
+
+ARGUMENTS, OUTPUT = {"arguments": '{"query": "x"}'}, {"output": "found"}
+
+
+@pytest.mark.parametrize(
+    ("case", "stream"),
+    [
+        *((case, STREAMS[case.api]) for case in (ANTHROPIC, RESPONSES, GEMINI)),
+        *((CHAT, groq({"type": "search"}, *told)) for told in ([ARGUMENTS, OUTPUT], [ARGUMENTS], [OUTPUT], [])),
+    ],
+)
+def test_what_is_shown_while_it_comes_is_what_the_message_has(case: Case, stream: bytes) -> None:
+    shown, reply = read(case, stream)
+    blocks = reply.message.content
+    started = {each.call_id: (each.name, each.input) for each in shown if isinstance(each, ServerToolStarted)}
+    ended = {each.call_id: (each.text, each.is_error) for each in shown if isinstance(each, ServerToolFinished)}
+    assert started
+    assert started == {block.id: (block.name, block.input) for block in blocks if isinstance(block, ServerToolUseBlock)}
+    results = [block for block in blocks if isinstance(block, ServerToolResultBlock)]
+    assert ended == {block.tool_use_id: (block.text, block.is_error) for block in results}
+
+
 @with_tools
 def test_calls_results_and_sources_are_blocks_and_shown_while_they_come(case: Case) -> None:
     shown, reply = read(case, STREAMS[case.api])
