@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
+from outrider.terminal_text import rendered
+
 Json: TypeAlias = dict[str, Any]
 FINAL = ("completed", "failed")
 _SAID = {"user_message_chunk": "user", "agent_message_chunk": "agent", "agent_thought_chunk": "thought"}
@@ -139,7 +141,15 @@ class Seen:
 
     def lasting(self) -> Json:
         """What must look the same when the session is loaded again."""
-        return {"transcript": self.transcript, "calls": self.calls, "plan": self.plan}
+        printed = {name: rendered(text).rstrip() for name, text in self.terminals.items()}
+        return {
+            "transcript": self.transcript,
+            "calls": self.calls,
+            "plan": self.plan,
+            "terminals": printed,
+            "exits": self.exits,
+            "parents": self.parents,
+        }
 
 
 def diff_at(line: int, path: Any, old: str, new: str) -> Json:

@@ -17,7 +17,7 @@ from outrider.providers.anthropic import Anthropic
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.stream import ReplyParser
 from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.tools.server_tool import code_execution
+from outrider.tools.server_tool import ServerTool, code_execution, web_search
 from tests.adapters import heard
 
 START = (
@@ -332,8 +332,22 @@ def test_the_tokens_of_thinking_are_counted() -> None:
     assert reply.usage.reasoning_tokens == 9
 
 
-@pytest.mark.parametrize(("expires_at", "sent"), [("2999-01-01T00:00:00Z", "box1"), ("2020-01-01T00:00:00Z", None)])
-def test_code_goes_on_in_the_container_of_the_reply_before(expires_at: str, sent: str | None) -> None:
+LATER, EARLIER = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("model", "tools", "expires_at", "sent"),
+    [
+        ("claude-opus-4-5", (code_execution,), LATER, "box1"),
+        ("claude-opus-4-5", (code_execution,), EARLIER, None),
+        ("claude-opus-4-5", (web_search,), LATER, None),
+        ("claude-opus-4-7", (web_search,), LATER, "box1"),  # this version filters what it finds with code
+        ("claude-opus-4-7", (), LATER, None),
+    ],
+)
+def test_code_goes_on_in_the_container_of_the_reply_before(
+    model: str, tools: tuple[ServerTool, ...], expires_at: str, sent: str | None
+) -> None:
     code = (
         opened(0, '{"type":"server_tool_use","id":"s1","name":"bash_code_execution","input":{}}')
         + closed(0)
@@ -341,10 +355,12 @@ def test_code_goes_on_in_the_container_of_the_reply_before(expires_at: str, sent
         + closed(1)
     )
     container = f'"end_turn","container":{{"id":"box1","expires_at":"{expires_at}"}}'
-    _, reply = read(START + code + ended(container))
+    adapter = Anthropic(model, api_key="key")
+    reply = heard(adapter, START + code + ended(container))[-1]
+    assert isinstance(reply, Reply)
     messages = (Message.user("hello"), reply.message, Message.user("and?"))
-    request = Request(messages, MemoryStore(), server_tools=(code_execution,))
-    assert msgspec.json.decode(MODEL.render(request)).get("container") == sent
+    request = Request(messages, MemoryStore(), server_tools=tools)
+    assert msgspec.json.decode(adapter.render(request)).get("container") == sent
 
 
 @pytest.mark.parametrize(

@@ -203,7 +203,9 @@ class CallTranslator:
         self._with_output.discard(state.id)
         has_terminal = Terminal(state.id) in state.content
         if self.is_replaying and has_terminal:
-            self._engine.append(state.id, event.result.text)  # the log has the result, not the live output
+            from outrider.coding.toolbox.shell.outcomes import printed_by  # only a loaded session needs it
+
+            self._engine.append(state.id, printed_by(event.result, event.details))  # the log has no live output
         exit_code = exit_code_of(event.details) if has_terminal else None
         limit = SUBAGENT_RESULT if self.parent else None
         fields = final_fields(state, event.result, event.details, self._folder, limit=limit)

@@ -135,6 +135,8 @@ class EventTranslator:
             self._sender.send_pictures(message)
             self._calls.announce_all(message.tool_calls)
         elif self.is_replaying:
+            if not event.steering:  # the log has no end of a run, but the prompt that starts the next one
+                self.end()
             self._engine.flush()
             self._sender.send_user_message(message)
         if event.usage and event.usage.context:

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 
 from outrider.conversation.messages import Message, ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
 from outrider.errors import LogError
-from outrider.log.entries import CallResult, CompactionEntry, Entry, Intent, MessageEntry, Record, SubagentLinked
+from outrider.log.entries import (
+    CallResult,
+    CompactionEntry,
+    Entry,
+    Intent,
+    MessageEntry,
+    Record,
+    SteeringDelivered,
+    SubagentLinked,
+)
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.runtime.events import (
@@ -78,6 +87,8 @@ class EntryEvents:
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._interrupted = prompt("interrupted")
+        self._steering = ""
+        """The id of the queued message that the next entry adds, if it is one."""
 
     def of(self, entry: Entry) -> Iterator[OwnEvent]:
         """Yield the events of the next entry."""
@@ -86,8 +97,11 @@ class EntryEvents:
                 self._names |= {call.id: call.name for call in message.tool_calls}
                 yield from _deltas(message)
                 yield MessageAdded(message, usage)
+            case SteeringDelivered(id=id):
+                self._steering = id
             case MessageEntry(message=message) if message.text != self._interrupted:
-                yield MessageAdded(message)
+                yield MessageAdded(message, steering=self._steering)
+                self._steering = ""
             case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after):
                 yield Compacted("manual", before, after, summary.text)
             case Intent(call_id=call_id, name=name, input=input, effect=effect):

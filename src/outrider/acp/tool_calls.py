@@ -221,7 +221,7 @@ def _raw_output(details: Any) -> Any:
         size = len(repr(value))
         if key == "structured_output" and size <= _MAX_STRUCTURED_OUTPUT:
             kept[key] = value
-        elif key not in ("diff", "todos", "structured_output") and size <= room:
+        elif key not in ("diff", "todos", "structured_output", "printed") and size <= room:
             kept[key] = value
             room -= size
     return kept or UNSET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, ClassVar
@@ -19,6 +20,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import AttachmentStore
+from outrider.errors import ProviderError
 from outrider.providers.anthropic_server_tools import tools_found
 from outrider.providers.anthropic_stream import IncomingReply
 from outrider.providers.api import ApiProvider
@@ -37,12 +39,25 @@ VERSION = "2023-06-01"
 EPHEMERAL = {"type": "ephemeral"}
 
 _DOMAINS = ("allowed_domains", "blocked_domains", "max_uses")
-_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    # The first versions: every model that has the tools takes them, and none of them needs another tool beside it.
-    "web_search": ({"type": "web_search_20250305", "name": "web_search"}, _DOMAINS),
-    "web_fetch": ({"type": "web_fetch_20250910", "name": "web_fetch", "citations": {"enabled": True}}, _DOMAINS),
-    "code_execution": ({"type": "code_execution_20250825", "name": "code_execution"}, ()),
+_FIRST = {
+    # Every model that has the tools takes them, and none of them needs another tool beside it.
+    "web_search": "web_search_20250305",
+    "web_fetch": "web_fetch_20250910",
+    "code_execution": "code_execution_20250825",
 }
+_NEWEST = {
+    # The web tools may run code that filters what they find.
+    "web_search": "web_search_20260318",
+    "web_fetch": "web_fetch_20260318",
+    "code_execution": "code_execution_20260521",
+}
+_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "web_search": ({}, _DOMAINS),
+    "web_fetch": ({"citations": {"enabled": True}}, _DOMAINS),
+    "code_execution": ({}, ()),
+}
+_NO_NEWEST = re.compile(rf"{'|'.join(_NEWEST.values())}|programmatic tool calling|tool types?\b", re.IGNORECASE)
+"""What a refusal of the newest versions says."""
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 _SEARCH_RESULT = b'"tool_search_tool_result"'
 _CODE_RESULT = b'code_execution_tool_result"'
@@ -82,7 +97,9 @@ class Anthropic(ApiProvider):
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
         gone = self._tools_gone(request, transcript)
         if request.tools or request.server_tools or gone:
-            head["tools"] = self.tools_once(request, lambda request: _tools(request, gone), gone)
+            versions = self._versions
+            found = (*gone, versions["web_search"])
+            head["tools"] = self.tools_once(request, lambda request: _tools(request, versions, gone), found)
         if container := self._container(request, transcript):
             head["container"] = container
         head |= self._settings(request.settings) | self._options | request.settings.options
@@ -97,6 +114,20 @@ class Anthropic(ApiProvider):
             extra = msgspec.json.encode({"role": "user", "content": [text]})
         return transcript.enclosed(msgspec.json.encode(head)[:-1] + b',"messages":[', b"]}", extra)
 
+    @property
+    def _versions(self) -> Mapping[str, str]:
+        """The versions of the server tools. Servers that only resemble the API get the first ones."""
+        is_newest = self.capabilities.newest_server_tools and self.is_vendor("newest_server_tools")
+        return _NEWEST if is_newest else _FIRST
+
+    def older_server_tools(self, error: ProviderError, request: Request) -> bool:
+        """Declare the first versions of server tools from now on if the API refused the newest ones for this model."""
+        is_refused = error.status in (400, 422) and bool(_NO_NEWEST.search(str(error)))
+        if not (is_refused and request.server_tools and self._versions is _NEWEST):
+            return False
+        self.capabilities = msgspec.structs.replace(self.capabilities, newest_server_tools=False)
+        return True
+
     def _tools_gone(self, request: Request, transcript: Transcript) -> tuple[str, ...]:
         """Return the tools that searches found and the request does not have. The API refuses it without them."""
         if not transcript.contains(_SEARCH_RESULT):
@@ -106,7 +137,8 @@ class Anthropic(ApiProvider):
 
     def _container(self, request: Request, transcript: Transcript) -> str:
         """Return the container in which the code of this conversation ran last: its files are there. Empty if none."""
-        if not transcript.contains(_CODE_RESULT) or all(tool.name != "code_execution" for tool in request.server_tools):
+        runs_code = self._versions is _NEWEST or any(tool.name == "code_execution" for tool in request.server_tools)
+        if not (runs_code and request.server_tools and transcript.contains(_CODE_RESULT)):
             return ""
         blocks = (block for message in reversed(request.messages) for block in reversed(message.content))
         states = (block.state for block in blocks if isinstance(block, ServerToolUseBlock | ServerToolResultBlock))
@@ -200,9 +232,13 @@ def provider(model: str) -> Anthropic:
     return Anthropic(model)
 
 
-def _tools(request: Request, gone: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def _tools(request: Request, versions: Mapping[str, str], gone: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield the tools, those last that the API searches: they are no part of the cached prefix."""
-    tools = described(request.server_tools, "Anthropic", _SERVER_TOOLS)
+    served = {
+        name: ({"type": versions[name], "name": name, **fields}, taken)
+        for name, (fields, taken) in _SERVER_TOOLS.items()
+    }
+    tools = described(request.server_tools, "Anthropic", served)
     tools += [_function(spec) for spec in request.tools if not spec.deferred]
     later = [_function(spec) for spec in request.tools if spec.deferred]
     later += [{"name": name, "description": GONE, "input_schema": {"type": "object"}} for name in gone]

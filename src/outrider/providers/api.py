@@ -152,9 +152,12 @@ class ApiProvider(ABC):
     @property
     def searches_tools(self) -> bool:
         """Whether the API searches deferred tools itself. Servers that only resemble it drop such tools silently."""
-        is_vendor = self.host == host_name(self.default_base)
-        said = partial(is_overridden, self.prefix, self.model, self.base_url, "tool_search")
-        return self.capabilities.tool_search and (is_vendor or said())
+        return self.capabilities.tool_search and self.is_vendor("tool_search")
+
+    def is_vendor(self, capability: str) -> bool:
+        """Return whether requests go to the vendor, or the user said that this server has a capability as well."""
+        is_default = self.host == host_name(self.default_base)
+        return is_default or is_overridden(self.prefix, self.model, self.base_url, capability)
 
     @property
     def window(self) -> int | None:
@@ -312,7 +315,7 @@ class ApiProvider(ABC):
         return expressed(request.output_schema, self.dialect)
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Send the request once, and again only without files that the API refused. Raise ProviderError."""
+        """Send the request once, and again only without files or tools that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = PreparedRequest(*await self._prepare(request))
         tools = {tool.name: tool.parameters for tool in request.tools}
@@ -342,7 +345,7 @@ class ApiProvider(ABC):
                     rest = parser.feed(error.body) + parser.finish()
                 elif not parser.complete:
                     error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
-                    yield Notice(await self._without_files(too_long(error) or error, request, prepared, shown))
+                    yield Notice(await self._without_refused(too_long(error) or error, request, prepared, shown))
                     continue
                 else:
                     rest = parser.finish()  # the failure came after the reply
@@ -360,12 +363,13 @@ class ApiProvider(ABC):
                 request.on_cancel(with_cost(self.prefix, self.model, parser.usage))
             raise
 
-    async def _without_files(
+    async def _without_refused(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool
     ) -> str:
-        """Prepare the request without files that the API refused. Raise the error if they are not the cause."""
+        """Prepare the request without what the API refused: files, new tools. Raise the error if that is no cause."""
         notice = "" if shown else self._send_bytes(error, request, prepared)
         notice = notice or ("" if shown else self._drop_files(error, request, prepared))
+        notice = notice or ("" if shown else self._use_older_tools(error, request, prepared))
         if not notice:
             prepared.restore()
             raise error
@@ -408,6 +412,17 @@ class ApiProvider(ABC):
                 instead = "with the text of" if kind == "document" else "without"
                 return f"{error}; retrying {instead} the newest {_PLURALS[kind]}"
         return ""
+
+    def _use_older_tools(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
+        known = self.capabilities
+        if not self.older_server_tools(error, request):
+            return ""
+        prepared.undo.append(lambda _: setattr(self, "capabilities", known))
+        return f"{error}; retrying with older versions of its tools"
+
+    def older_server_tools(self, error: ProviderError, request: Request) -> bool:
+        """Use older versions of server tools if the API refused the newest ones. Return whether it did."""
+        return False
 
     def _finish(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
         """Return the reply with its cost. If the user is next, release the cached bytes."""

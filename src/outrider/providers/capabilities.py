@@ -71,6 +71,8 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
     server_tools_with_functions: bool = True
     """Whether a request may have them beside other tools."""
+    newest_server_tools: bool = False
+    """Whether the model takes the newest versions of them, if the API has several."""
     tool_search: bool = False
     """Whether the API searches deferred tools itself, so that very many of them do not fill the context window."""
 

@@ -48,12 +48,19 @@ class ExecutedTools:
                 self._calls[index] = self._calls.get(index, {}) | fields
                 yield from self._show(index)
 
-    def _show(self, index: int) -> Iterator[Delta]:
+    def end(self) -> Iterator[Delta]:
+        """Yield what the chunks have not shown: calls without arguments, and results without a text."""
+        for index in sorted(self._calls):
+            yield from self._show(index, is_over=True)
+
+    def _show(self, index: int, *, is_over: bool = False) -> Iterator[Delta]:
+        """Yield the beginning of a call when its arguments are known, and its end when it has a result."""
         use, result = self._pair(index, None)
-        if index not in self._shown:
+        is_over = is_over or bool(result.text)
+        if index not in self._shown and (use.input or is_over):
             self._shown.add(index)
             yield ServerToolStarted(use.id, use.name, use.input)
-        if result.text and index not in self._ended:
+        if is_over and index not in self._ended:
             self._ended.add(index)
             yield ServerToolFinished(use.id, use.name, result.text)
 

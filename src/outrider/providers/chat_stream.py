@@ -262,6 +262,7 @@ class IncomingReply:
         stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
         if self._inline:
             yield from self._separate(self._inline.finish())
+        yield from self._executed.end()
         calls = self._calls.finish(self._origin, cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))
         blocks: list[Block] = self._executed.blocks(self._state({}))
         blocks += self._thinking(bool(calls))

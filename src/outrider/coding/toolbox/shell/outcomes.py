@@ -5,13 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.shell.following import Outcome
 from outrider.coding.toolbox.shell.output import Output
 from outrider.conversation.attachments import MAX_BYTES, Attachment
+from outrider.conversation.messages import TextBlock, ToolResultBlock
 from outrider.text import counted, human_size
 from outrider.tools.result import ToolResult
+
+PRINTED = "printed"
+"""The detail with the number of characters, at the beginning of the text, that the command printed."""
+_NO_OUTPUT, _STOPPED = "There was no output.", "The command was stopped."
 
 
 def to_result(outcome: Outcome, output: Output, timeout: float, folder: Path, notes: Iterable[str]) -> ToolResult:
@@ -22,14 +28,28 @@ def to_result(outcome: Outcome, output: Output, timeout: float, folder: Path, no
         kept = "" if output.stored == output.total else "What was kept"
         whole = Attachment.from_path(output.spool, name="output.txt", description=kept)
     sentences = [*_storage_notes(output, complete), _end_note(outcome, timeout), *_process_notes(outcome), *notes]
-    if not text.strip():
-        sentences.insert(0, "There was no output.")
+    printed = text.rstrip("\n") if text.strip() else ""
+    if not printed:
+        sentences.insert(0, _NO_OUTPUT)
     return ToolResult(
-        "\n".join(filter(None, [text.rstrip("\n") if text.strip() else "", *sentences])),
+        "\n".join(filter(None, [printed, *sentences])),
         is_error=outcome.cause != "ended" or outcome.exit_code != 0,
-        details=details(None if outcome.cause != "ended" else outcome.exit_code, outcome.seconds, output.total, folder),
+        details={
+            **details(None if outcome.cause != "ended" else outcome.exit_code, outcome.seconds, output.total, folder),
+            PRINTED: len(printed),
+        },
         whole=whole,
     )
+
+
+def printed_by(result: ToolResultBlock, details: Any) -> str:
+    """Return the part of a stored result that the command printed, as far as the result has it."""
+    texts = [block.text for block in result.content if isinstance(block, TextBlock)]
+    if isinstance(details, dict):
+        return texts[0][: details.get(PRINTED)] if texts else ""
+    # A stopped call has no details: the reason comes first, and the text of the command after it.
+    printed, stopped, _ = texts[1].rpartition(f"\n{_STOPPED}") if len(texts) > 1 else ("", "", "")
+    return printed if stopped and printed != _NO_OUTPUT else ""
 
 
 def details(
@@ -70,7 +90,7 @@ def _end_note(outcome: Outcome, timeout: float) -> str:
     if outcome.cause == "timed out":
         seconds = "second" if timeout == 1 else "seconds"
         return f"The command did not finish within {timeout:g} {seconds} and was stopped."
-    return "The command was stopped." if outcome.cause == "stopped" else exit_sentence(outcome.exit_code)
+    return _STOPPED if outcome.cause == "stopped" else exit_sentence(outcome.exit_code)
 
 
 def _process_notes(outcome: Outcome) -> Iterable[str]:
