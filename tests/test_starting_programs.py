@@ -6,6 +6,7 @@ This reads the source. A new call of `subprocess` or `shutil.which` anywhere els
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,9 +35,10 @@ HARMLESS = ("subprocess.PIPE", "subprocess.DEVNULL", "subprocess.STDOUT", "subpr
 
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.AST]:
-    """Every file of the source, parsed once: a test for each of hundreds would take longer than to read it."""
-    paths = sorted(SOURCE.rglob("*.py"))
-    return {path.relative_to(SOURCE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
+    """The files of the source in which a word of this page stands, parsed once. Most of the files have none."""
+    words = re.compile(rf"\b({'|'.join(MODULES)}|which|executable)\b|[\"']-m[\"']|\b({'|'.join(STARTS)})")
+    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py")))
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(text) for path, text in texts if words.search(text)}
 
 
 def dotted(node: ast.AST) -> str:
