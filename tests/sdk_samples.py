@@ -35,10 +35,6 @@ def tag(model: type[BaseModel]) -> str:
     return name
 
 
-def tags(kind: Any) -> set[str]:
-    return {tag(model) for model in members(kind)}
-
-
 def sample(kind: Any, form: str, *, camel: bool = False, depth: int = 0) -> Any:
     """A value of a type as JSON has it."""
     kinds = members(kind)

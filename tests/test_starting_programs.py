@@ -6,6 +6,7 @@ This reads the source. A new call of `subprocess` or `shutil.which` anywhere els
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,8 +33,12 @@ STARTS = ("exec", "spawn", "posix_spawn", "system", "popen", "startfile", "creat
 HARMLESS = ("subprocess.PIPE", "subprocess.DEVNULL", "subprocess.STDOUT", "subprocess.Process")
 
 
-def files() -> list[str]:
-    return sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py"))
+@pytest.fixture(scope="module")
+def trees() -> dict[str, ast.AST]:
+    """The files of the source in which a word of this page stands, parsed once. Most of the files have none."""
+    words = re.compile(rf"\b({'|'.join(MODULES)}|which|executable)\b|[\"']-m[\"']|\b({'|'.join(STARTS)})")
+    texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py")))
+    return {path.relative_to(SOURCE).as_posix(): ast.parse(text) for path, text in texts if words.search(text)}
 
 
 def dotted(node: ast.AST) -> str:
@@ -73,32 +78,32 @@ def finds(tree: ast.AST) -> Iterator[str]:
                 yield "shutil.which"
 
 
-@pytest.mark.parametrize("file", files())
-def test_programs_are_started_and_found_in_one_place(file: str) -> None:
-    tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
-    started = {name for name in starts(tree) if is_start(name)}
-    assert not started or file in STARTERS, f"use outrider.processes.starting instead of {started}"
-    found = set(finds(tree))
-    assert not found or file in FINDERS, f"use outrider.processes.programs instead of {found}"
+def test_programs_are_started_in_one_place(trees: dict[str, ast.AST]) -> None:
+    """By `outrider.processes.starting`. The list of the others names no file that does not need it."""
+    started = {file: {name for name in starts(tree) if is_start(name)} for file, tree in trees.items()}
+    assert {file: names for file, names in started.items() if names and file not in STARTERS} == {}
+    assert [file for file in STARTERS if not started[file]] == []
 
 
-@pytest.mark.parametrize("file", files())
-def test_python_modules_run_without_the_current_folder(file: str) -> None:
-    tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+def test_programs_are_found_in_one_place(trees: dict[str, ast.AST]) -> None:
+    """By `outrider.processes.programs`."""
+    assert {file for file, tree in trees.items() if set(finds(tree))} == set(FINDERS)
+
+
+def without_isolation(tree: ast.AST) -> Iterator[int]:
+    """Yield the lines in which `python -m` imports from the current folder."""
     for node in ast.walk(tree):
         if isinstance(node, ast.List | ast.Tuple):
             words = [each.value for each in node.elts if isinstance(each, ast.Constant)]
             names = [dotted(each) for each in node.elts]
-            if "-m" in words or ("sys.executable" in names and len(node.elts) > 1):
-                assert {"-P", "-I"} & set(words), f"line {node.lineno}: `python -m` imports from the current folder"
+            if ("-m" in words or ("sys.executable" in names and len(node.elts) > 1)) and not {"-P", "-I"} & set(words):
+                yield node.lineno
 
 
-def test_the_lists_name_files_that_need_it() -> None:
-    for file in STARTERS:
-        tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
-        assert any(map(is_start, starts(tree))), file
-    for file in FINDERS:
-        assert set(finds(ast.parse((SOURCE / file).read_text(encoding="utf-8")))), file
+def test_python_modules_run_without_the_current_folder(trees: dict[str, ast.AST]) -> None:
+    assert {file: lines for file, tree in trees.items() if (lines := [*without_isolation(tree)])} == {}
+    assert [*without_isolation(ast.parse("[sys.executable, '-m', 'outrider']"))] == [1]
+    assert [*without_isolation(ast.parse("[sys.executable, '-P', '-m', 'outrider']"))] == []
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,14 @@ def test_a_line_without_an_end_is_not_kept() -> None:
     assert final + terminal.line == "x" * 3_000_000
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("beginning", ["\x1b]", "\x1b[", "\x1b[0;", "\x1bP", "\x1b "])
 def test_endless_beginnings_of_escapes_do_not_take_forever(beginning: str) -> None:
     assert rendered(beginning * 200_000 + "\x1b[0mend") == "end"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("step", ["\rx", "\b\bxy", "\x1b[Kx", "x\x1b[2K", "\r" + "x" * 100])
 def test_the_time_grows_with_the_length(step: str) -> None:

@@ -121,6 +121,7 @@ def test_colours_go_and_other_sequences_stay() -> None:
     assert safe_lines(without_colours("\x1b[01;34mdocs\x1b[0m \x1b]52;c;eA==\x07")) == "docs ⟨ESC⟩]52;c;eA==⟨BEL⟩"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("piece", ["a", "あ", "\x1b", "👩\u200d", "⟨U+", "\ufe0f", "\r\n"])
 def test_time_grows_with_the_length(piece: str) -> None:
     for show in (revealed, safe_lines):

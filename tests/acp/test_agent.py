@@ -24,6 +24,7 @@ NOTICES = {"session": {"notices": {}}}
 COMPACT = [{"type": "text", "text": "/compact"}]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("version", [1, 2, 0, 65535])
 async def test_an_editor_of_any_version_is_answered_with_the_one_that_is_spoken(version: int) -> None:
     async with running() as editor:

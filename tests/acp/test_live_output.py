@@ -31,6 +31,7 @@ done
 """Each step waits until somebody has seen the one before: what is only shown at the end would never come."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("kind", ["replaced", "whole updates", "appended"])
 async def test_each_line_of_a_slow_command_is_seen_before_the_next_one(tmp_path: Path, kind: str) -> None:
     flags = ("--full-updates",) if kind == "whole updates" else ()

@@ -6,6 +6,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,10 @@ from outrider.errors import ConfigError, OutriderError
 from tests.batches.held_agent import HeldAgent
 from tests.postgres import new_database, rights_of, without, worker_role
 
-pytest.importorskip("dbos", reason="dbos is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # DBOS leaves connections
+pytestmark = [
+    pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),  # DBOS leaves connections
+]
 
 
 @pytest.fixture(autouse=True)

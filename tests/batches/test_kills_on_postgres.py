@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from tests.batches.trial import LEASE, Trial
 from tests.lengths import only_long
 from tests.postgres import own_server
 
-pytest.importorskip("dbos", reason="dbos is not installed")
+pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 
 
 @pytest.mark.parametrize(("tasks", "workers", "kills", "database_kills"), only_long((16, 2, 2, 1), (1_000, 4, 40, 3)))

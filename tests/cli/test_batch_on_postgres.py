@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from tests.modelserver import Held, ModelServer
 from tests.postgres import execute, new_database, worker_role
 from tests.streams import Answer
 
-pytest.importorskip("dbos", reason="dbos is not installed")
+pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 
 
 @pytest.fixture

@@ -169,9 +169,10 @@ async def test_a_reply_with_an_error_at_any_position_is_asked_for_again(case: Ca
 @pytest.mark.long
 @pytest.mark.timeout(900)
 @each(*ONE_EACH)
-async def test_a_reply_cut_at_every_byte_is_asked_for_again(case: Case) -> None:
-    every = list(cuts(case))
-    assert await check_each(case, every) > len(every) * 0.7
+async def test_a_reply_cut_at_many_bytes_is_asked_for_again(case: Case) -> None:
+    """At every fifth one; `test_torn_stream.py` cuts the streams themselves at every byte."""
+    many = list(cuts(case))[::5]
+    assert await check_each(case, many) > len(many) * 0.7
 
 
 async def test_the_tokens_of_a_discarded_reply_are_counted_where_the_api_says_them() -> None:

@@ -9,8 +9,9 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -18,27 +19,55 @@ from tests.cli.asking import everywhere
 from tests.cli.chat.terminal import Terminal, answered_by
 from tests.cli.program import clean_environment, start
 from tests.coding.sandbox.world import mechanisms
+from tests.lengths import only_long
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 
 pytestmark = pytest.mark.skipif("bubblewrap" not in mechanisms(), reason="bubblewrap is not here")
 
 SIGNALS = (signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
-KILLS, EXITS = 200, 60
+AT_ONCE = 8
+"""How many programs run side by side: most of the time each of them waits."""
+KILLS = [range(first, first + AT_ONCE) for first in range(0, 160, AT_ONCE)]
+EXITS = [range(2), *only_long(range(2, 6), range(6, 10), range(10, 14), range(14, 18))]
 LONGEST_WAIT = 0.8
 """Seconds from the first request to the signal, in which a dozen commands run."""
 MINE = {"notes.txt", "made.txt"}
 DEADLINE = 30.0
-SANDBOXED = {"OUTRIDER_SANDBOX": "auto"}
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Path:
-    project = tmp_path / "project"
-    project.mkdir()
+class Place(NamedTuple):
+    """The folders of one program."""
+
+    project: Path
+    home: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"OUTRIDER_HOME": str(self.home), "OUTRIDER_SANDBOX": "auto"}
+
+
+def new_place(folder: Path) -> Place:
+    place = Place(folder / "project", folder / "home")
+    place.project.mkdir(parents=True)
     for name in MINE:
-        (project / name).touch()
-    return project
+        (place.project / name).touch()
+    return place
+
+
+async def each(seeds: range, folder: Path, play: Callable[[Place, int], Awaitable[None]]) -> None:
+    """Play with all of these seeds at once. Wait for all, and raise the first error with its seed."""
+
+    async def play_one(seed: int) -> None:
+        try:
+            await play(new_place(folder / str(seed)), seed)
+        except BaseException as error:
+            error.add_note(f"seed {seed}")
+            raise
+
+    for ended in await asyncio.gather(*map(play_one, seeds), return_exceptions=True):
+        if ended:
+            raise ended
 
 
 def commands() -> Callable[[object], Answer]:
@@ -69,36 +98,36 @@ async def requested(server: ModelServer, process: subprocess.Popen[bytes]) -> No
         await asyncio.sleep(0.01)
 
 
-@pytest.mark.sampled(8)
-@pytest.mark.parametrize("seed", range(KILLS))
-async def test_a_kill_leaves_nothing(project: Path, seed: int, tmp_path: Path) -> None:
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("seeds", KILLS, ids=str)
+async def test_a_kill_leaves_nothing(seeds: range, tmp_path: Path) -> None:
     """Of the process alone, or of all processes of its terminal; of `-p` and of the chat."""
+    await each(seeds, tmp_path, _kill)
+
+
+async def _kill(place: Place, seed: int) -> None:
     chance = random.Random(seed)
     number, is_chat = SIGNALS[seed % len(SIGNALS)], seed % 3 == 2
     kill = chance.choice((os.kill, os.killpg))
     async with ModelServer(commands()) as server:
-        if is_chat:
-            await _kill_chat(server, project, lambda process: kill(process, number), chance)
-        else:
-            printed = await _kill_prompt(server, project, lambda process: kill(process, number), chance, tmp_path)
-            assert "Traceback" not in printed
-            assert "Error" not in printed
-    await clean(project)
+        kill_one = _kill_chat if is_chat else _kill_prompt
+        printed = await kill_one(server, place, lambda process: kill(process, number), chance)
+        assert "Traceback" not in printed
+        assert is_chat or "Error" not in printed
+    await clean(place.project)
     await asyncio.sleep(0.4)  # for a keeper that was asked in the last moment
-    await clean(project)
+    await clean(place.project)
 
 
-async def _kill_prompt(
-    server: ModelServer, project: Path, kill: Callable[[int], None], chance: random.Random, folder: Path
-) -> str:
-    with (folder / "stderr").open("w+b") as errors:
+async def _kill_prompt(server: ModelServer, place: Place, kill: Callable[[int], None], chance: random.Random) -> str:
+    with (place.project.parent / "stderr").open("w+b") as errors:
         process = start(
             *("-p", "Go.", "--permissions", "all"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=errors,
-            cwd=project,
-            env=clean_environment() | everywhere(server) | SANDBOXED,
+            cwd=place.project,
+            env=clean_environment() | everywhere(server) | place.environment,
             start_new_session=True,
         )
         with process:
@@ -110,21 +139,24 @@ async def _kill_prompt(
         return errors.read().decode()
 
 
-async def _kill_chat(server: ModelServer, project: Path, kill: Callable[[int], None], chance: random.Random) -> None:
-    environment = answered_by(server) | SANDBOXED
-    async with Terminal("Go on.", "--permissions", "all", cwd=project, **environment) as terminal:
+async def _kill_chat(server: ModelServer, place: Place, kill: Callable[[int], None], chance: random.Random) -> str:
+    environment = answered_by(server) | place.environment
+    async with Terminal("Go on.", "--permissions", "all", cwd=place.project, **environment) as terminal:
         await requested(server, terminal.process)
         await asyncio.sleep(chance.uniform(0, LONGEST_WAIT))
         if chance.random() < 0.3:
             terminal.close()  # the window
         else:
             kill(terminal.process.pid)
-    assert b"Traceback" not in terminal.raw
+    return terminal.raw.decode(errors="replace")
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize("seed", range(EXITS))
-async def test_at_a_normal_end_the_folder_is_clean_at_once(project: Path, seed: int) -> None:
+@pytest.mark.parametrize("seeds", EXITS, ids=str)
+async def test_at_a_normal_end_the_folder_is_clean_at_once(seeds: range, tmp_path: Path) -> None:
+    await each(seeds, tmp_path, _exit)
+
+
+async def _exit(place: Place, seed: int) -> None:
     call = Answer("", (("call_1", "Bash", {"command": f"echo {seed} >> made.txt", "access": "write"}),))
     async with ModelServer([call, Answer("Done.")]) as server:
         process = start(
@@ -132,14 +164,15 @@ async def test_at_a_normal_end_the_folder_is_clean_at_once(project: Path, seed: 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            cwd=project,
-            env=clean_environment() | everywhere(server) | SANDBOXED,
+            cwd=place.project,
+            env=clean_environment() | everywhere(server) | place.environment,
             from_scratch=True,
         )
         with process:
             out, err = await asyncio.to_thread(process.communicate, timeout=DEADLINE)
+        at_the_end = set(os.listdir(place.project))
         assert (process.returncode, out) == (0, b"Done.\n")
         assert b"Traceback" not in err
         assert b"Error" not in err
-    assert set(os.listdir(project)) == MINE
-    assert (project / "made.txt").read_text() == f"{seed}\n"
+    assert at_the_end == MINE
+    assert (place.project / "made.txt").read_text() == f"{seed}\n"

@@ -63,6 +63,7 @@ def test_a_stream_with_any_value_replaced_is_a_reply_or_an_error_of_the_provider
     assert seen == {"reply", "error"}
 
 
+@pytest.mark.sampled(1)
 @each(*(case for case in ONE_EACH if case.prefix in SERVER_TOOLS))
 def test_a_stream_of_server_tools_with_any_value_replaced_is_a_reply_or_an_error(case: Case) -> None:
     events = [event + b"\n\n" for event in SERVER_TOOLS[case.prefix].split(b"\n\n") if event]

@@ -13,8 +13,7 @@ from outrider.log.postgres import loop_writer
 from tests.log.proxy import Proxy
 from tests.postgres import new_database
 
-_SHORT = "compactions", "foreign_sessions", "postgres", "replay_end", "rewinds", "usage"
-SHORT_ON_POSTGRES = {f"test_{name}" for name in _SHORT}
+SHORT_ON_POSTGRES = {"test_postgres", "test_rewinds"}
 """Files whose tests run on both backends in short runs, too. The others do so in the long run."""
 
 

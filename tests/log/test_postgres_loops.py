@@ -257,6 +257,7 @@ async def test_a_cancel_in_the_middle_of_an_append_waits_for_its_outcome(log: Lo
     assert texts(log, journal) == ["first", "second", "third", "fourth"]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("number", range(12))
 async def test_a_cancel_at_any_turn_of_the_loop_leaves_each_entry_once(log: Log, number: int) -> None:
     journal = await connected(log)

@@ -16,6 +16,7 @@ TOOLS = tuple(ToolSpec(name, name, {"type": "object", "properties": {}}) for nam
 LENGTH = 200_000
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize(
     "piece",

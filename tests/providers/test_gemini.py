@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from google.genai import types
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -62,6 +61,8 @@ def sent(messages: Sequence[Message], model: str = NEW, store: MemoryStore | Non
 
 
 def checked(body: bytes, model: str = NEW) -> dict[str, Any]:
+    from google.genai import types  # takes too long for every collection of tests
+
     data: dict[str, Any] = json.loads(body)
     assert set(data) <= {"contents", "systemInstruction", "tools", "generationConfig"}
     for content in [*data["contents"], data.get("systemInstruction", {})]:
@@ -526,6 +527,8 @@ def test_the_wait_that_the_body_asks_for_is_known() -> None:
 
 
 def test_the_oracle_rejects_what_the_api_does_not_know() -> None:
+    from google.genai import types
+
     with pytest.raises(ValueError, match="Extra inputs"):
         types.Content.model_validate_json('{"role": "user", "parts": [{"text": "x", "colour": "red"}]}')
     with pytest.raises(ValueError, match="Extra inputs"):

@@ -23,6 +23,7 @@ from outrider.providers.gemini import Gemini
 from outrider.providers.hosted import adapter_of
 from outrider.providers.openai_responses import OpenAIResponses
 from outrider.providers.stream import ReplyParser, merge_deltas
+from tests.lengths import only_long
 from tests.providers.canned import delta
 from tests.searches import STREAMS
 
@@ -124,7 +125,7 @@ def play(model: ApiProvider, told: list[Any], chance: random.Random) -> bool:
     return True
 
 
-@pytest.mark.parametrize("count", [250, pytest.param(12_500, marks=pytest.mark.long)])
+@pytest.mark.parametrize("count", [250, *only_long(4_000)])
 @pytest.mark.parametrize("api", MODELS)
 def test_a_mutated_stream_gives_a_reply_or_an_error_of_ours(api: str, count: int) -> None:
     told = seed_of(api)

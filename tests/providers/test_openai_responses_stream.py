@@ -26,6 +26,7 @@ from outrider.errors import (
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.openai_responses import provider
 from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from tests.lengths import only_long
 from tests.providers.test_openai_responses import checked
 from tests.reading import read_reply
 
@@ -318,11 +319,15 @@ async def test_reasoning_before_an_item_that_is_not_kept_cannot_be_replayed() ->
 # Cut up and cut off
 
 
+each_cut = pytest.mark.parametrize("every", [11, *only_long(1)])
+
+
 @each_stream
-async def test_a_stream_may_be_cut_anywhere(stream: bytes) -> None:
+@each_cut
+async def test_a_stream_may_be_cut_anywhere(stream: bytes, every: int) -> None:
     expected = await read(stream)
     assert await read(*(bytes([byte]) for byte in stream)) == expected
-    for cut in range(len(stream)):
+    for cut in range(0, len(stream), every):
         assert await read(stream[:cut], stream[cut:]) == expected
 
 
@@ -337,11 +342,12 @@ async def test_line_ends_of_every_kind_mean_the_same(stream: bytes) -> None:
 
 
 @each_stream
-async def test_a_stream_that_ends_too_early_is_torn_and_never_half_a_reply(stream: bytes) -> None:
+@each_cut
+async def test_a_stream_that_ends_too_early_is_torn_and_never_half_a_reply(stream: bytes, every: int) -> None:
     expected = await read(stream)
     last = max(stream.find(kind) for kind in (b'"response.completed"', b'"response.incomplete"'))
     whole = stream.rindex(b"}", 0, stream.index(b"\n", last)) + 1
-    for cut in range(whole):
+    for cut in [*range(0, whole, every), whole - 1]:
         with pytest.raises(IncompleteStreamError) as torn:
             await read(stream[:cut])
         assert torn.value.retryable

@@ -8,18 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any, get_args
+from types import ModuleType
+from typing import Any
 
 import msgspec
 import pytest
-from anthropic.types.beta import BetaContentBlock, BetaRawContentBlockDelta, BetaRawMessageStreamEvent, BetaStopReason
-from google.genai import types as google
-from openai.types.chat import ChatCompletionMessageToolCallUnion
-from openai.types.chat.chat_completion_chunk import Choice, ChoiceDelta
-from openai.types.responses import ResponseOutputItem, ResponseOutputMessage, ResponseStreamEvent
-from openai.types.responses.response import IncompleteDetails
-from openai.types.responses.response_error import ResponseError
 from pydantic.alias_generators import to_camel
 
 from outrider.conversation.messages import Message, RawBlock, TextBlock, ToolResultBlock
@@ -31,34 +26,28 @@ from outrider.providers.gemini import Gemini
 from outrider.providers.openai_chat import OpenAIChat
 from outrider.providers.openai_responses import OpenAIResponses
 from tests.providers.canned import ask, delta, events, request
-from tests.sdk_samples import FORMS, members, sample, tag, tags, values
+from tests.sdk_samples import FORMS, sample
 
-PARTS = get_args(ResponseOutputMessage.model_fields["content"].annotation)[0]
 KNOWN: dict[str, list[str]] = msgspec.json.decode((Path(__file__).parents[1] / "sdk_types.json").read_bytes())
-DEFINED: dict[str, set[str]] = {
-    "anthropic blocks": tags(BetaContentBlock),
-    "anthropic deltas": tags(BetaRawContentBlockDelta),
-    "anthropic events": tags(BetaRawMessageStreamEvent),
-    "anthropic stop reasons": values(BetaStopReason),
-    "responses items": tags(ResponseOutputItem),
-    "responses events": tags(ResponseStreamEvent),
-    "responses parts": tags(PARTS),
-    "responses incomplete reasons": values(IncompleteDetails.model_fields["reason"].annotation),
-    "responses error codes": values(ResponseError.model_fields["code"].annotation),
-    "chat calls": tags(ChatCompletionMessageToolCallUnion),
-    "chat delta fields": set(ChoiceDelta.model_fields),
-    "chat finish reasons": values(Choice.model_fields["finish_reason"].annotation),
-    "gemini part fields": set(google.Part.model_fields),
-    "gemini candidate fields": set(google.Candidate.model_fields),
-    "gemini finish reasons": {each.value for each in google.FinishReason},
-    "gemini block reasons": {each.value for each in google.BlockedReason},
-}
 forms = pytest.mark.parametrize("form", FORMS)
 
 
-@pytest.mark.parametrize("table", DEFINED)
-def test_every_type_of_the_sdks_is_known(table: str) -> None:
-    assert sorted(DEFINED[table]) == KNOWN[table]
+def known(table: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("name", KNOWN[table])
+
+
+@pytest.fixture(scope="module")
+def sdks() -> ModuleType:
+    return import_module("tests.sdk_definitions")
+
+
+@pytest.mark.parametrize("table", KNOWN)
+def test_every_type_of_the_sdks_is_known(sdks: ModuleType, table: str) -> None:
+    assert sdks.defined()[table] == KNOWN[table]
+
+
+def test_every_table_is_known(sdks: ModuleType) -> None:
+    assert sdks.defined().keys() == KNOWN.keys()
 
 
 def adapter(kind: type[ApiProvider], name: str) -> Callable[[], ApiProvider]:
@@ -90,30 +79,30 @@ END = [{"type": "message_delta", "delta": {"stop_reason": "end_turn"}}, {"type":
 
 
 @forms
-@pytest.mark.parametrize("block", members(BetaContentBlock), ids=tag)
-async def test_blocks_of_anthropic(block: Any, form: str) -> None:
-    raw = sample(block, form)
+@known("anthropic blocks")
+async def test_blocks_of_anthropic(sdks: ModuleType, name: str, form: str) -> None:
+    raw = sample(sdks.member("anthropic blocks", name), form)
     shown = {"type": "content_block_start", "index": 0, "content_block": raw}
     reply = await there_and_back(anthropic, START, shown, {"type": "content_block_stop", "index": 0}, *END)
-    assert reply.message.content or (tag(block) == "text" and not raw.get("text"))
+    assert reply.message.content or (name == "text" and not raw.get("text"))
     await there_and_back(
         anthropic, {"type": "message", "role": "assistant", "content": [raw], "stop_reason": "end_turn"}
     )
 
 
 @forms
-@pytest.mark.parametrize("piece", members(BetaRawContentBlockDelta), ids=tag)
+@known("anthropic deltas")
 @pytest.mark.parametrize("block", ["text", "thinking", "tool_use", "server_tool_use", "compaction", "of_next_year"])
-async def test_deltas_of_anthropic(piece: Any, form: str, block: str) -> None:
+async def test_deltas_of_anthropic(sdks: ModuleType, name: str, form: str, block: str) -> None:
     start = {"type": "content_block_start", "index": 0, "content_block": {"type": block, "id": "i", "name": "n"}}
-    told = {"type": "content_block_delta", "index": 0, "delta": sample(piece, form)}
+    told = {"type": "content_block_delta", "index": 0, "delta": sample(sdks.member("anthropic deltas", name), form)}
     await there_and_back(anthropic, START, start, told, told, *END)
 
 
 @forms
-@pytest.mark.parametrize("event", members(BetaRawMessageStreamEvent), ids=tag)
-async def test_events_of_anthropic(event: Any, form: str) -> None:
-    await there_and_back(anthropic, START, sample(event, form), *END)
+@known("anthropic events")
+async def test_events_of_anthropic(sdks: ModuleType, name: str, form: str) -> None:
+    await there_and_back(anthropic, START, sample(sdks.member("anthropic events", name), form), *END)
 
 
 @pytest.mark.parametrize("reason", KNOWN["anthropic stop reasons"])
@@ -128,9 +117,9 @@ COMPLETED = {"type": "response.completed", "response": {"usage": {"input_tokens"
 
 
 @forms
-@pytest.mark.parametrize("item", members(ResponseOutputItem), ids=tag)
-async def test_items_of_responses(item: Any, form: str) -> None:
-    raw = sample(item, form)
+@known("responses items")
+async def test_items_of_responses(sdks: ModuleType, name: str, form: str) -> None:
+    raw = sample(sdks.member("responses items", name), form)
     reasoning = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "e"}
     done = [
         {"type": "response.output_item.done", "output_index": index, "item": each}
@@ -138,16 +127,16 @@ async def test_items_of_responses(item: Any, form: str) -> None:
     ]
     reply = await there_and_back(responses, *done, COMPLETED)
     kept = [block for block in reply.message.content if isinstance(block, RawBlock)]
-    assert len(reply.message.content) > 1 or tag(item) in ("reasoning", "tool_search_call", "tool_search_output")
-    assert all(block.kind == tag(item) for block in kept)
+    assert len(reply.message.content) > 1 or name in ("reasoning", "tool_search_call", "tool_search_output")
+    assert all(block.kind == name for block in kept)
     await there_and_back(responses, {"object": "response", "status": "completed", "output": [raw]})
 
 
 @forms
-@pytest.mark.parametrize("event", members(ResponseStreamEvent), ids=tag)
-async def test_events_of_responses(event: Any, form: str) -> None:
-    raw = sample(event, form)
-    if tag(event) in ("error", "response.failed"):
+@known("responses events")
+async def test_events_of_responses(sdks: ModuleType, name: str, form: str) -> None:
+    raw = sample(sdks.member("responses events", name), form)
+    if name in ("error", "response.failed"):
         with pytest.raises(ProviderError):
             await there_and_back(responses, raw, COMPLETED)
     else:
@@ -157,9 +146,9 @@ async def test_events_of_responses(event: Any, form: str) -> None:
 
 
 @forms
-@pytest.mark.parametrize("part", members(PARTS), ids=tag)
-async def test_parts_of_responses(part: Any, form: str) -> None:
-    message = {"type": "message", "id": "m", "content": [sample(part, form)]}
+@known("responses parts")
+async def test_parts_of_responses(sdks: ModuleType, name: str, form: str) -> None:
+    message = {"type": "message", "id": "m", "content": [sample(sdks.member("responses parts", name), form)]}
     done = {"type": "response.output_item.done", "output_index": 0, "item": message}
     assert (await there_and_back(responses, done, COMPLETED)).text == "x"
 
@@ -181,32 +170,33 @@ async def test_error_codes_of_responses(code: str) -> None:
 
 
 @forms
-@pytest.mark.parametrize("call", members(ChatCompletionMessageToolCallUnion), ids=tag)
-async def test_calls_of_chat(call: Any, form: str) -> None:
-    reply = await there_and_back(chat, delta("tool_calls", tool_calls=[sample(call, form)]))
+@known("chat calls")
+async def test_calls_of_chat(sdks: ModuleType, name: str, form: str) -> None:
+    reply = await there_and_back(chat, delta("tool_calls", tool_calls=[sample(sdks.member("chat calls", name), form)]))
     assert [each.name for each in reply.message.tool_calls] == ["x"]
 
 
 @forms
 @pytest.mark.parametrize("reason", [*KNOWN["chat finish reasons"], None, "of_next_year"])
-async def test_deltas_and_finish_reasons_of_chat(reason: str | None, form: str) -> None:
-    await there_and_back(chat, {"choices": [{"delta": sample(ChoiceDelta, form)}]}, delta(reason), delta("stop"))
+async def test_deltas_and_finish_reasons_of_chat(sdks: ModuleType, reason: str | None, form: str) -> None:
+    piece = sample(sdks.model("chat delta fields"), form)
+    await there_and_back(chat, {"choices": [{"delta": piece}]}, delta(reason), delta("stop"))
 
 
 # Gemini
 
 
 @forms
-@pytest.mark.parametrize("field", KNOWN["gemini part fields"])
-async def test_parts_of_gemini(field: str, form: str) -> None:
-    content = sample(google.Part.model_fields[field].annotation, form, camel=True)
-    told = {"candidates": [{"content": {"parts": [{to_camel(field): content}]}, "finishReason": "STOP"}]}
+@known("gemini part fields")
+async def test_parts_of_gemini(sdks: ModuleType, name: str, form: str) -> None:
+    content = sample(sdks.field("gemini part fields", name), form, camel=True)
+    told = {"candidates": [{"content": {"parts": [{to_camel(name): content}]}, "finishReason": "STOP"}]}
     await there_and_back(gemini, told)
 
 
 @forms
-async def test_candidates_of_gemini(form: str) -> None:
-    whole = sample(google.Candidate, form, camel=True)
+async def test_candidates_of_gemini(sdks: ModuleType, form: str) -> None:
+    whole = sample(sdks.model("gemini candidate fields"), form, camel=True)
     await there_and_back(gemini, {"candidates": [whole]}, {"candidates": [{"finishReason": "STOP"}]})
     await there_and_back(gemini, {"candidates": [whole | {"finishReason": "STOP"}]})
 

@@ -57,6 +57,7 @@ def explained(refusal: ErrorResponse) -> ProviderError:
 # Connections
 
 
+@pytest.mark.sampled(4)
 @each(*ONE_EACH)
 @pytest.mark.parametrize("pace", ["whole", "events", "bytes"])
 async def test_one_connection_serves_turn_after_turn(case: Case, pace: Any) -> None:

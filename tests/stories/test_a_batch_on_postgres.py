@@ -15,6 +15,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,7 +31,7 @@ from tests.modelserver import ModelServer, Recorded
 from tests.postgres import new_database
 from tests.streams import Answer
 
-pytest.importorskip("dbos", reason="dbos is not installed")
+pytestmark = pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
 TOOLS = Path(__file__).parent / "posting.py"
 
 

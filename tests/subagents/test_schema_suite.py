@@ -180,6 +180,7 @@ def _read(folder: Path, draft: str) -> Iterator[Group]:
             yield Group(f"{name}: {group['description']}", schema, cases)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_a_schema_judges_as_the_suite_does(suite: Path, draft: str) -> None:
     wrong, judged = [], 0
@@ -197,6 +198,7 @@ def test_a_schema_judges_as_the_suite_does(suite: Path, draft: str) -> None:
     assert judged > 600
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("draft", DRAFTS)
 def test_a_report_is_judged_as_the_suite_does(suite: Path, draft: str) -> None:
     """Also where the data is no object and stands in one; where the schema means objects, what is none is no call."""

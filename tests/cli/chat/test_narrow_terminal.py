@@ -9,6 +9,7 @@ import pytest
 from tests.cli.chat.terminal import Terminal, until
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("columns", [1, 2, 3, 5])
 async def test_the_chat_works_in_few_columns(project: Path, columns: int) -> None:
     async with Terminal("--model", "demo", cwd=project, columns=columns, lines=24) as terminal:

@@ -90,6 +90,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
 CELLS = list(itertools.product(MODES, ACCESS_LEVELS, SANDBOXED))
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("mode", "access", "sandboxed"), CELLS)
 async def test_a_command_that_no_list_knows(project: Project, mode: Mode, access: Access, sandboxed: bool) -> None:
     expected = TABLE[mode][access]
@@ -98,6 +99,7 @@ async def test_a_command_that_no_list_knows(project: Project, mode: Mode, access
     assert await project.run("printf %s 1 | wc -c; umask", access, mode, sandboxed=sandboxed) == expected
 
 
+@pytest.mark.sampled(13)
 @pytest.mark.parametrize(("mode", "access", "sandboxed"), CELLS)
 async def test_a_name_of_the_short_list_is_the_systems_program_or_is_confined(
     project: Project, mode: Mode, access: Access, sandboxed: bool

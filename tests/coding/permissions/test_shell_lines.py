@@ -92,8 +92,8 @@ def test_a_thousand_lines_leave_no_effect(own_ground: Ground) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(20))
-def test_a_hundred_thousand_lines_leave_no_effect(own_ground: Ground, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_thirty_thousand_lines_leave_no_effect(own_ground: Ground, seed: int) -> None:
     assert_no_effect(own_ground, allowed_lines(own_ground, seed, 5_000))
 
 
