@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 import pytest
 
-from outrider import Agent, ToolContext, dumps, loads, tool
+from outrider import Agent, dumps, loads, tool
 from outrider.conversation.history import repair
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -488,9 +488,15 @@ CODE = {
 MCP = {"type": "mcp_call", "id": "mcp_1", "server_label": "s", "name": "n", "arguments": "{}", "output": "ok"}
 PAINTED = {"type": "image_generation_call", "id": "ig_1", "status": "completed", "result": PNG}
 TYPED = {"type": "custom_tool_call", "id": "ct_1", "call_id": "call_ct", "name": "look", "input": "a b"}
-SOUGHT = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "status": "completed", "execution": "server"}
+SOUGHT: Json = {"type": "tool_search_call", "id": "ts_1", "call_id": None, "status": "completed", "execution": "server"}
 SOUGHT |= {"arguments": {"paths": ["files"]}}
-LOADED = {"type": "tool_search_output", "id": "to_1", "call_id": None, "status": "completed", "execution": "server"}
+LOADED: Json = {
+    "type": "tool_search_output",
+    "id": "to_1",
+    "call_id": None,
+    "status": "completed",
+    "execution": "server",
+}
 LOADED |= {"tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": False}]}
 
 RESPONSE: dict[str, Exchange] = {
@@ -1089,7 +1095,7 @@ class Played(CannedTransport):
 
 
 @tool
-def look(ctx: ToolContext, path: str = "", input: str = "") -> str:
+def look(path: str = "", input: str = "") -> str:
     """Look at a file."""
     return "seen"
 
@@ -1100,7 +1106,7 @@ async def test_an_agent_goes_on_after_the_reply(case: Case, exchange: Exchange) 
     model: Any = case.adapter(key="key")
     model._transport = Played([b"".join(encoded(case.api, exchange.events)), *[last] * 3])
     result = await Agent(model, tools=[look]).run("Hello")
-    assert result.status in ("done", "stopped"), result
+    assert result.status == "done", result
     assert len(result.messages) >= 2
 
 
