@@ -108,6 +108,8 @@ def _responses(body: Json) -> Iterator[Item]:
                 yield from (each for each in inner if each.kind == "file")
             case "reasoning":
                 yield Item("thinking", place)
+            case "image_generation_call":
+                yield Item("file", place, data=item["result"])
             case "web_search_call" | "code_interpreter_call" | "tool_search_call" | "tool_search_output":
                 pass  # the API's own
             case _:
@@ -223,7 +225,7 @@ def _gemini_part(part: Json, place: int, role: Any) -> Iterator[Item]:
         files = [each["inlineData"]["data"] for each in response.get("parts", ())]
         yield Item("result", place, said, response.get("id", ""), response["name"], failed, "".join(files))
         yield from (Item("file", place, _as_text(data), data=data, within="result") for data in files)
-    elif part.get("thought"):
+    elif part.get("thought") or ("thoughtSignature" in part and not part.get("text", " ")):
         yield Item("thinking", place, part.get("text", ""))
     elif "inlineData" in part:
         yield Item("file", place, _as_text(part["inlineData"]["data"]), data=part["inlineData"]["data"])

@@ -15,6 +15,7 @@ from outrider.conversation.messages import (
     Block,
     Citation,
     Message,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -24,7 +25,6 @@ from outrider.conversation.messages import (
 )
 from outrider.text import clean, clean_value
 
-_SERVER_BLOCKS = (ServerToolUseBlock, ServerToolResultBlock)
 UNANSWERED = "No result: this call was not carried out to its end, so its outcome is unknown."
 
 
@@ -79,7 +79,7 @@ def _clean_block(block: Block, role: str) -> Block | None:
         return _clean_call(block)
     if type(block) is ThinkingBlock:
         return _clean_thinking(block)
-    return _clean_server_block(block) if isinstance(block, _SERVER_BLOCKS) else None
+    return block if type(block) is RawBlock else _clean_server_block(block)
 
 
 def _clean_text(block: TextBlock) -> TextBlock | None:

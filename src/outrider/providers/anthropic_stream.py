@@ -203,7 +203,8 @@ class IncomingReply:
     def _end(self, said: _Delta | _Message) -> None:
         if said.stop_reason:
             self._stop = _STOP_REASONS.get(said.stop_reason, StopReason.OTHER)
-            self._stop_detail = _stop_detail(said.stop_details)
+            unknown = clean(said.stop_reason) if self._stop is StopReason.OTHER else ""
+            self._stop_detail = _stop_detail(said.stop_details) or unknown
         if isinstance(said.container, dict) and isinstance(said.container.get("id"), str):
             self._container = {"container": said.container}
 

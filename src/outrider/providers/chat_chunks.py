@@ -62,6 +62,17 @@ class Chunk(msgspec.Struct, gc=False):
     x_groq: Any = None
     """Groq's own fields, among them the usage."""
     error: Any = None
+    message: Any = None
+    """Only in a chunk that is an error itself, as some local servers send it, with its type and code."""
+    type: Any = None
+    code: Any = None
+
+    @property
+    def failure(self) -> Any:
+        """The error that the chunk reports."""
+        if self.error or self.choices or not isinstance(self.message, str):
+            return self.error
+        return {"message": self.message, "type": self.type, "code": self.code}
 
 
 _decode = msgspec.json.Decoder(Chunk).decode

@@ -156,10 +156,10 @@ class IncomingReply:
             self._usage = chunk.usage
         elif chunk.x_groq is not None:
             self._usage = object_of(object_of(chunk.x_groq).get("usage")) or self._usage
-        if chunk.error:
-            if is_bad_call(chunk.error):
-                return self._take_bad_call(chunk.error)
-            error = self._to_error(chunk.error)
+        if failure := chunk.failure:
+            if is_bad_call(failure):
+                return self._take_bad_call(failure)
+            error = self._to_error(failure)
             error.usage = self.usage
             raise error
         shown: list[Delta] = []

@@ -362,6 +362,8 @@ class IncomingReply:
         for place, (blob, state) in self._pictures.items():
             self._blocks[place] = picture(blob.data, blob.mime_type, self._store, state)
         detail = "" if self._stop in (StopReason.END, StopReason.TOOL_USE) else self._message
+        if self._stop is StopReason.OTHER:
+            detail = detail or self._finish
         yield Reply(Message("assistant", tuple(self._blocks)), self._stop, self.usage, detail)
 
     @property

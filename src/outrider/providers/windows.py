@@ -10,6 +10,7 @@ from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
     Message,
+    RawBlock,
     ServerToolResultBlock,
     ServerToolUseBlock,
     TextBlock,
@@ -78,6 +79,8 @@ def _size(block: Block) -> int:
     if isinstance(block, ServerToolResultBlock):
         # The API gets back what it sent, which is longer than the text for people.
         return _json_bytes(block.state.data) if block.state else _bytes(block.text)
+    if isinstance(block, RawBlock):
+        return _json_bytes(block.state.data)
     if isinstance(block, TextBlock):
         return _bytes(block.text)
     if isinstance(block, ToolUseBlock | ServerToolUseBlock):
