@@ -68,3 +68,21 @@ def test_only_folders_of_its_own_are_removed(tmp_path: Path) -> None:
     names = {"kept", "outrider-old", f"{PREFIX}link", f"{PREFIX}file"}
     assert {each.name for each in tmp_path.iterdir()} == names
     assert (tmp_path / "kept/file").exists()
+
+
+def test_a_folder_that_another_process_removes_before_it_is_open_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, open_file, removed = tmp_path / "folder", os.open, list[object]()
+
+    def late(name: object, *rest: int) -> int:
+        if name == path and not removed:
+            removed.append(name)
+            path.rmdir()
+        return open_file(name, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "open", late)
+    folder = TemporaryFolder(path)
+    assert removed
+    assert path.is_dir()
+    folder.remove()

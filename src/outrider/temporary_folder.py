@@ -73,7 +73,10 @@ def _make_locked(path: Path) -> int:
 
     while True:
         path.mkdir(mode=0o700)
-        handle = os.open(path, _DIRECTORY)
+        try:
+            handle = os.open(path, _DIRECTORY)
+        except FileNotFoundError:
+            continue
         try:
             fcntl.flock(handle, fcntl.LOCK_EX)
         except OSError:  # a file system without locks: nobody removes it either
