@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif("bubblewrap" not in mechanisms(), reason="bubble
 SIGNALS = (signal.SIGKILL, signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
 AT_ONCE = 8
 """How many programs run side by side: most of the time each of them waits."""
-KILLS = [range(first, first + AT_ONCE) for first in range(0, 160, AT_ONCE)]
+KILLS = [range(first, first + AT_ONCE) for first in range(0, 200, AT_ONCE)]
 EXITS = [range(2), *only_long(range(2, 6), range(6, 10), range(10, 14), range(14, 18))]
 LONGEST_WAIT = 0.8
 """Seconds from the first request to the signal, in which a dozen commands run."""
