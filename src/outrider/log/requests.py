@@ -18,6 +18,7 @@ from outrider.log.entries import Requested
 from outrider.log.replay import combined
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.secrets import MASK, masked
+from outrider.struct_types import described
 from outrider.tools.server_tool import ServerTool
 
 _SECRET_NAME = re.compile(r"token|secret|passw|authori|credential|api[-_]?key|cookie", re.IGNORECASE)
@@ -35,7 +36,7 @@ class RequestLedger:
         """Return the entry for a request, or None if the log knows all of it."""
         if _parts(request) == self._last:
             return None
-        now = _described(request)
+        now = _told(request)
         new = {name: value for name, value in _fields(now) if value != getattr(self._known, name)}
         return Requested(**new) if new else None
 
@@ -53,8 +54,8 @@ def restored(requested: Requested, messages: Sequence[Message], store: Attachmen
     told = {name: value for name, value in _fields(requested) if name not in ("settings", "server_tools")}
     served = () if isinstance(requested.server_tools, msgspec.UnsetType) else requested.server_tools
     try:
-        settings = msgspec.convert(requested.settings, ModelSettings)
-        server_tools = tuple(msgspec.convert(each, ServerTool) for each in served)
+        settings = msgspec.convert(requested.settings, described(ModelSettings))
+        server_tools = tuple(msgspec.convert(each, described(ServerTool)) for each in served)
     except Exception:  # noqa: BLE001 - an imported log can say anything
         return None
     return Request(messages, store, settings=settings, server_tools=server_tools, **told)
@@ -67,7 +68,7 @@ def _parts(request: Request) -> tuple[Any, ...]:
     )
 
 
-def _described(request: Request) -> Requested:
+def _told(request: Request) -> Requested:
     schema = request.output_schema
     return Requested(
         request.system,
