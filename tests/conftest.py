@@ -22,6 +22,8 @@ settings.load_profile("short")  # `--hypothesis-profile=long` comes later, and w
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     # In the background of a shell: the programs that are started here should hear of Ctrl-C all the same.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # The tests start many programs: compiled once, each of them starts in a fraction of the time.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
