@@ -60,7 +60,8 @@ def outcome(provider: ApiProvider, data: bytes) -> str:
 def test_a_stream_with_any_value_replaced_is_a_reply_or_an_error_of_the_provider(case: Case) -> None:
     provider = case.adapter()
     seen = {outcome(provider, data) for data in mutations(stream_of(case.api, THOUGHTFUL))}
-    assert seen == {"reply", "error"}
+    assert "reply" in seen
+    assert seen <= {"reply", "error"}
 
 
 @pytest.mark.sampled(1)

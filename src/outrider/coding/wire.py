@@ -23,7 +23,7 @@ from outrider.log.resume import history_of
 from outrider.prompts import prompt
 from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import Request, ToolSpec
+from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import cwd_of
 from outrider.runtime.past import RememberedPast
@@ -96,13 +96,27 @@ def _request(
         raise ConversationError(NOTHING_TO_SEND)
     requested = log.requested(id, reply)
     if requested and (sent := restored(requested, messages, log.files(id))):
-        return sent
+        return sent if model == _model_of(log, id, reply) else _for_another(model, sent)
     # An old log has the names of the tools, and the prompt.
     recorded, files = _recorded(log, id, model), log.files(id)
     own = [*recorded.tools]
     if history.is_abridged:
         own.append(recall_tool(RememberedPast(id, lambda: history.messages, files), files))
     return Request(messages, files, recorded.instructions, specs_of(own), server_tools=recorded.server_tools)
+
+
+def _model_of(log: Log, id: str, reply: int | None) -> str:
+    """Return the model of a reply, or that of the session."""
+    entry = log.after(id, reply - 1, 1)[0].entry if reply else None
+    return entry.model if isinstance(entry, MessageEntry) else log.session(id).model
+
+
+def _for_another(model: str, request: Request) -> Request:
+    """Return a request without what may be for its own model alone: settings, and server tools that others lack."""
+    able = sending_provider(model).capabilities
+    known = able.server_tools if able.server_tools_with_functions or not request.tools else ()
+    served = tuple(each for each in request.server_tools if each.name in known)
+    return msgspec.structs.replace(request, settings=ModelSettings(), server_tools=served)
 
 
 def _recorded(log: Log, session: str, model: str) -> Agent:

@@ -49,7 +49,10 @@ class Extent(msgspec.Struct, frozen=True):
 
 
 def in_order(rows: Iterable[Row], extent: Extent, before: int, last: int) -> Iterator[Row]:
-    """Yield the rows after `before`. Raise DamagedLogError if one up to `last` is missing, or if any is damaged."""
+    """Yield the rows after `before`. Raise DamagedLogError if one up to `last` is missing, or if any is damaged.
+
+    In a session that lost rows, only its newest must be there: `last` may be one of the lost.
+    """
     seq = before
     for each in rows:
         if not is_intact(each) or each[0] != extent.session:
@@ -58,7 +61,7 @@ def in_order(rows: Iterable[Row], extent: Extent, before: int, last: int) -> Ite
             raise damaged_entry(seq + 1)
         seq = each[1]
         yield each
-    if seq < last:
+    if seq < last and (extent.gapless or last >= extent.last):
         raise damaged_entry(seq + 1)
 
 
