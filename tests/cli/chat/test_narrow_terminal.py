@@ -16,8 +16,8 @@ async def test_the_chat_works_in_few_columns(project: Path, columns: int) -> Non
         await until(lambda: b"\x1b[?2004h" in terminal.raw)
         terminal.say("/help")
         terminal.say("What's 2+2?")
-        await until(lambda: "4" in terminal.flowing.split("?")[-1] or b"demo model" in terminal.raw)
+        await until(lambda: "4" in terminal.flowing.split("?")[-1] or b"demo model" in terminal.raw, 90)
         terminal.type("\x04")
-        await until(lambda: terminal.process.poll() is not None)
+        await until(lambda: terminal.process.poll() is not None, 90)
         assert b"Traceback" not in terminal.raw
         assert terminal.process.returncode == 0
