@@ -50,10 +50,8 @@ examples:
 exit codes: 0 done, 1 the request cannot be built (for example, it is too large), 2 wrong usage or unreadable input
 """
 WRONG_INPUT = (ConversationError, ToolDefinitionError, UnknownModelError, UnknownSessionError)
-_BASE64 = re.compile(r"(data:[^,]{1,100};base64,)?([A-Za-z0-9+/_-]{160,}={0,2})")
 _ID = re.compile("[0-9a-f]{4,32}")
 """The id of a session, or a prefix of one."""
-_SHOWN = 24
 
 
 def wire(arguments: list[str]) -> int:

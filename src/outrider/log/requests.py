@@ -5,7 +5,6 @@ Together with the messages, it makes the exact request of any turn: with own too
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -17,11 +16,9 @@ from outrider.conversation.store import AttachmentStore
 from outrider.log.entries import Requested
 from outrider.log.replay import combined
 from outrider.providers.base import ModelSettings, Request
-from outrider.providers.secrets import MASK, masked
+from outrider.providers.secrets import without_secrets
 from outrider.struct_types import described
 from outrider.tools.server_tool import ServerTool
-
-_SECRET_NAME = re.compile(r"token|secret|passw|authori|credential|api[-_]?key|cookie", re.IGNORECASE)
 
 
 class RequestLedger:
@@ -73,8 +70,8 @@ def _told(request: Request) -> Requested:
     return Requested(
         request.system,
         request.tools,
-        tuple(_without_secrets(_given(each)) for each in request.server_tools),
-        _without_secrets(_given(request.settings)),
+        tuple(without_secrets(_given(each)) for each in request.server_tools),
+        without_secrets(_given(request.settings)),
         None if schema is None else dict(schema),
         request.reminder,
     )
@@ -84,18 +81,6 @@ def _given(value: msgspec.Struct) -> dict[str, Any]:
     """Return the fields that are set, as JSON has them."""
     plain: dict[str, Any] = msgspec.to_builtins(value, enc_hook=repr)
     return {name: field for name, field in plain.items() if field not in (None, [], (), {})}
-
-
-def _without_secrets(value: Any, name: str = "") -> Any:
-    """Return options without keys: an API takes tokens for other servers in them."""
-    match value:
-        case dict():
-            return {key: _without_secrets(item, str(key)) for key, item in value.items()}
-        case list() | tuple():
-            return [_without_secrets(item, name) for item in value]
-        case str():
-            return MASK if _SECRET_NAME.search(name) else masked(value)
-    return value
 
 
 def _fields(entry: Requested) -> Iterable[tuple[str, Any]]:

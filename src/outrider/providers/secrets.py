@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from typing import Any
 
 from outrider.providers.stored_keys import stored_values
 from outrider.providers.vendors import VENDORS
@@ -24,6 +25,7 @@ MODEL_KEYS = (
 )
 """Environment variables that hold keys for models."""
 
+_SECRET_NAME = re.compile(r"token|secret|passw|authori|credential|api[-_]?key|cookie", re.IGNORECASE)
 # The keys of known vendors.
 _KEYS = re.compile(
     r"(?:\b|(?<=\\[bfnrt]))(?:sk-ant-|sk-proj-|sk-or-|sk-|gsk_|xai-|pplx-|nvapi-|csk-|fw_|tgp_v1_|ABSK|r8_|hf_|AIza|ya29\.|ghp_|github_pat_|AKIA)[A-Za-z0-9_\-.*]{8,}"
@@ -43,6 +45,18 @@ def masked(text: str, *secrets: str) -> str:
         if len(secret) >= 4:
             text = text.replace(secret, MASK)
     return _KEYS.sub(MASK, text)
+
+
+def without_secrets(value: Any, name: str = "") -> Any:
+    """Return options of a request without keys: an API takes tokens for other servers in them."""
+    match value:
+        case dict():
+            return {key: without_secrets(item, str(key)) for key, item in value.items()}
+        case list() | tuple():
+            return [without_secrets(item, name) for item in value]
+        case str():
+            return MASK if _SECRET_NAME.search(name) else masked(value)
+    return value
 
 
 def configured() -> list[str]:

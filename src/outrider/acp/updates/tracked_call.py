@@ -54,7 +54,7 @@ class TrackedCall:
         self.tail: OutputTail | None = None
         """The output, if content is replaced."""
         self.has_output = False
-        """Whether there was any output, or the observer was told of a terminal for it."""
+        """Whether there was output, or the observer knows a terminal for it."""
         self.exit_code: Any = UNSET
         self.is_ended = False
         self.ledger = Ledger(_SIZES)
