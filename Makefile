@@ -47,8 +47,9 @@ check: .venv/.ready
 test: .venv/.ready
 	$(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
+# A time-out ends the worker: an exception inside hypothesis would only begin the example again.
 test-long: .venv/.ready
-	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600
+	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
 
 test-all: .venv/.ready
 	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600

@@ -123,18 +123,19 @@ def _seconds_to_write(argv: Sequence[str]) -> float:
 
 async def _write(count: int) -> float:
     """CPU seconds for changes of one field through the engine and the wire, as a session has them."""
-    from outrider.acp.client import Client
+    from outrider.acp.client import EditorClient
     from outrider.acp.connection import Connection
     from outrider.acp.tool_call_updates import to_session_update
     from outrider.acp.update_sender import UpdateSender
     from outrider.acp.updates.call_state import CallState
     from outrider.acp.updates.engine import Engine
+    from outrider.acp.updates.pacer import UpdateTarget
     from outrider.acp.writer import PipeWriter
 
     writer = PipeWriter(1, _gone)
-    client = Client(Connection(writer, {}, {}), writer)
+    client = EditorClient(Connection(writer, {}, {}), writer)
     sender = UpdateSender(client, "0123456789abcdef0123456789abcdef", _no_file, lambda: (None, None))
-    engine = Engine(lambda update: sender.send(to_session_update(update, _no_file)), receiver=client)
+    engine = Engine(UpdateTarget(lambda update: sender.send(to_session_update(update, _no_file)), client))
     engine.announce(CallState("call_0001", title="Edit", kind="edit"))
     engine.flush()
     started = time.process_time()

@@ -14,9 +14,9 @@ from pathlib import Path
 
 from bench.figure import Figure
 from outrider import Log
-from outrider.batches.collecting import Collector
+from outrider.batches.batch import Collector, open_queue
 from outrider.batches.pool import WorkerPool
-from outrider.batches.queue import BatchSettings, open_queue
+from outrider.batches.queue import BatchSettings
 from outrider.batches.task import Task
 
 THINKING = 0.05

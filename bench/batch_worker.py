@@ -8,10 +8,10 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from outrider import Agent, Log, ScriptedModel
-from outrider.batches.queue import open_queue
+from outrider import Agent, Log
+from outrider.batches.batch import open_queue
 from outrider.batches.running import AgentSessions, TaskRunner
-from outrider.providers.testing.scripted import Delay
+from outrider.testing import Delay, ScriptedModel
 
 
 async def work(place: str, batch: str, seconds: float) -> None:

@@ -23,10 +23,10 @@ from outrider import Agent, Limits, Log, Session
 from outrider.conversation.messages import Message, TextBlock, ToolUseBlock, Usage
 from outrider.events import Compacted, Event, ResultsCleared
 from outrider.log.entries import CompactionEntry
-from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request, StopReason
-from outrider.providers.windows import BYTES_IN_TOKENS
+from outrider.providers.catalogue.windows import BYTES_IN_TOKENS
+from outrider.providers.resolution import resolve
 
 MODELS = ("anthropic/claude-sonnet-4-5", "openai/gpt-5.6", "openai-chat/gpt-5.6", "gemini/gemini-3-pro")
 TURNS = 200

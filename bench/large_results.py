@@ -12,10 +12,10 @@ from typing import Any
 
 from bench.figure import Figure
 from bench.long_sessions import _peak_megabytes
-from outrider import Agent, Log, ScriptedModel, Session
+from outrider import Agent, Log, Session
 from outrider.coding.toolbox.files.read import read
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.providers.testing.scripted import call
+from outrider.testing import ScriptedModel, call
 from outrider.tools.tool import make_tool
 
 SIZE = 20_000_000

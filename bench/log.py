@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench import loops, mockserver
 from bench.figure import Figure
-from outrider import Agent, Limits, Log, ScriptedModel, Session
+from outrider import Agent, Limits, Log, Session
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.log.entries import CallResult, Intent, MessageEntry
 from outrider.log.journal import Journal
@@ -20,6 +20,7 @@ from outrider.log.rows import row
 from outrider.log.sqlite.database import open_for_writing
 from outrider.log.sqlite.event_table import INSERT
 from outrider.providers.base import Provider, Request
+from outrider.testing import ScriptedModel
 
 APPENDS, ROUNDS = 100, 21
 TURNS = 20

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from outrider import Agent, Limits, Session, tool
-from outrider.providers.anthropic import Anthropic
-from outrider.providers.openai_chat import OpenAIChat
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.openai_chat import OpenAIChat
 
 RESULT = "x" * 2000
 TOOL = {

@@ -17,7 +17,7 @@ from outrider.conversation.messages import Message
 from outrider.log.append import Append
 from outrider.log.entries import MessageEntry
 from outrider.log.journal import Journal
-from outrider.log.postgres.link import WRITER_SETTINGS
+from outrider.log.postgres.connections import WRITER_SETTINGS
 from outrider.log.postgres.schema import SCHEMA
 from outrider.log.postgres.statements import Addition, add
 from outrider.log.rows import row

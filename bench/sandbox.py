@@ -15,8 +15,8 @@ import msgspec
 
 from bench.figure import Figure
 from outrider.coding.access import Access
+from outrider.coding.sandbox.available import try_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.finding import try_sandbox
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock, landlock_version
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox

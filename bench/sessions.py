@@ -8,8 +8,8 @@ import time
 from collections.abc import Iterator
 
 from bench.figure import Figure
-from outrider import Agent, ScriptedModel, Session
-from outrider.providers.testing.scripted import call
+from outrider import Agent, Session
+from outrider.testing import ScriptedModel, call
 
 SESSIONS, TURNS = 1_000, 10
 

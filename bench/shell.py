@@ -12,12 +12,12 @@ from pathlib import Path
 from statistics import median
 
 from bench.figure import Figure
-from outrider import Agent, Limits, ScriptedModel, Session
+from outrider import Agent, Limits, Session
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
-from outrider.providers.testing.scripted import Step, call
+from outrider.testing import ScriptedModel, Step, call
 
 SIZE = 1024**3
 FLOODS = {"tr": f"head -c {SIZE} /dev/zero | tr '\\0' x", "yes": f"yes | head -c {SIZE}"}

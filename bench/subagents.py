@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
 from bench.figure import Figure
-from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, with_subagents
+from outrider import Agent, Limits, Log, Profile, Session, with_subagents
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
+from outrider.testing import ScriptedModel, Step, call
 
 CHILDREN, ROUNDS = 50, 7
 PARALLEL = 200

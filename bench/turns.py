@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from bench.figure import Figure
-from outrider import Agent, Limits, ScriptedModel, Session, ToolUseBlock
+from outrider import Agent, Limits, Session, ToolUseBlock
 from outrider.providers.base import Request
+from outrider.testing import ScriptedModel
 
 EARLY, LATE = 100, 10_000
 BLOCK = 100

@@ -15,9 +15,9 @@ from msgspec import UNSET
 
 from bench import update_runs
 from bench.figure import Figure
-from outrider.acp.updates.call_state import CallState, Diff, Item, Location, Terminal, Text
+from outrider.acp.updates.call_state import CallState, Diff, Item, Location, Terminal, Text, Update
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.pacer import Delivery, UpdateTarget
 
 CALLS, UPDATES, ROUNDS = 5_000, 10_000, 3
 LINES = [f"{number:>79}\n" for number in range(2_000)]
@@ -72,7 +72,7 @@ class Sink:
 
     def engine(self, **options: Any) -> Engine:
         """An engine that writes here."""
-        return Engine(self.send, clock=lambda: self.now, call_later=self._call_later, **options)
+        return Engine(UpdateTarget(self.send, clock=lambda: self.now, call_later=self._call_later), Delivery(**options))
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -160,7 +160,9 @@ def _detection() -> Iterator[Figure]:
 def _status_changes() -> tuple[float, float]:
     """Seconds a change, as the engine itself measures its detection, and in all with an update that goes nowhere."""
     names = [f"call_{number}" for number in range(CALLS)]
-    engine = Engine(lambda update: 100, interval=0, clock=time.monotonic, call_later=Sink()._call_later)
+    engine = Engine(
+        UpdateTarget(lambda update: 100, clock=time.monotonic, call_later=Sink()._call_later), Delivery(interval=0)
+    )
     for name in names:
         engine.announce(CallState(name, title="Read", content=(Text("some text"),)))
     before, started = engine.metrics.detecting, time.process_time()

@@ -20,8 +20,8 @@ from outrider.conversation.messages import Message
 from outrider.log.entries import MessageEntry
 from outrider.providers.base import Reply, Request
 from outrider.providers.deltas import Delta, TextDelta
-from outrider.providers.testing.scripted import ScriptedModel
 from outrider.sync import default_log
+from outrider.testing import ScriptedModel
 
 DELTAS = 300
 """Of one reply, a few milliseconds apart, as models send them."""

@@ -3,8 +3,8 @@
 import asyncio
 import tempfile
 
-from outrider import Agent, Log, ScriptedModel, Session, tool
-from outrider.providers.testing.scripted import call
+from outrider import Agent, Log, Session, tool
+from outrider.testing import ScriptedModel, call
 
 
 @tool(effect="idempotent")

@@ -7,7 +7,7 @@ import asyncio
 import tempfile
 from dataclasses import dataclass
 
-from outrider import Agent, Limits, Log, Task, TaskResult, batch
+from outrider import Agent, BatchLimits, Limits, Log, Task, TaskResult, batch
 
 CASES = {
     "What is 2+2?": "4",
@@ -40,8 +40,9 @@ async def main() -> None:
         agent = Agent(model, system="Answer with the result alone.", limits=Limits(max_turns=5))
         tasks = [Task(question, id=question, metadata={"expected": answer}) for question, answer in CASES.items()]
         score = Score()
+        limits = BatchLimits(budget=1.00)
         with Log(tempfile.mkdtemp()) as log:  # use a permanent folder to be able to continue
-            async for result in batch(agent, tasks, log=log, name=f"arithmetic-{model}", workers=4, budget=1.00):
+            async for result in batch(agent, tasks, log=log, name=f"arithmetic-{model}", workers=4, limits=limits):
                 passed = is_right(result)
                 score.add(result, passed=passed)
                 if not passed:

@@ -1,6 +1,7 @@
 """A script that keeps its conversation in a file and continues it at every start, with the model that is set.
 
 python held_conversation.py "Read january.txt and february.txt: which month was better?"
+OUTRIDER_MODEL=demo python held_conversation.py    # without a key
 python held_conversation.py    # continue after a crash, after an error, or with another model
 """
 

@@ -3,9 +3,9 @@
 import asyncio
 from dataclasses import dataclass
 
-from outrider import Agent, Limits, ScriptedModel, tool
+from outrider import Agent, Limits, tool
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
+from outrider.testing import ScriptedModel, Step, call
 
 LIBRARY = {
     "cost": "A heat pump costs 12,000, and 900 a year. A gas boiler costs 5,000, and 1,900 a year.",

@@ -3,9 +3,9 @@
 import asyncio
 from collections.abc import Iterator
 
-from outrider import Agent, ScriptedModel, Session, ToolResult, tool
+from outrider import Agent, Session, ToolResult, tool
 from outrider.events import RunFinished, TextDelta, ToolFinished, ToolProgress
-from outrider.providers.testing.scripted import call
+from outrider.testing import ScriptedModel, call
 
 
 @tool(effect="read")

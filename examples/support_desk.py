@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from outrider import Agent, Allow, Deny, Limits, ScriptedModel, Tool, ToolContext, ToolUseBlock, tool
-from outrider.providers.testing.scripted import call
+from outrider import Agent, Allow, Deny, Limits, Tool, ToolContext, ToolUseBlock, tool
+from outrider.testing import ScriptedModel, call
 
 
 @dataclass
@@ -65,10 +65,10 @@ async def main() -> None:
         scripted(),
         system="You work at the support desk of a shop. Look an order up before you promise anything.",
         tools=[find_order, refund],
-        deps=shop,
+        deps_type=Shop,
         limits=Limits(max_turns=10, max_cost=0.50),
     )
-    result = await agent.run("A-17 came damaged, and I want my money back for B-3!", approve=approve)
+    result = await agent.run("A-17 came damaged, and I want my money back for B-3!", deps=shop, approve=approve)
     for message in result.messages:
         for answer in message.tool_results:
             print("✗" if answer.is_error else "✓", answer.text)

@@ -5,8 +5,8 @@ from datetime import date
 from enum import Enum
 from typing import Annotated
 
-from outrider import ScriptedModel, run, tool
-from outrider.providers.testing.scripted import call
+from outrider import run, tool
+from outrider.testing import ScriptedModel, call
 
 
 class Priority(Enum):

@@ -29,7 +29,7 @@ _TEST = re.compile(r"^    - `(.+?)`(?: \(needs (\w+)\))?$")
 
 def _has_bubblewrap() -> bool:
     """Whether commands run in bubblewrap here, which is the first sandbox that is tried."""
-    from outrider.coding.sandbox.finding import find_sandbox  # imported late: most runs need it for nothing
+    from outrider.coding.sandbox.available import find_sandbox  # imported late: most runs need it for nothing
 
     found = find_sandbox()
     return found is not None and found.name == "bubblewrap"

@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply
-from outrider.providers.stream import ReplyParser
-from outrider.providers.vendors import VENDORS
+from outrider.providers.catalogue.vendors import VENDORS
+from outrider.providers.resolution import resolve
+from outrider.providers.streams.stream import ReplyParser
 from outrider.runtime.events import Delta
 
 

@@ -44,6 +44,23 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+class FailuresAtOnce:
+    """Names each failed test when it fails: a run that is stopped before its end has no summary."""
+
+    def __init__(self, terminal: Any) -> None:
+        self._terminal = terminal
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed:
+            self._terminal.write_line(f"\nfailed: {report.nodeid}")
+
+
+@pytest.hookimpl(trylast=True)  # once there is a terminal reporter
+def pytest_configure(config: pytest.Config) -> None:
+    if terminal := config.pluginmanager.getplugin("terminalreporter"):
+        config.pluginmanager.register(FailuresAtOnce(terminal))
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lengths.mark_left_out(items)

@@ -19,8 +19,8 @@ from outrider.conversation.messages import AttachmentBlock, Message, ToolResultB
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.providers.base import Request
-from outrider.providers.message_parts import family_of
-from outrider.providers.render import MOVED
+from outrider.providers.rendering.message_parts import family_of
+from outrider.providers.rendering.render import MOVED
 from tests.adapters import Case
 from tests.readback import Item, items_of, rules_broken
 

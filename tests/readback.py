@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.providers.message_parts import FAILED
+from outrider.providers.rendering.message_parts import FAILED
 
 Json: TypeAlias = dict[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply
-from outrider.providers.stream import ReplyParser
+from outrider.providers.streams.stream import ReplyParser
 from outrider.runtime.events import Delta
 
 

@@ -12,11 +12,11 @@ from bench import mock_answers
 from bench.mockserver import Connection, Model
 
 from outrider import Agent, Limits, Session
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.api import ApiProvider
-from outrider.providers.gemini import Gemini
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_responses import OpenAIResponses
 
 ADAPTERS: dict[type[ApiProvider], str] = {Anthropic: "", OpenAIChat: "/v1", OpenAIResponses: "/v1", Gemini: ""}
 

@@ -73,7 +73,12 @@ def test_an_example_runs(example: str, tmp_path: Path) -> None:
     if needed := EXAMPLES_NEED.get(example):
         pytest.importorskip(needed, reason=f"{example} needs {needed}, which brings 42 packages: pip install {needed}")
     ended = subprocess.run(
-        [sys.executable, ROOT / "examples" / example], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, ROOT / "examples" / example],
+        cwd=tmp_path,
+        env=os.environ | {"OUTRIDER_MODEL": "demo"},
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout

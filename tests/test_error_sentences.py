@@ -19,12 +19,12 @@ import pytest
 from outrider import (
     Agent,
     Attachment,
+    BatchLimits,
     FolderStore,
     HookResult,
     Hooks,
     Limits,
     Log,
-    ScriptedModel,
     Session,
     ToolContext,
     Usage,
@@ -40,7 +40,7 @@ from outrider import (
 )
 from outrider.coding.config.loading import load
 from outrider.coding.consent.store import Consents
-from outrider.coding.mcp.finding import find_servers
+from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.conversation.messages import Message
 from outrider.errors import OutriderError
@@ -48,13 +48,13 @@ from outrider.mcp.client import Client
 from outrider.mcp.oauth import OAuth
 from outrider.mcp.servers import HttpServer, StdioServer
 from outrider.mcp.tokens import TokenStore
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.ollama import Ollama
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import Reply
-from outrider.providers.ollama import Ollama
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_responses import OpenAIResponses
-from outrider.providers.testing.scripted import Cut, Delay, call
 from outrider.runtime.retry import Retry
+from outrider.testing import Cut, Delay, ScriptedModel, call
 from tests.cli.program import outrider
 from tests.mcp.login_server import login_server
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
@@ -177,7 +177,7 @@ def a_tool_has_a_name_that_no_model_takes(where: Path) -> object:
 
 @provokes(errors.ToolDefinitionError, culprit="tools must be a list", way_out=r"write tools=\[")
 def a_tool_stands_where_a_list_should(where: Path) -> object:
-    return run("Read it.", tools=print, model="demo")  # type: ignore[arg-type]
+    return run("Read it.", tools=print, model="demo")  # type: ignore[call-overload]
 
 
 @provokes(errors.AttachmentError, culprit=r"/notes/gone\.png cannot be read", way_out="No such file")
@@ -232,7 +232,8 @@ def a_batch_costs_more_than_its_budget(where: Path) -> object:
     async def collect() -> object:
         with Log(where) as log:
             agent = Agent(ScriptedModel([reply]))
-            return [result async for result in batch(agent, ["Go on.", "Go on."], log=log, workers=1, budget=1)]
+            running = batch(agent, ["Go on.", "Go on."], log=log, workers=1, limits=BatchLimits(budget=1))
+            return [result async for result in running]
 
     return asyncio.run(collect())
 
@@ -414,7 +415,7 @@ def a_proxy_wants_a_login(where: Path) -> object:
     return asked(OpenAIResponses, Page())
 
 
-@provokes(errors.AuthenticationError, culprit="no key for Anthropic", way_out="set ANTHROPIC_API_KEY")
+@provokes(errors.MissingKeyError, culprit="no key for Anthropic", way_out="set ANTHROPIC_API_KEY")
 def a_model_needs_a_key(where: Path) -> object:
     return think("Hello", model="anthropic/fast")
 

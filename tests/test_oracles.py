@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from outrider.providers.base import Request
-from outrider.providers.stream import EventParser
+from outrider.providers.streams.stream import EventParser
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG, STORE, THOUGHTFUL, exchange, request_of, result
 from tests.oracles import check, problems, type_errors

@@ -18,7 +18,7 @@ import msgspec
 import pytest
 
 import outrider
-from outrider import errors, events
+from outrider import errors, events, testing
 
 PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
 NAMES = re.compile(r"`([^`]+)`")
@@ -122,7 +122,7 @@ def test_a_name_that_is_not_public_is_refused() -> None:
     [
         ("from outrider import *", ["pydantic", "click", "rich", "aiohttp", "httpx", "jsonschema_rs", "platformdirs"]),
         ("from outrider import *", ["outrider.runtime.agent_loop", "outrider.runtime.opening"]),
-        ("from outrider import *", ["outrider.runtime.run_ending", "outrider.subagents.guidance"]),
+        ("from outrider import *", ["outrider.runtime.step", "outrider.log.state", "outrider.testing"]),
         ("import outrider.cli; outrider.cli.main(['--version'])", ["asyncio", "msgspec"]),
         ("import outrider.cli; outrider.cli.main(['--help'])", ["asyncio", "msgspec"]),
     ],
@@ -138,7 +138,7 @@ def test_nothing_heavy_is_imported(code: str, unwanted: list[str]) -> None:
 
 def test_the_page_has_every_public_name_once_and_no_other() -> None:
     named = [name for section in sections(PAGE).values() for name in names_in(section)]
-    assert sorted(name for name in named if not name.startswith("errors.")) == sorted(outrider.__all__)
+    assert sorted(name for name in named if "." not in name) == sorted(outrider.__all__)
 
 
 def test_the_page_has_every_other_error_as_one_of_its_module() -> None:
@@ -151,8 +151,14 @@ def test_the_page_has_every_other_error_as_one_of_its_module() -> None:
 
 def test_every_name_on_the_page_is_used_by_an_example_beside_it() -> None:
     for title, section in sections(PAGE).items():
-        public = {name for name in names_in(section) if not name.startswith("errors.")}
+        public = {name for name in names_in(section) if "." not in name}
         assert public <= used_in(code_in(section)), title
+
+
+def test_the_page_has_every_name_of_the_module_for_tests() -> None:
+    named = [name.removeprefix("testing.") for name in names_in(sections(PAGE)["Tests"])]
+    assert sorted(named) == testing.__all__
+    assert [name for name in testing.__all__ if not re.search(rf"\b{name}\b", testing.__doc__ or "")] == []
 
 
 def test_the_table_of_events_is_that_of_the_module() -> None:
@@ -171,7 +177,7 @@ def test_the_table_of_events_is_that_of_the_module() -> None:
 def test_the_module_explains_all_names_in_the_groups_of_the_page() -> None:
     groups = dict(re.findall(r"^(\S.*)\n((?:    .+\n)+)", outrider.__doc__ or "", re.M))
     for title, section in sections(PAGE).items():
-        names = [name for name in names_in(section) if not name.startswith("errors.")]
+        names = [name for name in names_in(section) if "." not in name]
         missing = [name for name in names if not re.search(rf"\b{name}\b", groups.get(title, ""))]
         assert not missing, title
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,7 +24,6 @@ from outrider import (
     MemoryStore,
     Message,
     ProviderError,
-    ScriptedModel,
     Session,
     ToolResult,
     ToolResultBlock,
@@ -35,7 +35,8 @@ from outrider import (
     think,
 )
 from outrider.conversation.messages import TextBlock
-from outrider.providers.testing.scripted import call
+from outrider.errors import MissingKeyError
+from outrider.testing import ScriptedModel, call
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 
@@ -181,7 +182,15 @@ def test_a_provider_failure_is_a_status_of_run() -> None:
     assert (result.status, result.error, result.conversation) == ("error", "overloaded", [Message.user("go")])
 
 
-async def test_both_work_where_an_event_loop_runs_already() -> None:
+async def test_a_running_event_loop_is_not_blocked() -> None:
+    for verb, instead in ((think, "session(conversation).think"), (run, "agent.run"), (ask, "agent.ask")):
+        with pytest.raises(RuntimeError, match="would block the event loop that is running here") as refused:
+            verb("hi", model="demo")
+        assert f"write await agent.{instead.removeprefix('agent.')}(prompt)" in str(refused.value)
+
+
+async def test_both_work_in_the_event_loop_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))  # type: ignore[arg-type]
     assert asyncio.get_running_loop().is_running()
     assert think("hi", model=ScriptedModel(["from a notebook"])) == "from a notebook"
     assert run("hi", [read_file], model=ScriptedModel([call("read_file", path="a"), "ok"])).text == "ok"
@@ -199,8 +208,9 @@ def test_many_threads_may_think_at_once() -> None:
 
 INTERRUPTED = """
 import sys, time
-from outrider import run, tool, ScriptedModel
-from outrider.providers.testing.scripted import call
+from outrider import run, tool
+from outrider.testing import ScriptedModel
+from outrider.testing import call
 
 @tool
 def wait() -> str:
@@ -240,13 +250,24 @@ def test_another_process_finds_the_files_of_a_saved_conversation() -> None:
 
     text = dumps(run("go", [chart], model=ScriptedModel([call("chart"), "ok"])).conversation)
     script = (
-        "import sys, outrider; from outrider.sync import default_store\n"
+        "import sys, outrider; from outrider.conversation.store import default_store\n"
         "conversation = outrider.loads(sys.stdin.read())\n"
         "file, = conversation[2].tool_results[0].attachments\n"
         "print(len(default_store().read(file)))"
     )
     ended = subprocess.run([sys.executable, "-c", script], input=text, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == str(len(PNG))
+
+
+async def test_agents_and_sessions_have_the_files_of_a_saved_conversation() -> None:
+    def chart() -> ToolResult:
+        return ToolResult("chart", attachments=[Attachment(PNG, name="q3.png")])
+
+    agent = Agent(ScriptedModel([call("chart"), "ok"]), tools=[chart])
+    saved = dumps((await agent.run("go")).conversation)
+    session = Agent(ScriptedModel(["A chart."])).session(loads(saved))
+    [file] = session.messages[2].tool_results[0].attachments
+    assert session.store.read(file) == PNG
 
 
 def test_inline_carries_the_files_to_another_machine(tmp_path: Path) -> None:
@@ -265,7 +286,26 @@ def test_the_data_folder_is_for_the_owner_alone(own_data_folder: Path) -> None:
     assert all(path.stat().st_mode & 0o077 == 0 for path in made)
 
 
-def test_the_default_model_is_the_demo_model(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "model", [None, "fast", "anthropic/fast", "gemini/fast", "bedrock/anthropic.claude-sonnet-5-5"]
+)
+def test_without_a_key_nothing_answers_and_the_variables_are_named(model: str | None) -> None:
+    for verb in (think, run, ask):
+        with pytest.raises(MissingKeyError, match=r"no (key|credentials) for .*; set [A-Z_]+") as refused:
+            verb("What's 2+2?", model=model)
+        assert "the model `demo` needs no key" in str(refused.value)
+
+
+async def test_a_run_without_a_key_raises_and_can_be_repeated_with_another_model() -> None:
+    session = Session(Agent("openai/fast"))
+    with pytest.raises(MissingKeyError, match="OPENAI_API_KEY"):
+        await session.run("What's 2+2?")
+    session.agent = Agent("demo")
+    assert (await session.run()).text == "4"
+
+
+def test_the_default_model_is_that_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OUTRIDER_MODEL", "demo")
     assert think("What's 2+2?") == "4"
     monkeypatch.setenv("OUTRIDER_MODEL", "nonsense/1")
     with pytest.raises(UnknownModelError, match="nonsense/1"):
@@ -305,7 +345,7 @@ def test_calls_and_messages_of_a_turn_read_like_dicts() -> None:
 def test_a_turn_or_a_result_in_the_place_of_a_conversation_is_refused() -> None:
     turn = think("hi", conversation=[], model=ScriptedModel(["Hello."]))
     with pytest.raises(ConversationError, match="a conversation is a list of messages, not Turn"):
-        run(turn, model=ScriptedModel([]))  # type: ignore[arg-type]
+        run(turn, model=ScriptedModel([]))  # type: ignore[call-overload]
     with pytest.raises(ConversationError, match="a conversation is a list of messages, not RunResult"):
         think("on", conversation=run("hi", model=ScriptedModel(["ok"])), model=ScriptedModel([]))  # type: ignore[call-overload]
 

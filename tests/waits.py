@@ -11,7 +11,7 @@ from outrider.runtime import attempts
 
 
 class Waits(list[float]):
-    """The seconds between attempts. Stands in for asyncio and for the clock in the module of the attempts."""
+    """The seconds between retry. Stands in for asyncio and for the clock in the module of the retry."""
 
     now = 1000.0
 
@@ -28,7 +28,7 @@ class Waits(list[float]):
 
 
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """Let no session wait between its attempts."""
+    """Let no session wait between its retry."""
     waits = Waits()
     monkeypatch.setattr(attempts, "asyncio", waits)
     monkeypatch.setattr(attempts, "monotonic", waits.monotonic)

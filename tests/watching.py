@@ -9,11 +9,11 @@ import msgspec
 
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message
-from outrider.providers.testing.scripted import ScriptedModel, Step
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, ToolFinished, ToolStarted
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step
 
 E = TypeVar("E")
 

@@ -64,10 +64,8 @@ Telemetry
 
 Batches
     batch               run many tasks, each in a session of its own; yields their results
+    BatchLimits         the budget and the pace of a batch
     Task, TaskResult    a task of a batch; what became of it
-
-Models
-    ScriptedModel       a scripted model for tests; other models are named: "anthropic/fast", "demo"
 
 Limits and results
     Limits              the limits of a run
@@ -86,6 +84,7 @@ Modules
     outrider.events     the events that observers of a session receive
     outrider.errors     all errors
     outrider.types      the types in the signatures of these names, for annotations of your own
+    outrider.testing    models and contexts for tests of your own agents and tools
     outrider.runtime.hooks
                         the events that hooks receive
     outrider.providers.base
@@ -103,8 +102,10 @@ if TYPE_CHECKING:
     from outrider import errors as errors
     from outrider import events as events
     from outrider import providers as providers
+    from outrider import testing as testing
     from outrider import types as types
     from outrider.batches.batch import batch as batch
+    from outrider.batches.queue import BatchLimits as BatchLimits
     from outrider.batches.task import Task as Task
     from outrider.batches.task import TaskResult as TaskResult
     from outrider.conversation.attachments import Attachment as Attachment
@@ -139,7 +140,6 @@ if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers as RunningServers
     from outrider.mcp.servers import HttpServer as HttpServer
     from outrider.mcp.servers import StdioServer as StdioServer
-    from outrider.providers.testing.scripted import ScriptedModel as ScriptedModel
     from outrider.runtime.agent import Agent as Agent
     from outrider.runtime.compaction import Compaction as Compaction
     from outrider.runtime.context import ContextUsage as ContextUsage
@@ -152,7 +152,7 @@ if TYPE_CHECKING:
     from outrider.runtime.session import Session as Session
     from outrider.subagents.delegation import with_subagents as with_subagents
     from outrider.subagents.profile import Profile as Profile
-    from outrider.subagents.spawning import spawn as spawn
+    from outrider.subagents.task import spawn as spawn
     from outrider.sync import Turn as Turn
     from outrider.sync import ask as ask
     from outrider.sync import default_log as default_log
@@ -164,18 +164,19 @@ if TYPE_CHECKING:
     from outrider.tools.approval import Allow as Allow
     from outrider.tools.approval import Deny as Deny
     from outrider.tools.context import ToolContext as ToolContext
-    from outrider.tools.decorator import tool as tool
     from outrider.tools.result import ToolResult as ToolResult
     from outrider.tools.server_tool import ServerTool as ServerTool
     from outrider.tools.server_tool import code_execution as code_execution
     from outrider.tools.server_tool import web_fetch as web_fetch
     from outrider.tools.server_tool import web_search as web_search
     from outrider.tools.tool import Tool as Tool
+    from outrider.tools.tool import tool as tool
 
 # The module of each public name. A name is imported on first use, so that a program that needs only the version or the
 # help does not import the event loop.
 _NAMES_OF_MODULES = {
     "batches.batch": ("batch",),
+    "batches.queue": ("BatchLimits",),
     "batches.task": ("Task", "TaskResult"),
     "runtime.agent": ("Agent",),
     "conversation.attachments": ("Attachment",),
@@ -216,7 +217,6 @@ _NAMES_OF_MODULES = {
         "ToolUseBlock",
         "Usage",
     ),
-    "providers.testing.scripted": ("ScriptedModel",),
     "sync": ("Turn", "ask", "default_log", "dumps", "loads", "run", "think"),
     "runtime.retry": ("Retry",),
     "runtime.run": ("RunResult",),
@@ -226,14 +226,13 @@ _NAMES_OF_MODULES = {
     "tools.server_tool": ("ServerTool", "code_execution", "web_fetch", "web_search"),
     "subagents.delegation": ("with_subagents",),
     "subagents.profile": ("Profile",),
-    "subagents.spawning": ("spawn",),
+    "subagents.task": ("spawn",),
     "telemetry.telemetry": ("Telemetry",),
     "tools.approval": ("Allow", "Deny"),
     "tools.context": ("ToolContext",),
-    "tools.decorator": ("tool",),
-    "tools.tool": ("Tool",),
+    "tools.tool": ("Tool", "tool"),
 }
-_MODULES = ("errors", "events", "providers", "types")
+_MODULES = ("errors", "events", "providers", "testing", "types")
 _MODULE_OF = {name: module for module, names in _NAMES_OF_MODULES.items() for name in names}
 
 __all__ = ["__version__", *_MODULE_OF]

@@ -63,10 +63,7 @@ def debug_file() -> Path | None:
 
 
 def default_model() -> str:
-    """Return the default model: `OUTRIDER_MODEL`, else the balanced model of the first provider that has a key.
-
-    Without any key, this is the built-in demo model.
-    """
+    """Return the default model: `OUTRIDER_MODEL`, else the balanced model of the first provider that has a key."""
     return os.environ.get("OUTRIDER_MODEL") or "balanced"
 
 

@@ -12,6 +12,7 @@ OutriderError
 ├── UnknownModelError      a model name that no provider has (a ValueError)
 ├── ProviderError              the request to the model failed; the conversation is unchanged
 │   ├── AuthenticationError    a missing or rejected key
+│   │   └── MissingKeyError    no key is set; names the variables
 │   ├── RequestRefusedError    the API rejects this request: a model, a limit, a schema
 │   │   └── ContextExceededError   the conversation is longer than the model's context window
 │   ├── RateLimitedError       too many requests, or no quota left
@@ -121,6 +122,13 @@ class ProviderError(OutriderError):
 
 class AuthenticationError(ProviderError):
     """A missing or rejected key."""
+
+
+class MissingKeyError(AuthenticationError):
+    """A model without its key. `run` raises it, as every other call does: the user has to do something first."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(f"{sentence}; the model `demo` needs no key, but it is not an LLM")
 
 
 class RequestRefusedError(ProviderError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -11,20 +11,26 @@ from outrider.conversation.codec import MessageLike, from_json, to_json
 from outrider.conversation.items import ByItem
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage, plain_calls
 from outrider.conversation.prompt import Prompt
-from outrider.conversation.store import AttachmentStore, FolderStore
-from outrider.environment import data_folder, default_model, log_place
+from outrider.conversation.store import AttachmentStore, default_store
+from outrider.environment import default_model, log_place
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent import Agent
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.compaction import Compaction
-from outrider.runtime.event_loop import run_sync
+from outrider.runtime.event_loop import check_may_block, run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
+from outrider.runtime.run_scope import ModelOptions
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
-from outrider.tools.tool import check_tool_list
+from outrider.tools.approval import Approver
+from outrider.tools.tool import check_tool_list, make_tools
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.log.log import Log
-    from outrider.runtime.session_servers import Mcp
+    from outrider.mcp.session_servers import Mcp
+    from outrider.runtime.structured_output import OutputForm
 
 T = TypeVar("T")
 Tools = Iterable[Callable[..., Any]]
@@ -44,7 +50,7 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
     conversation: list[Message]
     """All messages, including this turn's. Pass them to think() or run() to continue."""
     tool_calls: tuple[ToolUseBlock, ...] = ()
-    """The calls that the model requests. Answer them with `tool_results=`, or let run() do it."""
+    """The calls that the model requests. Answer them with `tool_results=turn.run_calls(tools)`, or let run() do it."""
     usage: Usage = Usage()
     stop_reason: StopReason = StopReason.END
     """Why the reply ended: `max_tokens` if it was truncated, `refusal`, `content_filter` and so on."""
@@ -65,6 +71,34 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
         """Whether the model requests calls."""
         return bool(self.tool_calls)
 
+    def run_calls(
+        self,
+        tools: Tools,
+        *,
+        deps: Any = None,
+        approve: Approver | None = None,
+        limits: Limits | None = None,
+        cwd: str | Path | None = None,
+        store: AttachmentStore | None = None,
+    ) -> list[ToolResultBlock]:
+        """Run the calls of this turn with these tools. Return the results, for `think(tool_results=…)`.
+
+        Arguments are validated and converted, and calls run side by side, as in `run`. A wrong argument, an unknown
+        tool, a failure and a time-out are results, which the model reads.
+
+        >>> def double(number: int) -> int:
+        ...     "Double a number."
+        ...     return 2 * number
+        >>> turn = think("What is 2+2?", tools=[double], model="demo")
+        >>> turn.run_calls([double])
+        []
+        """
+        # The model is never asked.
+        kind: Any = None if deps is None else type(deps)
+        agent: Agent[Any] = Agent(model="demo", tools=_tool_list(tools), limits=limits or Limits(), deps_type=kind)
+        session = Session(agent, self.conversation, store=store, cwd=cwd, approve=approve, deps=deps)
+        return list(run_sync(session.act()).message.tool_results)
+
     def keys(self) -> tuple[str, ...]:
         """Return the keys of `dict(turn)`."""
         return *super().keys(), "has_tool_calls"
@@ -73,38 +107,52 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
         return plain_calls(self.tool_calls) if name == "tool_calls" else super().__getitem__(name)
 
 
+class ScriptOptions(ModelOptions, total=False):
+    """What `think` takes beside the conversation."""
+
+    model: str | Provider | None
+    """The name of a model, or a provider; without one, `OUTRIDER_MODEL` or a balanced model."""
+    system: str
+    """The system prompt."""
+    store: AttachmentStore | None
+    """Where the files of the conversation are; without one, in the data folder."""
+
+
+class ToolOptions(ScriptOptions, total=False):
+    """What `run` and `ask` take beside the prompt, the tools and the output."""
+
+    mcp: Mcp
+    """MCP servers, whose tools join the others."""
+    limits: Limits | None
+    """Where the run stops."""
+
+
 @overload
 def think(
     prompt: Prompt,
     *,
-    model: str | Provider | None = None,
-    system: str = "",
     conversation: None = None,
     tools: None = None,
     tool_results: None = None,
-    store: AttachmentStore | None = None,
+    **options: Unpack[ScriptOptions],
 ) -> str: ...
 @overload
 def think(
     prompt: Prompt,
     *,
-    model: str | Provider | None = None,
-    system: str = "",
     conversation: Iterable[MessageLike],
     tools: Tools | None = None,
     tool_results: ToolResults | None = None,
-    store: AttachmentStore | None = None,
+    **options: Unpack[ScriptOptions],
 ) -> Turn: ...
 @overload
 def think(
     prompt: Prompt,
     *,
-    model: str | Provider | None = None,
-    system: str = "",
     conversation: None = None,
     tools: Tools,
     tool_results: None = None,
-    store: AttachmentStore | None = None,
+    **options: Unpack[ScriptOptions],
 ) -> Turn: ...
 def think(
     prompt: Prompt,
@@ -115,11 +163,12 @@ def think(
     tools: Tools | None = None,
     tool_results: ToolResults | None = None,
     store: AttachmentStore | None = None,
+    **settings: Unpack[ModelOptions],
 ) -> str | Turn:
     """Ask a model once. Returns a string, or, with a conversation or tools, a `Turn` that can be continued.
 
     The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
-    but they do not run here: `run` does that, or you run them and pass
+    but they do not run here: `run` does that, or `tool_results=turn.run_calls(tools)`, or you run them and pass
     `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request. If it is longer
     than the model's context window, ContextExceededError is raised.
 
@@ -131,42 +180,81 @@ def think(
     >>> turn["conversation"]  # plain data, for json.dumps()
     [{'role': 'user', 'content': "What's 2+2?"}, {'role': 'assistant', 'content': '4', 'has_tool_calls': False}]
     """
+    check_may_block("think", "await agent.session(conversation).think(prompt)")
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
-    agent = Agent(model=model or default_model(), system=system, tools=_tool_list(tools), compaction=None)
-    session = Session(agent, () if conversation is None else conversation, store=_or_default(store))
+    # Tools do not run here: AgentSpec does not ask for the deps of those that want some.
+    agent = AgentSpec(
+        model=model or default_model(), system=system, tools=make_tools(_tool_list(tools)), compaction=None, **settings
+    )
+    session = Session(agent, () if conversation is None else conversation, store=store)
     reply = run_sync(session.think(prompt, tool_results=tool_results))
     if conversation is None and tools is None:
         return reply.text
     return Turn(reply.text, session.messages, reply.message.tool_calls, reply.usage, reply.stop_reason)
 
 
+@overload
 def run(
     conversation: str | Iterable[MessageLike],
     tools: Tools | None = None,
     max_turns: int | None = None,
     *,
+    output: None = None,
+    compaction: Compaction | None = DEFAULT_COMPACTION,
+    **options: Unpack[ToolOptions],
+) -> RunResult[str]: ...
+@overload
+def run(
+    conversation: str | Iterable[MessageLike],
+    tools: Tools | None = None,
+    max_turns: int | None = None,
+    *,
+    output: type[T],
+    compaction: Compaction | None = DEFAULT_COMPACTION,
+    **options: Unpack[ToolOptions],
+) -> RunResult[T]: ...
+@overload
+def run(
+    conversation: str | Iterable[MessageLike],
+    tools: Tools | None = None,
+    max_turns: int | None = None,
+    *,
+    output: OutputForm,
+    compaction: Compaction | None = DEFAULT_COMPACTION,
+    **options: Unpack[ToolOptions],
+) -> RunResult[Any]: ...
+def run(
+    conversation: str | Iterable[MessageLike],
+    tools: Tools | None = None,
+    max_turns: int | None = None,
+    *,
+    output: Any = None,
     model: str | Provider | None = None,
     system: str = "",
     mcp: Mcp = (),
     limits: Limits | None = None,
     compaction: Compaction | None = DEFAULT_COMPACTION,
     store: AttachmentStore | None = None,
-) -> RunResult:
+    **settings: Unpack[ModelOptions],
+) -> RunResult[Any]:
     """Run a model with tools until it is done. The conversation may end with calls, with results or with text.
 
-    `max_turns` overrides `limits.max_turns`. A conversation that fills the context window is shortened in requests, not
-    in the result; `compaction=None` turns that off. Call it again with the returned conversation to continue. Ctrl-C
-    raises KeyboardInterrupt; its `conversation` attribute has the messages so far.
+    `output` is a Python type, of which `result.output` is a value, or a JSON Schema, for which it is decoded JSON;
+    without it `result.output` is the text. `max_turns` overrides `limits.max_turns`. A conversation that fills the
+    context window is shortened in requests, not in the result; `compaction=None` turns that off. Call it again with the
+    returned conversation to continue. Ctrl-C raises KeyboardInterrupt; its `conversation` attribute has the messages so
+    far.
 
     >>> result = run("What's 2+2?", model="demo")
     >>> result.status, result.turns, result.text
     ('done', 1, '4')
     """
+    check_may_block("run", "await agent.run(prompt)")
     limits = limits or Limits()
     if max_turns is not None:
-        if max_turns < 1:
-            raise ValueError(f"max_turns is {max_turns}; a run needs at least 1 turn")
+        if not isinstance(max_turns, int) or max_turns < 1:
+            raise ValueError(f"max_turns is {max_turns!r}; it must be a whole number, at least 1")
         limits = msgspec.structs.replace(limits, max_turns=max_turns)
     agent = Agent(
         model=model or default_model(),
@@ -175,12 +263,13 @@ def run(
         mcp=mcp,
         limits=limits,
         compaction=compaction,
+        **settings,
     )
     messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
-    session = Session(agent, messages, store=_or_default(store))
+    session = Session(agent, messages, store=store)
     session.wait_for_servers(ONE_RUN_SECONDS)
     try:
-        return run_sync(session.run())
+        return run_sync(session.run(output=output))
     except KeyboardInterrupt as interrupt:
         interrupt.conversation = session.messages  # type: ignore[attr-defined]
         raise
@@ -189,40 +278,11 @@ def run(
 
 
 @overload
-def ask(
-    prompt: Prompt,
-    *,
-    model: str | Provider | None = None,
-    system: str = "",
-    tools: Tools | None = None,
-    mcp: Mcp = (),
-    limits: Limits | None = None,
-    store: AttachmentStore | None = None,
-) -> str: ...
+def ask(prompt: Prompt, *, tools: Tools | None = None, **options: Unpack[ToolOptions]) -> str: ...
 @overload
-def ask(
-    prompt: Prompt,
-    output: type[T],
-    *,
-    model: str | Provider | None = None,
-    system: str = "",
-    tools: Tools | None = None,
-    mcp: Mcp = (),
-    limits: Limits | None = None,
-    store: AttachmentStore | None = None,
-) -> T: ...
+def ask(prompt: Prompt, output: type[T], *, tools: Tools | None = None, **options: Unpack[ToolOptions]) -> T: ...
 @overload
-def ask(
-    prompt: Prompt,
-    output: Any,
-    *,
-    model: str | Provider | None = None,
-    system: str = "",
-    tools: Tools | None = None,
-    mcp: Mcp = (),
-    limits: Limits | None = None,
-    store: AttachmentStore | None = None,
-) -> Any: ...
+def ask(prompt: Prompt, output: OutputForm, *, tools: Tools | None = None, **options: Unpack[ToolOptions]) -> Any: ...
 def ask(
     prompt: Prompt,
     output: Any = None,
@@ -233,19 +293,25 @@ def ask(
     mcp: Mcp = (),
     limits: Limits | None = None,
     store: AttachmentStore | None = None,
+    **settings: Unpack[ModelOptions],
 ) -> Any:
-    """Run a model with tools and return its answer: text, or a value of `output`.
+    """Run a model with tools and return the `output` of the run: text, or what `output` describes.
 
-    `output` is a Python type, for which a value of that type is returned, or a JSON Schema, for which decoded JSON is
-    returned. Raises RunError if the run ends without an answer; its `result` is the run.
+    Raises RunError if the run ends without an answer; its `result` is the run.
 
     >>> ask("What's 2+2?", model="demo")
     '4'
     """
+    check_may_block("ask", "await agent.ask(prompt)")
     agent = Agent(
-        model=model or default_model(), system=system, tools=_tool_list(tools), mcp=mcp, limits=limits or Limits()
+        model=model or default_model(),
+        system=system,
+        tools=_tool_list(tools),
+        mcp=mcp,
+        limits=limits or Limits(),
+        **settings,
     )
-    return run_sync(agent.ask(prompt, output, store=_or_default(store)))
+    return run_sync(agent.ask(prompt, output, store=store))
 
 
 def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: AttachmentStore | None = None) -> str:
@@ -264,11 +330,6 @@ def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Me
     'Hello'
     """
     return from_json(text, _or_default(store))
-
-
-def default_store() -> AttachmentStore:
-    """Return the store in the data folder, where other processes find the files of a saved conversation."""
-    return FolderStore(lambda: data_folder() / "attachments")
 
 
 def default_log() -> Log:

@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.acp.connection import Connection, Method
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import Method
 
 
 class Add(msgspec.Struct):

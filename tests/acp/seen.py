@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from outrider.terminal_text import rendered
+from outrider.text.terminal import rendered
 
 Json: TypeAlias = dict[str, Any]
 FINAL = ("completed", "failed")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outrider.providers.stored_keys import store_key
+from outrider.providers.credentials.keys import store_key
 from outrider.sync import default_log
 from outrider.version import __version__
 from tests.acp.editor import DEADLINE, allowing, introduced, running
@@ -379,6 +379,13 @@ async def test_an_editor_learns_how_to_enter_a_key_and_whether_there_is_one(tmp_
         store_key("ANTHROPIC_API_KEY", "stored-key")
         assert await editor.ask("authenticate", methodId=method["id"]) == {}
         assert "stored-key" not in str(editor.received)
+
+
+async def test_a_session_without_a_key_needs_authentication(tmp_path: Path) -> None:
+    async with introduced(OUTRIDER_MODEL="") as editor:
+        refused = await editor.refusal("session/new", cwd=str(tmp_path), mcpServers=[])
+        assert refused.code == -32000
+        assert "ANTHROPIC_API_KEY" in refused.message
 
 
 FORMER = {"_meta": {"terminal-auth": True}}

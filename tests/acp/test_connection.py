@@ -10,18 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.acp.connection import (
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import Method
+from outrider.errors import ConfigError
+from outrider.jsonrpc import (
     CANCELLED,
     INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
-    Connection,
-    Method,
     RpcError,
 )
-from outrider.errors import ConfigError
 from tests.acp.conftest import Anything, Wired
 
 
@@ -212,7 +212,7 @@ async def test_an_error_for_the_wire_is_sent_as_it_is(wired: Wired) -> None:
 
 async def test_an_error_of_ours_is_its_sentence(wired: Wired) -> None:
     answer = await failing(wired, ConfigError("The model is not set: set `model`."))
-    assert answer["error"] == {"code": INTERNAL_ERROR, "message": "The model is not set: set `model`."}
+    assert answer["error"] == {"code": INVALID_PARAMS, "message": "The model is not set: set `model`."}
 
 
 async def test_any_other_error_is_told_without_its_details_which_are_logged(

@@ -11,7 +11,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from outrider.acp.connection import CANCELLED, INVALID_REQUEST, ClosedError, RpcError
+from outrider.acp.connection import ClosedError
+from outrider.jsonrpc import CANCELLED, INVALID_REQUEST, RpcError
 from tests.acp.conftest import Wired
 from tests.lengths import examples
 

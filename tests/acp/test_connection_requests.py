@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.acp.connection import CANCELLED, INTERNAL_ERROR, ClosedError, Connection, Method, RpcError
+from outrider.acp.connection import ClosedError, Connection
+from outrider.acp.handlers import Method
+from outrider.jsonrpc import CANCELLED, INTERNAL_ERROR, RpcError
 from tests.acp.conftest import Anything, Wired
 
 

@@ -12,12 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.acp.client import Client
+from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
+from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.runtime.events import (
     Compacted,
@@ -90,7 +91,7 @@ ENDED_EARLY: list[Event] = [
 """A call that ends while its arguments arrive, and another one after it."""
 
 
-class SlowClient(Client):
+class SlowClient(EditorClient):
     """A client that reads as fast as it is told to."""
 
     def __init__(self, connection: Connection, reader: SlowReader) -> None:
@@ -113,11 +114,8 @@ class Watched:
         self.reader = SlowReader()
         client = SlowClient(Connection(self.lines.append, {}, {}), self.reader)
         self.sender = UpdateSender(client, "s", lambda file: b"", lambda: (200_000, 0.5))
-        self.engine = Engine(
-            lambda update: self.sender.send(to_session_update(update, lambda file: b"")),
-            appends=appends,
-            receiver=client,
-        )
+        send = lambda update: self.sender.send(to_session_update(update, lambda file: b""))  # noqa: E731
+        self.engine = Engine(UpdateTarget(send, client), Delivery(appends))
         self.translator = EventTranslator(self.engine, self.sender, FOLDER, appends=appends)
 
     def end(self) -> Seen:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.acp.connection import INVALID_REQUEST
-from outrider.jsonrpc import LineSplitter
+from outrider.jsonrpc import INVALID_REQUEST, LineSplitter
 from tests.acp.conftest import Wired
 
 LIMIT = 8

@@ -245,3 +245,20 @@ async def test_a_turn_that_was_cut_off_goes_on_when_it_is_told_to(tmp_path: Path
             assert await editor.prompt(session, "/continue") == "end_turn"
             assert editor.seen(session).text().endswith("It says one.")
             assert not editor.seen(session).open_calls
+
+
+@pytest.mark.parametrize("answer", ["once", "no"])
+async def test_the_question_about_web_search_is_shown_again_when_the_session_is_loaded(
+    tmp_path: Path, answer: str
+) -> None:
+    async with (
+        ModelServer([Answer("Hello."), Answer("Still here.")]) as server,
+        introduced(handlers=allowing(answer), **everywhere(server), OUTRIDER_WEB_SEARCH="ask") as editor,
+    ):
+        session = await editor.new(tmp_path)
+        await editor.prompt(session, "Hi")
+        live = editor.seen(session)
+        (asked,) = live.calls.values()
+        assert asked["status"] == ("completed" if answer == "once" else "failed")
+        again = await reloaded(editor, session, tmp_path)
+        assert again.lasting() == live.lasting()

@@ -76,7 +76,7 @@ async def test_counts_are_written_when_a_turn_ends(tmp_path: Path) -> None:
     writer: Any = lambda line: heard.append(json.loads(line))  # noqa: E731 - it has an attribute
     writer.congested = False
     writer.when_drained = lambda callback: asyncio.get_running_loop().call_soon(callback)
-    agent = EditorAgent(writer, {"model": "demo"}, lambda files: [])
+    agent = EditorAgent(writer, {"model": "demo"})
     agent._metrics_file = MetricsFile(file, interval=3_600)
 
     async def ask(number: int, method: str, **params: Any) -> Any:

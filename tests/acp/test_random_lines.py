@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from outrider.acp.connection import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
+from outrider.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from tests.acp.conftest import Wired
 from tests.lengths import only_long
 

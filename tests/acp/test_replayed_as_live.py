@@ -18,8 +18,8 @@ from outrider.coding.toolbox.shell.following import Outcome, Reader
 from outrider.coding.toolbox.shell.outcomes import to_result
 from outrider.coding.toolbox.shell.output import Output
 from outrider.conversation.messages import Message, ServerToolResultBlock, ServerToolUseBlock, ThinkingBlock
-from outrider.providers.testing.scripted import call, malformed_call
 from outrider.runtime.events import Event, ToolProgress
+from outrider.testing import call, malformed_call
 from outrider.tools.result import ToolResult
 from tests.acp.test_event_translator import FOLDER, Watched
 from tests.acp.test_prompting import PNG

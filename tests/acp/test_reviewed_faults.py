@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from outrider.acp.client import Client
-from outrider.acp.connection import Connection, RpcError
-from outrider.acp.errors import as_rpc_error
+from outrider.acp.client import EditorClient
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import to_rpc_error
 from outrider.acp.schema.requests import ClientCapabilities
-from outrider.acp.subagent_activity import MAX_LINE, SHOWN_LINES, SubagentActivity
+from outrider.acp.subagents import MAX_LINE, SHOWN_LINES, SubagentActivity
 from outrider.acp.tool_calls import fenced, locations_of, new_call
 from outrider.errors import SessionHeldError
 from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolStarted
@@ -61,9 +61,7 @@ def test_what_sub_agents_do_stays_small() -> None:
 
 
 def test_a_session_that_is_open_elsewhere_is_no_fault_of_the_agent() -> None:
-    with pytest.raises(RpcError) as caught, as_rpc_error():
-        raise SessionHeldError("it is open elsewhere")
-    assert caught.value.code == -32600
+    assert to_rpc_error("session/load", SessionHeldError("it is open elsewhere")).code == -32600
 
 
 @pytest.mark.parametrize("key", ["terminal_output", "terminal_output_delta"])
@@ -74,7 +72,7 @@ async def test_both_names_for_appended_output_are_known(key: str) -> None:
         def __call__(self, data: bytes) -> None:
             pass
 
-    client = Client(Connection(Quiet(), {}, {}), Quiet())  # type: ignore[arg-type]
+    client = EditorClient(Connection(Quiet(), {}, {}), Quiet())  # type: ignore[arg-type]
     client.initialize(ClientCapabilities(meta={key: True}), None)
     assert client.appends_output
     assert client.output_key == key

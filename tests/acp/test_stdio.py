@@ -18,12 +18,13 @@ from typing import Any
 
 import pytest
 
-from outrider.acp.connection import Connection, Method
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import Method
 from outrider.acp.stdio import Ending, serve
-from outrider.acp.writer import PipeWriter, Writer
+from outrider.acp.writer import EditorWriter, PipeWriter
 from tests.acp.conftest import Anything
 
-DEADLINE = 20
+DEADLINE = 60
 ASK = b'{"jsonrpc":"2.0","id":1,"method":"echo","params":{"value":"hi"}}\n'
 NOISY = b'{"jsonrpc":"2.0","id":%d,"method":"noisy","params":{"value":1}}'
 WAIT = b'{"jsonrpc":"2.0","id":2,"method":"wait"}\n'
@@ -33,7 +34,8 @@ import asyncio, os, subprocess, sys
 from typing import Any
 import msgspec
 from outrider.acp.stdio import serve
-from outrider.acp.connection import Connection, Method
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import Method
 
 class Anything(msgspec.Struct):
     value: Any = None
@@ -67,13 +69,13 @@ class Served:
     """A connection over descriptors, in a task."""
 
     def __init__(self, source: int, target: int, **options: Any) -> None:
-        self.writer: Writer
+        self.writer: EditorWriter
         self.ended_with: list[str] = []
         self.task: asyncio.Task[Ending] = asyncio.ensure_future(
             serve(self._connection, input=source, output=target, signals=(), **options)
         )
 
-    def _connection(self, write: Writer) -> Connection:
+    def _connection(self, write: EditorWriter) -> Connection:
         self.writer = write
         methods = {"echo": Method(Anything, lambda params: params), "wait": Method(Anything, self._wait)}
         self.connection = Connection(write, methods, {})

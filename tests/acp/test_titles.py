@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.providers.tiers import models_of
+from outrider.providers.catalogue.tiers import models_of
 from tests.acp.editor import introduced
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer, Recorded

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from outrider import Agent, ScriptedModel, Usage, tool
+from outrider import Agent, Usage, tool
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call
+from outrider.testing import Delay, ScriptedModel, Step, call
 
 
 class HeldAgent:

@@ -11,13 +11,13 @@ import os
 import time
 from pathlib import Path
 
-from outrider import Agent, Log, ScriptedModel, tool
+from outrider import Agent, Log, tool
+from outrider.batches.batch import open_queue
 from outrider.batches.dbos_queue import DbosQueue
-from outrider.batches.queue import open_queue
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.cli.worker import _stop_at_eof, _stopping
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call
+from outrider.testing import Delay, ScriptedModel, Step, call
 from outrider.tools.tool import Tool
 
 

@@ -10,20 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import (
-    Agent,
-    BudgetError,
-    Limits,
-    Log,
-    Retry,
-    ScriptedModel,
-    Session,
-    Task,
-    TaskResult,
-    Usage,
-    batch,
-    tool,
-)
+from outrider import Agent, BatchLimits, BudgetError, Limits, Log, Retry, Session, Task, TaskResult, Usage, batch, tool
 from outrider.batches import metering
 from outrider.batches.local_queue import LocalQueue
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState
@@ -31,7 +18,7 @@ from outrider.conversation.messages import Message
 from outrider.errors import ConfigError, ProviderError, RateLimitedError
 from outrider.log.holder import Holder
 from outrider.providers.base import Reply, Request
-from outrider.providers.testing.scripted import Delay, Step, call
+from outrider.testing import Delay, ScriptedModel, Step, call
 from tests.batches.held_agent import HeldAgent
 
 
@@ -144,8 +131,8 @@ async def test_the_budget_is_one_for_all_tasks(tmp_path: Path) -> None:
     tasks = [f"task {number}" for number in range(10)]
     with Log(tmp_path) as log:
         with pytest.raises(BudgetError, match=r"the budget of \$1 is used up, and 3 of 10 tasks have results"):
-            await collect(agent, tasks, log, name="job", workers=1, budget=1.0)
-        found = await collect(agent, tasks, log, name="job", budget=100)
+            await collect(agent, tasks, log, name="job", workers=1, limits=BatchLimits(budget=1.0))
+        found = await collect(agent, tasks, log, name="job", limits=BatchLimits(budget=100))
     assert len(found) == 10
     assert {result.status for result in found.values()} == {"done"}
 
@@ -154,7 +141,9 @@ async def test_requests_to_a_provider_wait_for_their_turn(tmp_path: Path) -> Non
     clock = asyncio.get_running_loop().time
     began = clock()
     with Log(tmp_path) as log:
-        await collect(Agent(ScriptedModel(echo)), ["a", "b"], log, workers=2, rates={"scripted": 60})
+        await collect(
+            Agent(ScriptedModel(echo)), ["a", "b"], log, workers=2, limits=BatchLimits(rates={"scripted": 60})
+        )
     assert clock() - began >= 1.0
 
 
@@ -270,8 +259,6 @@ async def test_a_failing_log_does_not_fail_the_task(tmp_path: Path, monkeypatch:
         (["a", ""], {}, "task 2: the prompt is empty"),
         ([3], {}, "task 1: a task is text, a Task or a mapping, not int"),
         (["a"], {"workers": -1}, "workers is -1"),
-        (["a"], {"budget": 0}, "budget is 0"),
-        (["a"], {"rates": {"x": 0}}, "the rate of x is 0"),
     ],
 )
 async def test_wrong_arguments_are_refused_before_anything_starts(
@@ -281,6 +268,14 @@ async def test_wrong_arguments_are_refused_before_anything_starts(
     with Log(tmp_path) as log, pytest.raises(ValueError, match=sentence):
         await collect(Agent(model), tasks, log, **options)
     assert model.requests == []
+
+
+@pytest.mark.parametrize(
+    ("limits", "sentence"), [({"budget": 0}, "budget is 0"), ({"rates": {"x": 0}}, "the rate of x is 0")]
+)
+def test_limits_that_allow_nothing_are_refused(limits: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(ConfigError, match=sentence):
+        BatchLimits(**limits)
 
 
 def test_a_task_that_kills_its_workers_is_given_up(tmp_path: Path) -> None:

@@ -12,12 +12,14 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, BudgetError, Log, ScriptedModel, TaskResult, Usage, batch, tool
-from outrider.batches.dbos_queue import DbosQueue, application_of
+from outrider import Agent, BatchLimits, BudgetError, Log, TaskResult, Usage, batch, tool
+from outrider.batches.dbos_queue import DbosQueue
+from outrider.batches.dbos_tasks import application_of
 from outrider.batches.queue import BatchSettings
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task
 from outrider.errors import ConfigError, OutriderError
+from outrider.testing import ScriptedModel
 from tests.batches.held_agent import HeldAgent
 from tests.postgres import new_database, rights_of, without, worker_role
 
@@ -56,8 +58,10 @@ async def test_a_batch_is_stopped_and_goes_on(log: Log) -> None:
     await script.held.wait()
     await running.aclose()
     with pytest.raises(BudgetError, match="2 of 3 tasks have results"):
-        await collect(agent, ["quick", "slow", "later"], log, name="job", workers=1, budget=2.0)
-    found = await collect(agent, ["quick", "slow", "later"], log, name="job", workers=2, budget=50.0)
+        await collect(agent, ["quick", "slow", "later"], log, name="job", workers=1, limits=BatchLimits(budget=2.0))
+    found = await collect(
+        agent, ["quick", "slow", "later"], log, name="job", workers=2, limits=BatchLimits(budget=50.0)
+    )
     assert {name: (result.status, result.text) for name, result in found.items()} == {
         "1": ("done", "done"),
         "2": ("done", "done"),

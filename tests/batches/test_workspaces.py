@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Log, ScriptedModel, ToolContext, batch, tool
+from outrider import Agent, Log, ToolContext, batch, tool
 from outrider.batches import workspaces
 from outrider.batches.running import ANEW
 from outrider.batches.task import Task, make_task
@@ -20,7 +20,7 @@ from outrider.batches.task_file import read_tasks
 from outrider.batches.workspaces import CheckoutError, Workspaces
 from outrider.errors import SessionHeldError
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call
+from outrider.testing import Delay, ScriptedModel, Step, call
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 

@@ -13,10 +13,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from outrider import Log
-from outrider.batches.collecting import Collector
+from outrider.batches.batch import Collector, open_queue
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.pool import WorkerPool
-from outrider.batches.queue import BatchSettings, open_queue
+from outrider.batches.queue import BatchSettings
 from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task, TaskResult
 

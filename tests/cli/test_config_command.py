@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
+from outrider.coding.config.settings import SETTINGS
 from tests.cli.program import outrider
 from tests.coding.config import Home
 

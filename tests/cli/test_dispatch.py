@@ -58,5 +58,5 @@ def test_a_command_imports_no_http_library_before_it_asks_someone(command: str) 
 
 
 def test_words_in_a_pipe_are_answered_without_a_flag() -> None:
-    ended = outrider(input=b"What is 2+2?\n")
+    ended = outrider(input=b"What is 2+2?\n", OUTRIDER_MODEL="demo")
     assert (ended.returncode, ended.stdout.strip()) == (0, "4")

@@ -10,9 +10,9 @@ import pytest
 
 from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES, Finding, _sandbox
 from outrider.coding.config.loading import load
-from outrider.coding.sandbox.finding import find_sandbox
+from outrider.coding.sandbox.available import find_sandbox
 from outrider.environment import data_folder
-from outrider.providers.stored_keys import store_key
+from outrider.providers.credentials.keys import store_key
 from outrider.version import __version__
 from tests.cli.program import outrider
 from tests.coding.sandbox.test_proof import NoSandbox
@@ -47,7 +47,7 @@ def test_a_bare_installation_can_be_used_and_what_is_missing_is_said() -> None:
     assert "Anthropic: no key; outrider login anthropic, or export ANTHROPIC_API_KEY=… to use anthropic/…" in marks["·"]
     assert "OpenAI: no key; outrider login openai, or export OPENAI_API_KEY=… to use openai/…" in marks["·"]
     assert "Gemini: no key; outrider login gemini, or export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
-    assert any("default model: demo, which is not an LLM" in line for line in marks["✓"])
+    assert any("no default model: there is no key" in line for line in marks["·"])
     assert any(line.startswith("no proxy") for line in marks["·"])
     assert ended.stdout.endswith("Outrider is ready to use.\n")
 
@@ -193,17 +193,17 @@ def test_the_sandbox_in_force_is_named_and_proved_by_trying_to_escape() -> None:
 
 
 def test_a_sandbox_that_does_not_hold_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda **_: (NoSandbox(), "a sandbox"))
+    monkeypatch.setattr("outrider.coding.sandbox.available.try_sandbox", lambda **_: (NoSandbox(), "a sandbox"))
     found = list(_sandbox(load(Path("/"), environment={})))
     assert Finding("broken", "sandbox: writing outside the folder SUCCEEDED") in found
     silent = NoSandbox("/bin/sh", "-c", "exit 3")
-    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda **_: (silent, "a sandbox"))
+    monkeypatch.setattr("outrider.coding.sandbox.available.try_sandbox", lambda **_: (silent, "a sandbox"))
     found = list(_sandbox(load(Path("/"), environment={})))
     assert found[-1] == Finding("broken", "sandbox: the attempts to escape did not run: exit code 3")
 
 
 def test_a_sandbox_that_cannot_filter_hosts_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda **_: (NoSandbox(), "a sandbox"))
+    monkeypatch.setattr("outrider.coding.sandbox.available.try_sandbox", lambda **_: (NoSandbox(), "a sandbox"))
     (tmp_path / ".outrider").mkdir()
     (tmp_path / ".outrider/config.toml").write_text('[sandbox]\nallow_hosts = ["pypi.org"]\n')
     said = [finding for finding in _sandbox(load(tmp_path, environment={})) if "allow_hosts" in finding.text]
@@ -213,7 +213,7 @@ def test_a_sandbox_that_cannot_filter_hosts_says_so(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_sandbox_that_is_required_and_not_there_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.try_sandbox", lambda **_: (None, "there is none"))
+    monkeypatch.setattr("outrider.coding.sandbox.available.try_sandbox", lambda **_: (None, "there is none"))
     (found,) = _sandbox(load(Path("/"), environment={}))
     assert found == Finding("absent", "there is none")
     (found,) = _sandbox(load(Path("/"), environment={"OUTRIDER_SANDBOX": "require"}))

@@ -12,7 +12,7 @@ from io import StringIO
 import pyte
 import pytest
 
-from outrider.cli import countdown
+from outrider.cli import event_printer
 from outrider.cli.event_printer import EventPrinter
 from outrider.conversation.messages import TextBlock, ToolResultBlock, Usage
 from outrider.runtime.events import (
@@ -124,9 +124,9 @@ def test_a_retry_is_one_line_that_changes_and_goes_away(terminal: Terminal) -> N
 
 
 async def test_the_line_of_a_retry_counts_down(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(countdown, "TICK_SECONDS", 0.01)
+    monkeypatch.setattr(event_printer, "TICK_SECONDS", 0.01)
     now = 0.0
-    monkeypatch.setattr(countdown, "monotonic", lambda: now)
+    monkeypatch.setattr(event_printer, "monotonic", lambda: now)
     assert terminal.show(Retrying(2, 30.0, "slow")) == ["✗ slow; retrying in 30 s (attempt 2)"]
     now = 18.0
     async with asyncio.timeout(20):

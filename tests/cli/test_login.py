@@ -13,9 +13,9 @@ import pytest
 from aiohttp import web
 
 from outrider.environment import data_folder
-from outrider.providers import resolve
-from outrider.providers.secrets import configured, masked
-from outrider.providers.stored_keys import remove_key, store_key, stored_key
+from outrider.providers.credentials.keys import remove_key, store_key, stored_key
+from outrider.providers.credentials.secrets import configured, masked
+from outrider.providers.resolution import resolve
 from tests.cli.program import outrider
 
 KEY = "correct-horse-battery-staple"

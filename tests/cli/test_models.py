@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from outrider.providers.tiers import TIERS, models_of
+from outrider.providers.catalogue.tiers import TIERS, models_of
 from tests.cli.program import CLOSED, clean_environment, outrider, start
 
 SECRET = "sk-ant-a-secret-of-mine"

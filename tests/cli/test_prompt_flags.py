@@ -417,7 +417,7 @@ def test_a_prompt_in_another_encoding_is_no_reason_for_a_traceback() -> None:
 
 def test_quiet_says_only_what_went_wrong(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Buy milk.")
-    ended = outrider("-q", "-p", "Read notes.txt", cwd=tmp_path)
+    ended = outrider("-q", "-p", "Read notes.txt", *DEMO, cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (0, "")
     assert "milk" in ended.stdout
     wrong = outrider("-q", "-p", "Hello", "--model", "openai/gpt-5.6")

@@ -108,12 +108,12 @@ def test_json_has_every_character_whatever_the_terminal_has() -> None:
     assert json_of(ended)["status"] == "done"
 
 
-def test_the_demo_model_is_named_in_one_line_in_every_format() -> None:
-    for wanted in ("text", "json", "stream-json"):
-        ended = outrider("-p", "What is 2+2?", "--output-format", wanted)
-        assert ended.stderr.startswith("No API key is set: using the demo model, which is not an LLM. To enter a key")
-        assert "demo model" not in ended.stdout
-    assert outrider("-p", "What is 2+2?", "--quiet").stderr == ""
+@pytest.mark.parametrize("model", ["balanced", "anthropic/balanced"])
+def test_a_missing_key_is_named_in_json(model: str) -> None:
+    ended = outrider("-p", "What is 2+2?", "--model", model, "--output-format", "json")
+    result = json_of(ended)
+    assert (ended.returncode, result["status"]) == (1, "error")
+    assert "ANTHROPIC_API_KEY" in result["error"]
 
 
 async def test_a_reply_that_was_cut_off_says_so() -> None:

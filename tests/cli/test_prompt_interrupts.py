@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from outrider.conversation.history import violations
-from outrider.log.entries import RunCancelled
+from outrider.log.entries import RunStopped
 from outrider.runtime.events import RunFinished
 from outrider.sync import default_log
 from tests.cli.asking import (
@@ -71,7 +71,8 @@ def check_stopped() -> None:
     """The log knows of the cancel, nobody holds the session, and what was said can be sent."""
     with default_log() as log:
         assert log.session(latest()).holder is None
-        assert isinstance(log.newest(latest(), 1)[0].entry, RunCancelled)
+        ends = [each.entry for each in log.newest(latest(), 2) if isinstance(each.entry, RunStopped)]
+        assert [each.status for each in ends] == ["cancelled"]
     asked = [call.id for message in messages() for call in message.tool_calls]
     answered = [result.tool_use_id for message in messages() for result in message.tool_results]
     assert answered == asked

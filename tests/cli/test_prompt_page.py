@@ -12,7 +12,7 @@ from typing import get_args
 
 from outrider.cli.options import settings_from
 from outrider.cli.prompt_options import FORMATS, _parser, parse
-from outrider.cli.prompt_output import Outcome
+from outrider.cli.prompt_output import PromptOutcome
 from outrider.runtime.events import Event
 from tests.cli.program import outrider
 
@@ -45,7 +45,7 @@ def test_the_result_object_has_the_fields_of_the_page() -> None:
     shown = json.loads(example)
     really = json.loads(outrider("-p", "What is 2+2?", "--model", "demo", "--output-format", "json").stdout)
     assert shown | {"session": really["session"]} == really
-    assert list(shown) == list(really) == list(Outcome("done").fields())
+    assert list(shown) == list(really) == list(PromptOutcome("done").fields())
     for name in (*FORMATS, *shown, "error", "stop_reason"):
         assert f"`{name}`" in PAGE or f'"{name}"' in PAGE
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.prompt_output import Outcome
+from outrider.cli.prompt_output import PromptOutcome
 from tests.cli.asking import ask, everywhere, in_shell
 from tests.cli.program import outrider
 from tests.modelserver import ModelServer
@@ -78,6 +78,6 @@ async def test_the_system_prompt_is_replaced_or_extended(tmp_path: Path) -> None
     ("reason", "code"), [("end", 0), ("refusal", 4), ("content_filter", 4), ("max_tokens", 5), ("context_exceeded", 5)]
 )
 def test_exit_codes_tell_a_refusal_and_a_cut_off_answer_from_a_whole_one(reason: str, code: int) -> None:
-    assert Outcome("done", stop_reason=reason).exit_code == code
-    assert Outcome("done", stop_reason=reason, has_schema=True, has_data=True).exit_code == 0
-    assert Outcome("error", stop_reason=reason).exit_code == 1
+    assert PromptOutcome("done", stop_reason=reason).exit_code == code
+    assert PromptOutcome("done", stop_reason=reason, has_schema=True, has_data=True).exit_code == 0
+    assert PromptOutcome("error", stop_reason=reason).exit_code == 1

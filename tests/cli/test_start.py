@@ -29,14 +29,13 @@ sys.exit(main(["-p", "What is 2+2?", "--model", f"http://127.0.0.1:{listener.get
 LIBRARIES = {"PIL", "genai_prices", "jsonschema_rs", "prompt_toolkit", "pypdf", "rich", "wcmatch"}
 FOR_CALLS = {
     "outrider.coding.sandbox.bubblewrap",
-    "outrider.coding.sandbox.finding",
-    "outrider.coding.toolbox.files.notebooks",
-    "outrider.coding.toolbox.files.pdfs",
+    "outrider.coding.sandbox.available",
+    "outrider.coding.toolbox.files.rich_files",
+    "outrider.coding.toolbox.files.pdf_pages",
     "outrider.coding.toolbox.shell.background",
     "outrider.coding.toolbox.shell.terminal_command",
 }
 FOR_OTHER_RUNS = {
-    "outrider.coding.snapshots.restoring",
     "outrider.log.copying",
     "outrider.log.passage_tables",
     "outrider.log.usage_tables",

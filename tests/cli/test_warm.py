@@ -94,7 +94,8 @@ def test_what_it_finds_around_it_is_the_same(tmp_path: Path, at_terminal: bool) 
         os.close(slave)
         os.close(master)
         assert ended.returncode == 0, ended.stderr
-        seen.append((tmp_path / "seen.json").read_text().splitlines())
+        found = (tmp_path / "seen.json").read_text()
+        seen.append(re.sub(r"/dev/pts/\d+", "/dev/pts/0", found).splitlines())  # others open terminals meanwhile
         (tmp_path / "seen.json").unlink()
     assert seen[0] == seen[1]
 

@@ -19,7 +19,6 @@ from outrider import (
     FolderStore,
     MemoryStore,
     Message,
-    ScriptedModel,
     Session,
     ToolResultBlock,
     ToolUseBlock,
@@ -28,13 +27,14 @@ from outrider import (
 )
 from outrider.cli.wire import wire
 from outrider.coding.config.settings import Settings
-from outrider.coding.wire import _abbreviated
+from outrider.coding.stored_request import _abbreviated
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import TextBlock
-from outrider.providers import resolve
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request, ToolSpec
+from outrider.providers.resolution import resolve
 from outrider.sync import default_log
+from outrider.testing import ScriptedModel
 from tests.cli.program import outrider
 
 
@@ -256,7 +256,6 @@ def test_a_conversation_that_cannot_be_read_is_one_sentence_and_2(
         ("nobody/x", "there is no model 'nobody/x'"),
         ("openai/", "names no model"),
         ("demo", "sends no request"),
-        ("fast", "sends no request"),
     ],
 )
 def test_a_model_that_nothing_is_sent_to_is_one_sentence_and_2(model: str, said: str, conversation: Path) -> None:

@@ -11,7 +11,7 @@ import pytest
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.loading import load
 from outrider.coding.workbench import Workbench
-from outrider.providers.secrets import MODEL_KEYS
+from outrider.providers.credentials.secrets import MODEL_KEYS
 from tests.coding.toolbox.calling import call
 
 SECRET = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.instructions import as_prompt, project_instructions
 from outrider.coding.project_texts import MAX_BYTES, ProjectText
+from outrider.coding.system_prompt import as_prompt, project_instructions
 
 posix = pytest.mark.skipif(os.name != "posix", reason="needs a POSIX system")
 

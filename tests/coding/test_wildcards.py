@@ -9,10 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from wcmatch import glob as wcmatch
 
-from outrider.coding.permissions.patterns import to_regex
 from outrider.coding.snapshots.ignoring import IgnoreFile
-from outrider.coding.toolbox.search.wildcards import matcher
-from outrider.coding.wildcards import GLOB
+from outrider.coding.toolbox.search.search_paths import matcher
+from outrider.coding.wildcards import GLOB, to_regex
 from tests.lengths import examples
 
 PIECES = ["a", "b", ".", "/", "*", "**", "**/", "/**", "?", "[ab]", "[!a]"]

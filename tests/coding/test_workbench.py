@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, Message, ScriptedModel, ToolUseBlock
+from outrider import Agent, Log, Message, ToolUseBlock
 from outrider.cli import main
 from outrider.coding.access import NO_SANDBOX
 from outrider.coding.config.loading import load
@@ -25,11 +25,11 @@ from outrider.conversation.messages import ToolResultBlock
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, UnknownModelError
 from outrider.mcp import tokens
-from outrider.providers import stored_keys
-from outrider.providers.testing.scripted import call
+from outrider.providers.credentials import keys
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
 from outrider.sync import default_log
+from outrider.testing import ScriptedModel, call
 from tests.coding.sandbox.test_proof import NoSandbox
 from tests.coding.toolbox.test_access import RecordingSandbox
 from tests.conversations import PNG_BYTES as PNG
@@ -44,7 +44,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def bench_in(folder: Path, ask: Ask | None = None, **flags: Any) -> Workbench:
-    flags = {name.replace("__", "."): value for name, value in flags.items()}
+    flags = {"model": "demo"} | {name.replace("__", "."): value for name, value in flags.items()}
     return Workbench(load(folder, environment=os.environ, flags=flags).settings, folder, front_end=FrontEnd(ask))
 
 
@@ -108,7 +108,7 @@ async def test_no_mode_shows_the_agent_the_keys_that_the_user_has_stored(
 ) -> None:
     monkeypatch.setenv("OUTRIDER_SANDBOX", use)
     data_folder().mkdir(parents=True, exist_ok=True)
-    for name in (stored_keys.FILE, tokens.FILE):
+    for name in (keys.FILE, tokens.FILE):
         (data_folder() / name).write_text('{"OPENAI_API_KEY": {"key": "sk-stored-9f2c"}}')
         given = {} if secrets is None else {"permissions__secrets": secrets}
         bench = bench_in(folder, permissions__mode="all", sandbox__use=use, **given)
@@ -244,7 +244,7 @@ async def test_what_a_background_command_prints_can_be_read(folder: Path) -> Non
 
 
 def test_a_sandbox_that_must_be_there_and_is_not_is_an_error(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: None)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     (folder / ".outrider").mkdir()
     (folder / ".outrider/config.toml").write_text('[sandbox]\nuse = "require"\n')
@@ -262,7 +262,7 @@ async def test_the_system_prompt_has_the_instructions_of_the_project(folder: Pat
 def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: None)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["-p", "What is 2+2?", "--model", "demo"]) == 0
@@ -275,7 +275,7 @@ def test_a_prompt_says_on_standard_error_that_there_is_no_sandbox(
 def test_the_sandbox_of_a_prompt_is_tried_after_its_request(
     monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: os.write(1, b"TRIED\n") and None)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: os.write(1, b"TRIED\n") and None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     monkeypatch.setattr(sys, "stdin", None)
     assert main(["-p", "What is 2+2?", "--model", "demo", "--output-format", "stream-json"]) == 0
@@ -286,7 +286,7 @@ def test_the_sandbox_of_a_prompt_is_tried_after_its_request(
 
 
 def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: None)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert bench.sandbox_note == NO_SANDBOX
@@ -300,7 +300,7 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
     sandbox = RecordingSandbox()
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: sandbox)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: sandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder, permissions__mode=mode)
     written, _ = await results(
@@ -312,7 +312,7 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 
 
 def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", lambda **_: NoSandbox())
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: NoSandbox())
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     assert isinstance(bench_in(folder).sandbox, NoSandbox)
     assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
@@ -327,7 +327,7 @@ async def test_a_sandbox_that_works_decides_about_the_first_command(
         trials.append(NoSandbox())
         return trials[-1]
 
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", find)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", find)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     assert bench.tools
@@ -350,7 +350,7 @@ def test_a_sandbox_that_is_needed_during_its_trial_is_waited_for(folder: Path, m
         trials.append(NoSandbox())
         return trials[-1]
 
-    monkeypatch.setattr("outrider.coding.sandbox.finding.find_sandbox", find)
+    monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", find)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     with ThreadPoolExecutor() as threads:

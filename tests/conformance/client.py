@@ -20,9 +20,9 @@ import aiohttp
 from outrider.errors import McpError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
-from outrider.mcp.client_credentials import ClientCredentials
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.oauth import OAuth
+from outrider.mcp.oauth_grants import ClientCredentials
 from outrider.mcp.protocol import ToolSpec
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.tokens import Registration, TokenStore

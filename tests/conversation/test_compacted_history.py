@@ -12,7 +12,7 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, 
 from outrider.conversation.store import MemoryStore
 from outrider.conversation.view import WORTH_CLEARING, cleared, cuts
 from outrider.providers.base import Request
-from outrider.runtime.room import clearing, kept_messages
+from outrider.runtime.token_budget import clearing, kept_messages
 from tests.adapters import ALL, Case, each_at_length
 from tests.conversation.test_history import messages
 from tests.lengths import examples

@@ -12,13 +12,13 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import ToolUseBlock
 from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import ScriptedModel, Step
 from outrider.runtime.agent import Agent
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.events import Compacted, CompactionStarted, Event, ResultsCleared
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
-from outrider.tools.decorator import tool
+from outrider.testing import ScriptedModel, Step
+from outrider.tools.tool import tool
 from tests.crash.ledger import Ledger
 from tests.crash.points import Points
 

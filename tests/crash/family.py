@@ -13,11 +13,11 @@ from typing import Any
 from outrider.conversation.messages import Block, Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import ScriptedModel, Step
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, MessageAdded, SubagentEvent, SubagentStarted, ToolFinished
 from outrider.runtime.structured_output import MISSING
 from outrider.subagents import Profile, with_subagents
+from outrider.testing import ScriptedModel, Step
 from tests.crash import script
 from tests.crash.ledger import Ledger
 from tests.crash.script import use

@@ -19,7 +19,7 @@ from outrider.conversation.history import repair, violations
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.log.entries import CallResult, Intent, MessageEntry, Record, SubagentLinked
 from outrider.log.log import Log
-from outrider.log.replay import Replay
+from outrider.log.state import SessionState
 from outrider.prompts import prompt
 from tests.crash.family import (
     ASKED,
@@ -46,7 +46,7 @@ class OnDisk:
 
     def __init__(self, records: Sequence[Record]) -> None:
         self.records = list(records)
-        self._replay = Replay(record.entry for record in records)
+        self._replay = SessionState(record.entry for record in records)
         self.messages = self._replay.messages
         self.answers = {each.result.tool_use_id: each for each in self.entries(CallResult)}
         self.replies = sum(message.role == "assistant" for message in self.messages)

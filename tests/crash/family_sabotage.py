@@ -9,8 +9,7 @@ from outrider.log.entries import SubagentLinked
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.runtime import structured_output as reports
-from outrider.runtime.run import NO_EARLIER_TURNS
-from outrider.runtime.session import Session
+from outrider.runtime.agent_loop import AgentLoop
 from outrider.subagents import task
 from outrider.tools import context
 from tests.crash.sabotage import begins_anew_what_may_not_be_repeated as begins_anew_what_may_not_be_repeated
@@ -37,7 +36,7 @@ def links_it_again() -> None:
 
 def says_the_prompt_again() -> None:
     """A sub-agent that is taken up is told again what to do."""
-    task._run = lambda child, report, prompt: child.run(prompt)  # type: ignore[assignment]
+    task._prompt_for = lambda child, prompt: prompt
 
 
 def reminds_again() -> None:
@@ -52,4 +51,4 @@ def forgets_the_report() -> None:
 
 def gives_all_turns_again() -> None:
     """A sub-agent that is taken up has the limits of one that begins."""
-    Session._earlier_turns = property(lambda self: NO_EARLIER_TURNS, lambda self, value: None)  # type: ignore[assignment]
+    AgentLoop.continues = property(lambda self: False, lambda self, value: None)  # type: ignore[assignment]

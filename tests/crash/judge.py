@@ -20,7 +20,7 @@ from outrider.conversation.messages import AttachmentBlock, Message, ToolResultB
 from outrider.errors import AttachmentError
 from outrider.log.entries import CallResult, Intent, MessageEntry, Record
 from outrider.log.log import Log
-from outrider.log.replay import Replay
+from outrider.log.state import SessionState
 from outrider.providers.base import Request
 from tests.adapters import ALL
 from tests.crash.ledger import lines_of
@@ -133,7 +133,7 @@ def _refused(messages: Sequence[Message], store: Any) -> Iterator[str]:
 
 
 def _in_life(folder: Path, life: int, state: State) -> Iterator[str]:
-    messages = Replay(record.entry for record in state).messages
+    messages = SessionState(record.entry for record in state).messages
     shown = lines_of(folder, "shown", life)
     yield from _lost(life, shown, state, messages)
     intents = _intents(state)

@@ -7,7 +7,7 @@ import sqlite3
 from typing import Any
 
 from outrider.conversation.store import FolderStore
-from outrider.log.replay import Replay
+from outrider.log.state import SessionState
 from outrider.runtime.calls import Call
 from outrider.tools.context import ToolContext
 from tests.crash.points import Connection
@@ -40,7 +40,7 @@ def shows_what_is_not_on_disk() -> None:
 
 def begins_anew_what_may_not_be_repeated() -> None:
     """On resume, a write counts as a call like any other."""
-    Replay.unknown_outcomes = lambda self: []  # type: ignore[method-assign]
+    SessionState.unknown_outcomes = lambda self: []  # type: ignore[method-assign]
 
 
 def forgets_the_key() -> None:

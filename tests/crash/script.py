@@ -17,16 +17,15 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Request, ToolSpec
-from outrider.providers.testing.scripted import ScriptedModel, Step
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, MessageAdded, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 from tests.conversations import JPEG_BYTES, PNG_BYTES
 from tests.crash.ledger import Ledger
 

@@ -18,10 +18,10 @@ import pytest
 from outrider.errors import SessionHeldError
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.log import Log
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, call
 from tests.crash.judge import faults_at_the_end, faults_of_lives, state_of
 from tests.crash.nursery import ROOT, Nursery
 from tests.crash.script import PROMPTS, agent, converse, ended, show

@@ -11,7 +11,7 @@ import pytest
 from outrider.errors import ToolDefinitionError
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
-from outrider.tools.decorator import tool
+from outrider.tools.tool import tool
 
 
 def no_annotations(path, mode="r"):  # type: ignore[no-untyped-def]

@@ -14,12 +14,11 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Limits, Log, Profile, Retry, ScriptedModel, Session, Usage, tool, with_subagents
+from outrider import Agent, Limits, Log, Profile, Retry, Session, Usage, tool, with_subagents
 from outrider.conversation.history import violations
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.log.entries import AttemptFailed
-from outrider.providers.stream import ReplyParser
-from outrider.providers.testing.scripted import Cut, call
+from outrider.providers.streams.stream import ReplyParser
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -31,6 +30,7 @@ from outrider.runtime.events import (
     ToolCallDelta,
     ToolStarted,
 )
+from outrider.testing import Cut, ScriptedModel, call
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import THOUGHTFUL
 from tests.streams import Answer, error_event, stream_of
@@ -266,7 +266,8 @@ async def test_a_sub_agent_retries_with_the_policy_of_its_parent(waits: Waits) -
 
 WAITING = """
 import asyncio, sys
-from outrider import Agent, Log, ScriptedModel, Session
+from outrider import Agent, Log, Session
+from outrider.testing import ScriptedModel
 from outrider.errors import UnavailableError
 from outrider.events import Retrying
 

@@ -6,9 +6,10 @@ import asyncio
 
 import pytest
 
-from outrider import Agent, ScriptedModel, Session
+from outrider import Agent, Session
 from outrider.conversation.messages import ToolUseBlock
 from outrider.runtime import calls
+from outrider.testing import ScriptedModel
 from outrider.tools.tool import make_tool
 
 

@@ -16,9 +16,9 @@ from outrider.conversation.messages import AttachmentBlock, Message, ThinkingBlo
 from outrider.conversation.store import MemoryStore
 from outrider.errors import SessionCancelledError
 from outrider.providers.base import Reply, Request
-from outrider.providers.testing.scripted import Delay, ScriptedModel, call
 from outrider.runtime.calls import CANCELLED, CHECK
 from outrider.runtime.events import Delta, Event, RunFinished, TextDelta
+from outrider.testing import Delay, ScriptedModel, call
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from tests.watching import Watched, last_results

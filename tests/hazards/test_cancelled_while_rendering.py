@@ -11,7 +11,7 @@ import msgspec
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import MemoryStore
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
 from tests.conversations import PDF_BYTES

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from outrider.conversation.attachments import Attachment
-from outrider.providers.testing.scripted import call
+from outrider.testing import call
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from tests.watching import Watched, last_results

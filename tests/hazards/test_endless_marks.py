@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.written_calls import written_calls
-from outrider.providers.written_calls_stream import LONGEST_HELD
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.text_calls.written_calls import written_calls
+from outrider.providers.text_calls.written_calls_stream import LONGEST_HELD
 from tests.providers.canned import LOOK, ask, delta, events, request
 
 CALL = '<tool_call>{"name": "look", "arguments": {"path": "a"}}</tool_call>'

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Attachment, ScriptedModel, Session, dumps, loads, run, think
+from outrider import Agent, Attachment, Session, dumps, loads, run, think
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ConversationError
+from outrider.testing import ScriptedModel
 
 DATA = b"a,b\n1,2\n"
 FILE = Attachment(DATA, "text/csv", "table.csv")

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Allow, Attachment, Deny, ScriptedModel, Session, ToolResult, tool
+from outrider import Agent, Allow, Attachment, Deny, Session, ToolResult, tool
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Answer, Ask, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
 from outrider.environment import config_file
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Event, Notice, SubagentEvent
+from outrider.testing import ScriptedModel, call
 from outrider.tools.context import ToolContext
 from outrider.tools.tool import Tool
 from tests.acp.editor import introduced, selecting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
 from tests.adapters import heard
 
 START = b'data: {"type":"message_start","message":{"usage":{"input_tokens":1}}}\n\n'

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from outrider import dumps
-from outrider.providers.testing.scripted import call
+from outrider.testing import call
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
+from outrider.tools.tool import tool
 from tests.watching import Watched
 
 

@@ -8,9 +8,9 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.errors import AttachmentError
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Notice
 from outrider.runtime.limits import Limits
+from outrider.testing import call
 from tests.watching import Watched
 
 

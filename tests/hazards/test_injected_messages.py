@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from outrider import Agent, Attachment, Log, Session, ToolResult, dumps
-from outrider.providers.render import MOVED
+from outrider.providers.rendering.render import MOVED
 from outrider.runtime.events import Event
 from tests.acp.editor import introduced
 from tests.adapters import Case, each

@@ -7,14 +7,18 @@ import os
 import signal
 import subprocess
 import sys
+from types import SimpleNamespace
 
-from outrider import ScriptedModel, run
-from outrider.providers.testing.scripted import call
+import pytest
+
+from outrider import run
+from outrider.testing import ScriptedModel, call
 
 NOTEBOOK = """
-import asyncio, time
-from outrider import run, ScriptedModel
-from outrider.providers.testing.scripted import call
+import asyncio, sys, time, types
+sys.modules["IPython"] = types.SimpleNamespace(get_ipython=object)
+from outrider import run
+from outrider.testing import ScriptedModel, call
 
 ran = []
 
@@ -44,7 +48,8 @@ def test_no_tool_runs_after_the_interrupt() -> None:
     assert process.communicate(timeout=30)[0].splitlines()[-1] == "0 user"
 
 
-async def test_context_variables_reach_the_tools_of_a_notebook() -> None:
+async def test_context_variables_reach_the_tools_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))  # type: ignore[arg-type]
     variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
     variable.set("set")
 

@@ -13,9 +13,9 @@ import pytest
 
 from outrider import Agent, Session, think
 from outrider.errors import ProviderError
-from outrider.providers.testing.scripted import ScriptedModel
 from outrider.runtime.events import Event
 from outrider.sync import default_log
+from outrider.testing import ScriptedModel
 from tests.cli.program import outrider
 from tests.modelserver import ModelServer, Status
 

@@ -13,11 +13,11 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError
-from outrider.providers import transport
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
-from outrider.providers.secrets import masked
-from outrider.providers.transport import Timeouts
+from outrider.providers.credentials.secrets import masked
+from outrider.providers.transport import http as transport
+from outrider.providers.transport.http import Timeouts
 from outrider.runtime import attempts
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event

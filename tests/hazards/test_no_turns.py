@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.providers.testing.scripted import ScriptedModel
 from outrider.runtime.limits import Limits
 from outrider.sync import run
+from outrider.testing import ScriptedModel
 
 
 @pytest.mark.parametrize("turns", [0, -1])
 def test_max_turns_of_nothing_is_refused(turns: int) -> None:
     model = ScriptedModel(["never asked"])
-    with pytest.raises(ValueError, match=f"max_turns is {turns}; a run needs at least 1 turn"):
+    with pytest.raises(ValueError, match=f"max_turns is {turns}; it must be a whole number, at least 1"):
         run("hi", max_turns=turns, model=model)
     assert model.requests == []
 

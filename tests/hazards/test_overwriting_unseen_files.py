@@ -13,10 +13,10 @@ from outrider.coding.toolbox.files.line_ranges import LINE_CHARACTERS, LINES
 from outrider.coding.toolbox.files.read import read
 from outrider.coding.toolbox.files.write import write
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
 from outrider.runtime.limits import Limits
-from outrider.tools.context import ToolContext
+from outrider.testing import call
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.threads import Threads
 from tests.coding.toolbox.file_tools import FileTools
 from tests.watching import Watched
@@ -171,7 +171,7 @@ def test_a_read_whose_call_was_cancelled_does_not_count(log: Path) -> None:
     workspace = Workspace(log.parent)
 
     def context(reply: str) -> ToolContext:
-        return ToolContext(reply, log.parent, Threads(), lambda _: None, session="s", reply=reply)
+        return ToolContext(CallRef(reply, session="s", reply=reply), log.parent, Threads(), lambda _: None)
 
     given_up = context("1")
     read(workspace)(file_path="log.txt", context=given_up)

@@ -7,13 +7,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, Limits, Message, ScriptedModel, Session
+from outrider import Agent, Limits, Message, Session
 from outrider.conversation.history import violations
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.base import Reply, StopReason
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.testing.scripted import call
-from outrider.runtime.agent_loop import MAX_PAUSES
+from outrider.runtime.step import MAX_PAUSES
+from outrider.testing import ScriptedModel, call
 from tests.modelserver import ModelServer, Raw, Status
 from tests.streams import Answer
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Limits, Message, ScriptedModel, Session, Usage
+from outrider import Agent, Limits, Message, Session, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.log import Log
 from outrider.providers.base import Reply, StopReason
 from outrider.runtime.events import Event, Retrying, RunFinished
+from outrider.testing import ScriptedModel
 from tests.adapters import ONE_EACH
 from tests.modelserver import Answer, Broken, ModelServer
 

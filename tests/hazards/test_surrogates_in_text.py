@@ -25,7 +25,7 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.errors import AttachmentError, ConversationError
 from outrider.providers.base import Reply, Request
-from outrider.providers.testing.scripted import ScriptedModel, Step, call, malformed_call
+from outrider.testing import ScriptedModel, Step, call, malformed_call
 
 BAD, GOOD = "caf\ud83d!", "caf\ufffd!"
 

@@ -13,15 +13,15 @@ from typing import Any
 import pytest
 
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.permissions.files import is_hidden
+from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.no_follow import opened_folder
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.messages import ToolUseBlock
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
+from outrider.testing import call
 from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool
 from tests.watching import Watched

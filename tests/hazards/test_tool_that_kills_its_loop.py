@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.sync import run
+from outrider.testing import ScriptedModel, call
 from tests.watching import Watched, last_results
 
 

@@ -7,16 +7,17 @@ import subprocess
 import sys
 import threading
 
-from outrider.providers.testing.scripted import call
 from outrider.runtime.calls import CHECK
 from outrider.runtime.limits import Limits
-from outrider.tools.decorator import tool
+from outrider.testing import call
+from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 
 HANGING_SCRIPT = """
 import threading
-from outrider import run, tool, ScriptedModel
-from outrider.providers.testing.scripted import call
+from outrider import run, tool
+from outrider.testing import ScriptedModel
+from outrider.testing import call
 
 @tool(timeout=0.05)
 def hang() -> str:
@@ -75,8 +76,9 @@ def test_the_process_ends_although_the_thread_still_hangs() -> None:
 
 STUBBORN_SCRIPT = """
 import asyncio
-from outrider import run, tool, ScriptedModel
-from outrider.providers.testing.scripted import call
+from outrider import run, tool
+from outrider.testing import ScriptedModel
+from outrider.testing import call
 
 @tool(timeout=0.05)
 async def stubborn() -> str:

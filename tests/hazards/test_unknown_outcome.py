@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Log, Session, tool
-from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.testing import ScriptedModel, call
 from outrider.tools.tool import Effect
 
 

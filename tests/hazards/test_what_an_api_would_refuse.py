@@ -20,10 +20,10 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import MemoryStore
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.base import Request, ToolSpec
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.transport import ErrorResponse
+from outrider.providers.transport.http import ErrorResponse
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import JPEG_BYTES, PDF_BYTES, PNG, PNG_BYTES, STORE, exchange, result
 

@@ -22,14 +22,14 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.log.entries import Entry, MessageEntry
 from outrider.log.log import Log
-from outrider.providers.testing.scripted import ScriptedModel, Step
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step
 from tests.postgres import execute
 
-DEADLINE = 20.0
+DEADLINE = 60.0
 """Seconds after which what was waited for counts as never coming."""
 
 
@@ -196,7 +196,7 @@ from outrider.errors import *
 from outrider.log.entries import *
 from outrider.log.log import Log
 from outrider.conversation.messages import *
-from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.testing import ScriptedModel, call
 from outrider.runtime.session import Session
 from tests.postgres import execute
 

@@ -16,12 +16,11 @@ import pytest
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, Usage
 from outrider.errors import SessionLostError
-from outrider.log.entries import CallResult, Intent
+from outrider.log.entries import CallResult, Intent, RunStopped
 from outrider.log.log import Log
 from outrider.log.sqlite import writer as writer_module
 from outrider.log.sqlite.database import open_for_writing
 from outrider.providers.base import Reply, Request
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.events import (
     Delta,
     Event,
@@ -33,8 +32,9 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 from outrider.runtime.limits import Limits
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
+from outrider.tools.tool import tool
 from tests.log import DEADLINE, change, entries_of, kinds_of, let_everything_happen, open_session, until_so
 
 
@@ -274,6 +274,7 @@ async def test_the_entries_stand_in_the_order_that_was_promised(log: Log, gate: 
     began, settings, *kinds = kinds_of(log, watched.session.id)
     assert (began, settings) == ("began", "settings")
     assert kinds == [
+        "run_started",
         "message",
         "requested",
         "message",
@@ -282,6 +283,7 @@ async def test_the_entries_stand_in_the_order_that_was_promised(log: Log, gate: 
         "tool_finished",
         "tool_finished",
         "message",
+        "run_stopped",
     ]
 
 
@@ -514,11 +516,12 @@ async def test_a_cancel_during_a_commit_waits_for_it_and_then_cancels(
     assert len(watched.session.messages) == before
     gate.open()
     await asyncio.wait([running], timeout=DEADLINE)
+    status = "done" if moment is ANSWER else "cancelled"  # the end of the run is stored with its answer
     if how == "cancel()":
-        assert running.result().status == "cancelled"
+        assert running.result().status == status
     else:
         assert running.cancelled()
-    assert watched.of(RunFinished)[-1].status == "cancelled"
+    assert watched.of(RunFinished)[-1].status == status
     assert watched.session.history.pending == ()
     started = {event.call_id for event in watched.of(ToolStarted)}
     assert started <= {event.call_id for event in watched.of(ToolFinished)}, "every call is answered"
@@ -541,7 +544,7 @@ async def test_a_time_limit_during_a_commit_waits_for_it_and_then_ends_the_run(
     gate.open()
     await asyncio.wait([running], timeout=DEADLINE)
     assert not running.cancelled(), "nobody cancelled it"
-    assert running.result().status == "max_seconds"
+    assert running.result().status == ("done" if moment is ANSWER else "max_seconds")
     assert watched.of(RunFinished)[-1].status == running.result().status
     assert watched.session.history.pending == ()
     watched.check()
@@ -625,5 +628,7 @@ async def test_a_cancel_is_recorded(log: Log, gate: Gate) -> None:
     watched = Watched(log, gate)
     watched.session.observe(lambda event: watched.session.cancel() if isinstance(event, ToolStarted) else None)
     assert (await watched.session.run("go")).status == "cancelled"
-    assert kinds_of(log, watched.session.id)[-1] == "cancelled"
+    (*_, last) = (record.entry for record in log.records(watched.session.id))
+    assert isinstance(last, RunStopped)
+    assert (last.status, last.turns) == ("cancelled", 1)
     watched.check()

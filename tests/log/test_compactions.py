@@ -10,18 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session
+from outrider import Agent, Compaction, Limits, Log, Session
 from outrider.cli.session_format import format_entry
 from outrider.conversation.history import History, violations
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.events import Compacted, Event, SubagentEvent
 from outrider.log.entries import CallResult, CompactionEntry, Entry, Intent, MessageEntry, ResultsClearedEntry
 from outrider.log.reader import PAGE
-from outrider.log.replay import Replay
+from outrider.log.state import SessionState
 from outrider.log.transfer import export, import_session
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
 from outrider.subagents.delegation import with_subagents
+from outrider.testing import ScriptedModel, Step, call
 from tests.lengths import examples
 from tests.log import open_session
 
@@ -146,8 +146,8 @@ def test_the_usage_of_the_newest_reply_is_known_after_resuming(log: Log) -> None
 
 def test_older_versions_would_keep_and_ignore_the_entries() -> None:
     entries = [*turns(0, 2), CompactionEntry(SUMMARY, 2), ResultsClearedEntry(1)]
-    replay = Replay(entries)
-    assert replay.messages == Replay(turns(0, 2)).messages
+    replay = SessionState(entries)
+    assert replay.messages == SessionState(turns(0, 2)).messages
 
 
 @settings(max_examples=examples(40))
@@ -160,7 +160,7 @@ def test_a_resumed_session_sends_what_the_first_one_would_have_sent(
     for step in [0, *steps, *[0] * more]:
         if step == 0:
             entries += turn(number)
-            for message in Replay(turn(number)).messages:
+            for message in SessionState(turn(number)).messages:
                 live.append(message)
             number += 1
         else:

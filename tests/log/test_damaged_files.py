@@ -44,14 +44,14 @@ from outrider.log.entries import (
 )
 from outrider.log.holder import Holder
 from outrider.log.log import Log
-from outrider.log.replay import Replay
 from outrider.log.sqlite.recovery import Recovery, recover
+from outrider.log.state import SessionState
 from outrider.log.summary import Summary
 from outrider.log.transfer import import_session
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.result import ToolResult
 from tests.lengths import only_long
 
@@ -439,7 +439,7 @@ def check_recovered(folder: Path, original: Original, found: Recovery, saved: Ro
             # The mark may have the number of a last entry that is gone.
             kept = {seq for seq, entry in entries.items() if not isinstance(entry, SessionRecovered)}
             if kept == {seq for session, seq in original.rows if session == number}:
-                assert Replay(entries.values()).messages == original.messages[original.ids[number]]
+                assert SessionState(entries.values()).messages == original.messages[original.ids[number]]
             else:
                 assert name in {*found.lost, *found.unverified}, "a loss is not reported"
             for entry in entries.values():

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from outrider.conversation.messages import Message
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
+from outrider.log.sql import Statement
 from outrider.log.sqlite.database import (
     APPLICATION,
     MIGRATIONS,
@@ -28,8 +30,7 @@ from outrider.log.sqlite.database import (
     open_for_writing,
     reading,
 )
-from outrider.log.sqlite.session_table import find
-from outrider.log.summary import SessionRow
+from outrider.log.sqlite.statements import execute
 from tests.log import Process, change, look, open_session, patch_everywhere
 
 VERSION = len(MIGRATIONS)
@@ -585,18 +586,18 @@ def test_a_second_row_with_the_same_number_collides_instead_of_interleaving(tmp_
 def test_the_sub_agents_of_a_session_are_found_without_reading_all_sessions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[tuple[str, tuple[object, ...]]] = []
+    asked: list[Statement] = []
 
-    def noting(connection: sqlite3.Connection, condition: str, *values: object) -> list[SessionRow]:
-        asked.append((condition, values))
-        return find(connection, condition, *values)
+    def noting(connection: sqlite3.Connection, statement: Statement) -> list[Any]:
+        asked.append(statement)
+        return execute(connection, statement)
 
     with Log(tmp_path) as log:
         session = begun(log, "Hello.")
-        monkeypatch.setattr("outrider.log.sqlite.backend.find", noting)
+        monkeypatch.setattr("outrider.log.sqlite.backend.execute", noting)
         assert log.children(session) == []
         with reading(log.folder / "log.db") as connection:
-            for condition, values in asked:
-                plan = connection.execute(f"EXPLAIN QUERY PLAN SELECT * FROM session WHERE {condition}", values)
-                assert not [step for step in plan if step[3].startswith("SCAN")], condition
-    assert any("parent" in condition for condition, _ in asked)
+            for statement in asked:
+                plan = execute(connection, statement._replace(sql=f"EXPLAIN QUERY PLAN {statement.sql}"))
+                assert not [step for step in plan if step[3].startswith("SCAN session")], statement
+    assert any("parent" in statement.sql.partition("WHERE")[2] for statement in asked)

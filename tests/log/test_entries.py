@@ -31,10 +31,12 @@ from outrider.errors import LogError, NewerLogError
 from outrider.log.entries import (
     KINDS,
     MAX_DEPTH,
+    Asked,
     AttachmentStored,
     AttemptFailed,
     CallResult,
     CompactionEntry,
+    Decided,
     Entry,
     Intent,
     MessageEntry,
@@ -42,6 +44,8 @@ from outrider.log.entries import (
     ResultsClearedEntry,
     RewindEntry,
     RunCancelled,
+    RunStarted,
+    RunStopped,
     SessionRecovered,
     SessionSettings,
     SessionStarted,
@@ -57,11 +61,11 @@ from outrider.log.entries import (
     encode,
 )
 from outrider.log.log import Log
-from outrider.log.replay import Replay
+from outrider.log.state import SessionState
 from outrider.providers.base import StopReason, ToolSpec
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, call
 from outrider.tools.result import ToolResult
 from tests.log import Process, entries_of, open_session
 
@@ -95,6 +99,14 @@ EXAMPLES: list[Entry] = [
     SteeringDelivered("q1"),
     TitleEntry("Sums", Usage(input_tokens=3), "demo"),
     Requested(),
+    RunStarted(),
+    RunStarted({"max_turns": 3}, continues=True),
+    RunStopped("done"),
+    RunStopped("error", 2, Usage(3, 4, cost=0.5), "it broke", "text", {"n": [1]}),
+    Asked("q", "c", {"kind": "permission", "tool": "Bash"}),
+    Decided(False, "the user", "c", "q", "no"),
+    Decided(True, "a rule"),
+    Decided(True, "the user", "c", input={"path": "b"}),
     Requested(
         "Be brief.", (ToolSpec("read", "Reads.", {"type": "object"}),), ({"name": "web_search"},), {"effort": "low"}
     ),
@@ -164,16 +176,20 @@ def test_any_intent_comes_back_as_it_went_in(call_id: str, key: str, asked: dict
 
 def test_the_kinds_are_those_that_files_out_there_have() -> None:
     assert sorted(KINDS) == [
+        "asked",
         "attachment",
         "attempt_failed",
         "began",
         "cancelled",
         "compacted",
+        "decided",
         "message",
         "recovered",
         "requested",
         "results_cleared",
         "rewound",
+        "run_started",
+        "run_stopped",
         "settings",
         "snapshot",
         "steering_delivered",
@@ -244,9 +260,9 @@ def test_an_entry_that_is_not_known_changes_nothing_of_a_session() -> None:
         CallResult(ToolResultBlock("c", (TextBlock("a"),))),
         MessageEntry(Message.assistant("Done.")),
     ]
-    plain = Replay(entries)
+    plain = SessionState(entries)
     for place in range(len(entries) + 1):
-        mixed = Replay([*entries[:place], UnknownEntry("mood", msgspec.Raw(b"{}")), *entries[place:]])
+        mixed = SessionState([*entries[:place], UnknownEntry("mood", msgspec.Raw(b"{}")), *entries[place:]])
         assert (mixed.messages, mixed.intents, mixed.answers) == (plain.messages, plain.intents, plain.answers)
     assert violations(plain.messages[:3]) == []
 
@@ -491,6 +507,6 @@ def test_instructions_that_cannot_be_encoded_do_not_break_a_session_in_a_log(tmp
 def test_a_result_with_details_keeps_them_apart_from_what_the_model_reads() -> None:
     result = ToolResult("17 lines", details={"lines": 17})
     entry = CallResult(ToolResultBlock("c", (TextBlock(result.text),)), details=copy.deepcopy(result.details))
-    assert Replay([MessageEntry(Message.assistant(ToolUseBlock("c", "count", {}))), entry]).messages[
+    assert SessionState([MessageEntry(Message.assistant(ToolUseBlock("c", "count", {}))), entry]).messages[
         -1
     ] == Message.user(ToolResultBlock("c", (TextBlock("17 lines"),)))

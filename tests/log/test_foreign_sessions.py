@@ -24,10 +24,10 @@ from outrider.log.questions import Answer, Option, PermissionQuestion, Say, Stop
 from outrider.log.seal import SEALED
 from outrider.log.transfer import export, import_conversation, import_session
 from outrider.providers.base import ToolSpec
-from outrider.providers.testing.scripted import ScriptedModel
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, Notice
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel
 from tests.lengths import only_long
 from tests.log import change, look, until_so
 
@@ -222,6 +222,14 @@ class Hostile:
         if kind is e.Requested:
             settings = self._choose.choice([{}, {"temperature": 99}, {"options": {"model": "http://evil.example"}}])
             return e.Requested("Obey.", (ToolSpec("Bash", "Runs.", {"type": "object"}),), settings=settings)
+        if kind is e.RunStarted:
+            limits = self._choose.choice([{}, {"max_turns": None, "max_repeats": "x"}, {"x": [1]}])
+            return e.RunStarted(limits, self._choose.random() < 0.5)
+        if kind is e.RunStopped:
+            return e.RunStopped(self._choose.choice(["", "done", "error", "nonsense"]), 10**6, Usage(10**9))
+        if kind is e.Asked:
+            question = self._choose.choice([{}, {"kind": "permission", "tool": "Bash", "input": []}])
+            return e.Asked(self._choose.choice(["q1", "q2"]), self._choose.choice(["", "c1"]), question)
         return kind(
             **{
                 each.name: self._value(each.name, each)
@@ -249,6 +257,8 @@ class Hostile:
             "changes": lambda: one(["", "ab" * 32, "../../x"]),
             "lost": lambda: (1, 2),
             "input": lambda: {"command": "rm -rf /"},
+            "owner": lambda: one(["admin", "", "x" * 2_000]),
+            "metadata": lambda: one([None, {}, {"role": "admin", "' OR 1=1": "\0"}]),
             "call_id": lambda: one(["c1", "c2"]),
             "id": lambda: one(["s1", "s2"]),
             "session": lambda: one(["ab" * 16, "../../x"]),
@@ -292,6 +302,7 @@ def assert_an_import_is_harmless(log: Log, name: str, cwd: Path) -> None:
     assert found.cwd == str(cwd.resolve())
     assert found.limits == msgspec.to_builtins(Agent(model="demo").limits)
     assert log.snapshots(name) == []
+    assert (log.session(name).owner, log.session(name).metadata) == ("", {})
 
 
 # Answers and messages

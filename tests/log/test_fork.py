@@ -24,18 +24,18 @@ from outrider.log.entries import (
     SubagentLinked,
     UnknownEntry,
 )
-from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
-from outrider.log.replay import Replay
+from outrider.log.session_files import UNREFERENCED_SECONDS
 from outrider.log.sqlite.recovery import recover
+from outrider.log.state import SessionState
 from outrider.log.transfer import import_session
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step, call
 from outrider.text import clean
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
+from outrider.tools.tool import tool
 from outrider.version import __version__
 from tests.log import change, is_postgres
 from tests.log import look as look_into
@@ -142,8 +142,8 @@ def test_a_fork_at_any_entry_has_what_came_before_it_and_goes_on(log: Log, talk:
         fork = log.fork(talk, at)
         copy = rows_of(log, fork)
         assert copy[1:at] == source[1:at], "byte for byte, with their numbers and times"
-        assert {row[2] for row in copy[at:]} <= {"tool_finished"}, "calls that were open are answered"
-        messages = Replay(record.entry for record in log.records(talk, upto=at)).messages
+        assert {row[2] for row in copy[at:]} <= {"tool_finished", "run_stopped"}, "what was open ends"
+        messages = SessionState(record.entry for record in log.records(talk, upto=at)).messages
         assert log.messages(fork)[: len(messages)] == messages
         assert log.session(fork).last == len(copy)
         who = agent(lambda request: "Goes on.")
@@ -161,7 +161,7 @@ def test_a_fork_at_any_entry_has_what_came_before_it_and_goes_on(log: Log, talk:
 def test_a_fork_at_any_entry_runs_to_its_end_without_a_word(log: Log, talk: str) -> None:
     """What the source does with calls that were open there is its own affair: the fork does nothing again."""
     before = len(CARRIED_OUT)
-    for at in range(4, log.session(talk).last + 1):
+    for at in range(5, log.session(talk).last + 1):
         who = agent(lambda request: "Done.")
         with Session.open(log, log.fork(talk, at), who) as session:
             run(session, ())
@@ -187,7 +187,7 @@ def test_a_fork_says_where_it_comes_from(log: Log, talk: str) -> None:
     fork = log.fork(talk[:6], at=4)
     assert next(log.records(fork)).entry == SessionStarted(fork, __version__, forked_from=talk, forked_at=4)
     again = log.fork(fork)
-    assert next(log.records(again)).entry == SessionStarted(again, __version__, forked_from=fork, forked_at=4)
+    assert next(log.records(again)).entry == SessionStarted(again, __version__, forked_from=fork, forked_at=5)
     assert rows_of(log, again)[1:] == rows_of(log, fork)[1:]
 
 

@@ -283,6 +283,22 @@ def test_closing_the_log_lets_go_of_all_that_it_holds(log: Log) -> None:
             other.open(name).close()
 
 
+def test_a_log_in_postgres_lets_go_though_its_thread_is_late(url: str) -> None:
+    log = Log(url)
+    name = open_session(log).id
+    late = threading.Event()
+    thread = log._backend._thread  # type: ignore[attr-defined]
+    thread.call(late.wait, 60)
+    closing = threading.Thread(target=log.close)
+    closing.start()
+    until(lambda: thread._loop is None)
+    late.set()
+    closing.join(60)
+    assert thread._thread is None, "nothing is left to do"
+    with Log(url) as other:
+        other.open(name).close()
+
+
 def test_a_failed_open_does_not_hold_the_session(log: Log) -> None:
     name = begun(log, "hello")
     change(log, "UPDATE event SET body = ? WHERE seq = 2", b"{")

@@ -21,8 +21,8 @@ from outrider.log.copying import NOT_IN_THIS_COPY
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry
 from outrider.log.log import Log
 from outrider.log.reader import PAGE
-from outrider.providers.testing.scripted import call
 from outrider.runtime.session import Session
+from outrider.testing import call
 from tests.log import change, kinds_of, look, open_session
 
 

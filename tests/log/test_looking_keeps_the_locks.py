@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from outrider.log.log import Log
+from outrider.log.sqlite import wal
 
 WORKER = """
 import asyncio, sys
@@ -40,14 +41,13 @@ def test_a_process_survives_others_that_open_and_close_the_log(tmp_path: Path) -
 
 
 def test_the_descriptors_of_logs_that_are_gone_are_closed(tmp_path: Path) -> None:
-    from outrider.log.sqlite import descriptors
 
     path = tmp_path / "a"
     path.write_bytes(b"abc")
-    assert descriptors.peek(path, 2, offset=1) == b"bc"
-    assert descriptors.peek(path, 9) == b"abc"
-    kept = len(descriptors._kept)
+    assert wal.peek(path, 2, offset=1) == b"bc"
+    assert wal.peek(path, 9) == b"abc"
+    kept = len(wal._kept)
     path.unlink()
     path.write_bytes(b"new")
-    assert descriptors.peek(path, 9) == b"new"
-    assert len(descriptors._kept) <= kept
+    assert wal.peek(path, 9) == b"new"
+    assert len(wal._kept) <= kept

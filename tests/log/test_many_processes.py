@@ -114,7 +114,7 @@ def test_eight_processes_write_eight_sessions_of_one_log(tmp_path: Path) -> None
         assert [message.text for message in messages[::2]] == [f"process {number} says {n}" for n in range(TURNS)]
         assert log.session(name).turns == TURNS
         assert log.session(name).holder is None
-    assert look(log, "SELECT count(*), count(DISTINCT session) FROM event") == [(8 * (3 + 2 * TURNS), 8)]
+    assert look(log, "SELECT count(*), count(DISTINCT session) FROM event") == [(8 * (3 + 4 * TURNS), 8)]
     assert look(log, "PRAGMA integrity_check") == [("ok",)]
 
 

@@ -28,8 +28,8 @@ from outrider.log.holder import STALE_SECONDS, Holder
 from outrider.log.log import Log
 from outrider.log.postgres import loop_writer
 from outrider.log.postgres.address import Address
+from outrider.log.postgres.connections import Database, LoopThread
 from outrider.log.postgres.inbox import PostgresWatcher, _Watch
-from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
 from outrider.log.transfer import export, import_session
 from tests.lengths import only_long

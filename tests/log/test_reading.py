@@ -6,9 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
+from outrider import Agent, Session
 from outrider.conversation.messages import Message, Usage
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.entries import (
@@ -17,10 +19,14 @@ from outrider.log.entries import (
     MessageEntry,
     ResultsClearedEntry,
     RewindEntry,
+    RunStarted,
+    RunStopped,
     SessionSettings,
+    encode,
 )
 from outrider.log.log import Log
 from outrider.log.session_filter import SessionFilter
+from outrider.testing import ScriptedModel
 from tests.log import change
 
 
@@ -59,6 +65,89 @@ def test_a_list_shows_the_sessions_of_a_filter(log: Log) -> None:
     assert listed(SessionFilter(folder="/a", model="slow")) == []
     assert [hit.session for hit in log.search("dear", where=SessionFilter(folder="/b"))] == [dear]
     assert log.search("dear", where=SessionFilter(folder="/a")) == []
+
+
+def test_sessions_are_found_by_owner_and_metadata(log: Log) -> None:
+    ada = written(log, SessionSettings(owner="ada", metadata={"case": "17", "null": "x"}), said("ada's"))
+    both = written(log, SessionSettings(owner="ada", metadata={"case": "18", "a.b-c_d": "ü'\""}), said("ada's too"))
+    bob = written(log, SessionSettings(owner="bob", metadata={"case": "17"}), said("bob's"))
+    written(log, said("nobody's"))
+
+    def listed(**fields: Any) -> list[str]:
+        return [summary.id for summary in log.sessions(where=SessionFilter(**fields))]
+
+    assert listed(owner="ada") == [both, ada]
+    assert listed(metadata={"case": "17"}) == [bob, ada]
+    assert listed(owner="ada", metadata={"case": "17"}) == listed(metadata={"case": "17", "null": "x"}) == [ada]
+    assert listed(metadata={"a.b-c_d": "ü'\""}) == [both]
+    assert listed(owner="eve") == listed(metadata={"none": "17"}) == listed(metadata={"case": "null"}) == []
+    summary = log.session(both)
+    assert (summary.owner, summary.metadata) == ("ada", {"case": "18", "a.b-c_d": "ü'\""})
+    assert log.search("ada", where=SessionFilter(owner="bob")) == []
+    log.annotate(bob, owner="ada", metadata={})
+    assert {*listed(owner="ada")} == {bob, both, ada}
+    assert listed(metadata={"case": "17"}) == [ada]
+    log.annotate(bob, owner="")
+    assert log.session(bob).owner == ""
+
+
+@pytest.mark.parametrize("key", ["", "a b", "a'", 'a"', "a}", "ä", "a" * 65, 3])
+def test_a_key_of_metadata_that_could_be_a_part_of_a_query_is_refused(log: Log, key: Any) -> None:
+    name = written(log, said("one"))
+    with pytest.raises(ValueError, match="is no key of metadata: write"):
+        log.annotate(name, metadata={key: "x"})
+    with pytest.raises(ValueError, match="is no key of metadata: write"):
+        log.sessions(where=SessionFilter(metadata={key: "x"}))
+
+
+def test_metadata_is_small_and_of_strings(log: Log) -> None:
+    name = written(log, said("one"))
+    for wrong, kind, says in (
+        ({"n": 3}, TypeError, r"metadata\['n'\] must be a string, not int"),
+        (["n"], TypeError, "must be a mapping of strings, not list"),
+        ({"n": "x" * 1001}, ValueError, "at most 1,000 characters"),
+        ({str(number): "" for number in range(51)}, ValueError, "at most 50"),
+    ):
+        with pytest.raises(kind, match=says):
+            log.annotate(name, metadata=wrong)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="owner must be a string"):
+        log.annotate(name, owner=3)  # type: ignore[arg-type]
+
+
+def test_unfinished_sessions_have_a_run_without_an_end(log: Log) -> None:
+    never = written(log, said("before there were runs"))
+    done = written(log, RunStarted(), said("done"), RunStopped("done"))
+    killed = written(log, RunStarted(), said("first"), RunStopped("done"), RunStarted(), said("killed"))
+    limited = written(log, RunStarted(), said("limited"), RunStopped("max_turns"))
+
+    def listed(**fields: Any) -> list[str]:
+        return [summary.id for summary in log.sessions(where=SessionFilter(**fields))]
+
+    assert listed(unfinished=True) == [killed]
+    assert {*listed()} == {never, done, killed, limited}
+    log.annotate(killed, owner="ada")
+    assert listed(unfinished=True, owner="ada") == [killed]
+    assert listed(unfinished=True, owner="bob") == []
+
+
+def test_an_imported_session_has_no_owner(log: Log) -> None:
+    kind, body = encode(SessionSettings(owner="admin", metadata={"case": "17"}, title="Mine"))
+    name = log.add("", [(2, 1.0, kind, body), (3, 1.0, *encode(said("one")))], [])
+    summary = log.session(name)
+    assert (summary.title, summary.owner, summary.metadata) == ("Mine", "", {})
+    assert log.session(log.fork(written(log, SessionSettings(owner="ada"), said("one")))).owner == "ada"
+
+
+async def test_a_session_is_opened_with_an_owner_and_metadata(log: Log) -> None:
+    agent = Agent(ScriptedModel(["Hello."]))
+    async with Session.open(log, agent=agent, owner="ada", metadata={"case": "17"}) as session:
+        await session.run("Hi.")
+        assert (log.session(session.id).owner, log.session(session.id).metadata) == ("ada", {"case": "17"})
+        session.annotate(metadata={"case": "18"})
+    async with Session.open(log, session.id, agent) as session:
+        assert (log.session(session.id).owner, log.session(session.id).metadata) == ("ada", {"case": "18"})
+    with pytest.raises(TypeError, match="owner must be a string"):
+        Session.open(log, agent=agent, owner=3)  # type: ignore[arg-type]
 
 
 def test_entries_are_read_in_pages_in_both_directions(log: Log) -> None:

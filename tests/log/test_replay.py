@@ -16,17 +16,16 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, 
 from outrider.errors import ConversationError, ProviderError, SessionCancelledError
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings, SessionStarted
 from outrider.log.log import Log
-from outrider.log.replay import Replay, changes, merged, start_of_tail
+from outrider.log.state import SessionState, start_of_tail
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Cut, ScriptedModel, Step, call, malformed_call
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, MessageAdded, ToolFinished, ToolStarted
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import Cut, ScriptedModel, Step, call, malformed_call
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 from tests.lengths import examples
 from tests.log import entries_of
 
@@ -198,7 +197,7 @@ class Ill:
         assert summary.usage == session.usage
         said = [r.entry for r in records if isinstance(r.entry, MessageEntry) and r.entry.message.role == "assistant"]
         assert summary.turns == len(said)
-        recorded = Replay(record.entry for record in records).settings
+        recorded = SessionState(record.entry for record in records).settings
         assert (recorded.model, recorded.system, recorded.tools) == ("scripted", "Be brief.", tuple(names))
         assert recorded.limits == msgspec.to_builtins(Limits(max_turns=4))
 
@@ -256,7 +255,7 @@ def begun_without_answer(entries: Sequence[Entry]) -> dict[str, Begun]:
 def check_cut(entries: Sequence[Entry]) -> None:
     """What every beginning of a log must satisfy."""
     expected = begun_without_answer(entries)
-    replay = Replay(entries)
+    replay = SessionState(entries)
     for answer in replay.unknown_outcomes():
         replay.apply(answer)
     history = History(replay.messages)
@@ -273,7 +272,7 @@ def check_cut(entries: Sequence[Entry]) -> None:
             assert call_id in pending
             assert call_id not in results
             assert replay.intents[call_id].key == call_begun.key
-    assert Replay([*entries, *Replay(entries).unknown_outcomes()]).unknown_outcomes() == [], (
+    assert SessionState([*entries, *SessionState(entries).unknown_outcomes()]).unknown_outcomes() == [], (
         "what was settled stays settled"
     )
 
@@ -326,14 +325,14 @@ def test_a_session_that_stopped_anywhere_goes_on_and_does_nothing_twice(
 def test_the_end_and_what_was_before_it_are_together_the_whole(log: Log, course: list[Any]) -> None:
     def check(ill: Ill) -> None:
         entries = entries_of(ill.log, ill.session.id)
-        whole = Replay(entries)
+        whole = SessionState(entries)
         for start in range(len(entries)):
             skipped = start_of_tail(entries[start:])
             if skipped is None:
                 continue
             cut = start + skipped
-            end = Replay(entries[cut:])
-            assert [*Replay(entries[:cut]).messages, *end.messages] == whole.messages
+            end = SessionState(entries[cut:])
+            assert [*SessionState(entries[:cut]).messages, *end.messages] == whole.messages
             assert (end.intents, end.answers, end.final) == (whole.intents, whole.answers, whole.final)
 
     lived_through(log, course, check)
@@ -353,7 +352,7 @@ def answer(use: ToolUseBlock, text: str = "done", *, final: bool = False) -> Cal
 
 
 def test_the_results_of_a_reply_are_one_message_in_call_order_once_all_are_there() -> None:
-    replay = Replay(
+    replay = SessionState(
         [MessageEntry(Message.user("go")), MessageEntry(Message.assistant(*USES)), answer(USES[1], "second")]
     )
     assert len(replay.messages) == 2
@@ -371,13 +370,13 @@ def test_the_first_answer_of_a_call_counts_and_an_answer_without_a_call_does_not
         answer(USES[0], "first"),
         answer(USES[0], "second"),
     ]
-    replay = Replay([*entries, answer(USES[1])])
+    replay = SessionState([*entries, answer(USES[1])])
     assert [result.text for result in replay.messages[1].tool_results] == ["first", "done"]
 
 
 def test_a_new_prompt_closes_the_open_calls() -> None:
     spoken = Message.user(ToolResultBlock("a", (TextBlock("by hand"),)), ToolResultBlock("b", ()), "never mind")
-    replay = Replay(
+    replay = SessionState(
         [MessageEntry(Message.assistant(*USES)), intent(USES[1], "write"), answer(USES[0]), MessageEntry(spoken)]
     )
     assert replay.messages == [Message.assistant(*USES), spoken]
@@ -387,7 +386,7 @@ def test_a_new_prompt_closes_the_open_calls() -> None:
 
 
 def test_a_begun_write_is_answered_with_what_was_asked_and_not_run_again() -> None:
-    replay = Replay([MessageEntry(Message.assistant(*USES)), intent(USES[0], "read"), intent(USES[1], "write")])
+    replay = SessionState([MessageEntry(Message.assistant(*USES)), intent(USES[0], "read"), intent(USES[1], "write")])
     (unknown,) = replay.unknown_outcomes()
     assert unknown.result.tool_use_id == "b"
     assert unknown.result.is_error
@@ -396,18 +395,20 @@ def test_a_begun_write_is_answered_with_what_was_asked_and_not_run_again() -> No
 
 
 def test_an_effect_that_this_version_does_not_know_counts_as_a_write() -> None:
-    replay = Replay([MessageEntry(Message.assistant(*USES)), intent(USES[0], "destroy")])
+    replay = SessionState([MessageEntry(Message.assistant(*USES)), intent(USES[0], "destroy")])
     assert [each.result.tool_use_id for each in replay.unknown_outcomes()] == ["a"]
 
 
 def test_what_was_asked_is_shortened_in_the_answer() -> None:
     use = ToolUseBlock("a", "send", {"text": "x" * 100_000})
-    (unknown,) = Replay([MessageEntry(Message.assistant(use)), intent(use, "write")]).unknown_outcomes()
+    (unknown,) = SessionState([MessageEntry(Message.assistant(use)), intent(use, "write")]).unknown_outcomes()
     assert len(unknown.result.text) < 1000
 
 
 def test_a_final_answer_ends_the_run_until_something_is_said() -> None:
-    replay = Replay([MessageEntry(Message.assistant(*USES)), answer(USES[0]), answer(USES[1], "the end", final=True)])
+    replay = SessionState(
+        [MessageEntry(Message.assistant(*USES)), answer(USES[0]), answer(USES[1], "the end", final=True)]
+    )
     assert replay.final
     assert replay.final.result.text == "the end"
     replay.apply(RunCancelled())
@@ -417,7 +418,7 @@ def test_a_final_answer_ends_the_run_until_something_is_said() -> None:
 
 
 def test_entries_that_say_nothing_about_the_conversation_change_nothing_of_it() -> None:
-    replay = Replay([SessionStarted("x", "1"), MessageEntry(Message.assistant(*USES)), intent(USES[0], "read")])
+    replay = SessionState([SessionStarted("x", "1"), MessageEntry(Message.assistant(*USES)), intent(USES[0], "read")])
     before = (list(replay.messages), dict(replay.intents), dict(replay.answers))
     for entry in (RunCancelled(), SessionSettings(title="x"), SessionStarted("y", "2")):
         replay.apply(entry)
@@ -426,12 +427,12 @@ def test_entries_that_say_nothing_about_the_conversation_change_nothing_of_it() 
 
 def test_of_each_setting_the_newest_value_counts() -> None:
     first = SessionSettings("title", "demo", "Be brief.", ("read",), {"turns": 3}, "/a")
-    replay = Replay([first, SessionSettings(model="other"), SessionSettings(tools=(), system="")])
+    replay = SessionState([first, SessionSettings(model="other"), SessionSettings(tools=(), system="")])
     assert replay.settings == SessionSettings("title", "other", "", (), {"turns": 3}, "/a")
-    assert changes(first, replay.settings) == SessionSettings(model="other", system="", tools=())
-    assert changes(first, first) is None
-    assert changes(first, SessionSettings()) is None
-    assert merged(first, SessionSettings()) == first
+    assert first.changes(replay.settings) == SessionSettings(model="other", system="", tools=())
+    assert first.changes(first) is None
+    assert first.changes(SessionSettings()) is None
+    assert first.merged(SessionSettings()) == first
 
 
 optional = st.none() | st.sampled_from(["a", "b"])
@@ -447,7 +448,7 @@ some_settings = st.builds(
 
 @given(some_settings, some_settings)
 def test_what_changed_added_to_the_old_is_the_new(old: SessionSettings, new: SessionSettings) -> None:
-    assert merged(old, changes(old, new) or SessionSettings()) == merged(old, new)
+    assert old.merged(old.changes(new) or SessionSettings()) == old.merged(new)
 
 
 def test_the_end_can_begin_at_a_reply_and_nowhere_else() -> None:

@@ -40,7 +40,7 @@ def pages(log: Log, name: str, upto: int, entries: int = 7) -> list[list[Message
     """All pages, the newest first."""
     found = []
     while True:
-        replay, upto = log.replay_end(name, upto, entries=entries, size=1_000_000)
+        replay, upto = log.state_at_end(name, upto, entries=entries, size=1_000_000)
         found.append(replay.messages)
         if not upto:
             return found
@@ -84,15 +84,15 @@ def test_a_compacted_session_has_its_summary_and_what_follows(log: Log) -> None:
     entries = [entry for number in range(30) for entry in exchange(number)]
     entries += [CompactionEntry(Message.user("A summary."), kept=6), *exchange(8)]
     name = written(log, entries)
-    replay, before = log.replay_end(name, log.session(name).last, entries=3, size=1_000_000)
+    replay, before = log.state_at_end(name, log.session(name).last, entries=3, size=1_000_000)
     assert before == 0
-    assert replay.summary == Message.user("A summary.")
-    assert replay.messages[replay.start :] == log.messages(name)[-10:]
+    assert replay.history.summary == Message.user("A summary.")
+    assert replay.messages[replay.history.start :] == log.messages(name)[-10:]
     assert len(replay.messages) < len(log.messages(name))
 
 
 def test_large_entries_make_small_pages(log: Log) -> None:
     name = written(log, [MessageEntry(Message.assistant("x" * 10_000)) for _ in range(450)])
-    replay, before = log.replay_end(name, 451, entries=100_000, size=100_000)
+    replay, before = log.state_at_end(name, 451, entries=100_000, size=100_000)
     assert len(replay.messages) == 200
     assert before == 251

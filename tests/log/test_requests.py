@@ -9,17 +9,17 @@ import msgspec
 import pytest
 
 from outrider import tool
-from outrider.coding.wire import session_request
+from outrider.coding.stored_request import session_request
 from outrider.conversation.store import MemoryStore
 from outrider.log.entries import MessageEntry, Record, Requested
 from outrider.log.log import Log
 from outrider.log.requests import RequestLedger, restored
 from outrider.log.transfer import export, import_session
 from outrider.providers.base import ModelSettings, Request, ToolSpec
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, call
 from outrider.tools.server_tool import ServerTool, web_search
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer
@@ -108,7 +108,7 @@ def test_keys_in_options_are_not_written() -> None:
         "max_tokens": 7,
     }
     settings, served = ModelSettings(options=options), web_search(options={"access_token": "hunter2"})
-    entry = RequestLedger().new_in(Request([], MemoryStore(), settings=settings, server_tools=(served,)))
+    entry = RequestLedger().new_in(Request([], MemoryStore(), settings=settings, server_tools=(served,)), None)
     assert entry
     written = msgspec.json.encode(entry)
     assert b"hunter2" not in written
@@ -124,7 +124,7 @@ def test_a_request_comes_back_as_it_was() -> None:
         output_schema={"type": "object"},
         server_tools=(ServerTool(name="web_fetch", allowed_domains=("python.org",), max_uses=2),),
     )
-    entry = RequestLedger().new_in(request)
+    entry = RequestLedger().new_in(request, None)
     assert entry
     assert restored(entry, [], request.store) == request
 

@@ -15,8 +15,7 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, 
 from outrider.conversation.user_messages import user_messages
 from outrider.log.entries import CallResult, CompactionEntry, Entry, MessageEntry, ResultsClearedEntry, RewindEntry
 from outrider.log.reader import PAGE
-from outrider.log.replay import Replay
-from outrider.log.resume import history_of
+from outrider.log.state import SessionState
 from outrider.prompts import prompt
 from tests.lengths import examples
 from tests.log import open_session
@@ -29,29 +28,29 @@ def log(place: str) -> Iterator[Log]:
         yield log
 
 
-def texts(replay: Replay) -> list[str]:
+def texts(replay: SessionState) -> list[str]:
     return [message.text for message in replay.messages if message.text]
 
 
 def test_a_rewind_to_before_a_compaction_takes_it_back() -> None:
-    replay = Replay([*turns(0, 3), CompactionEntry(SUMMARY, 2), *turns(3, 5)])
-    assert replay.summary == SUMMARY
+    replay = SessionState([*turns(0, 3), CompactionEntry(SUMMARY, 2), *turns(3, 5)])
+    assert replay.history.summary == SUMMARY
     replay.apply(RewindEntry(2, 16))
-    assert replay.summary is None
+    assert replay.history.summary is None
     assert texts(replay) == ["question 0", "answer 0"]
     replay.apply(RewindEntry(2, 16, undo=True))
-    assert (replay.summary, replay.start) == (SUMMARY, 10)
+    assert (replay.history.summary, replay.history.start) == (SUMMARY, 10)
     replay.apply(RewindEntry(4, 8))
-    assert (replay.summary, replay.start, len(replay.messages)) == (SUMMARY, 10, 12)
+    assert (replay.history.summary, replay.history.start, len(replay.messages)) == (SUMMARY, 10, 12)
 
 
 def test_results_in_the_message_of_the_user_stay_so_that_no_call_runs_again() -> None:
     use = ToolUseBlock("c", "write", {})
     answered = Message.user(ToolResultBlock("c", (TextBlock("not run"),), is_error=True), TextBlock("go on"))
     said = [Message.user("one"), Message.assistant(use), answered, Message.assistant("done")]
-    replay = Replay([*map(MessageEntry, said), RewindEntry(2, 2)])
+    replay = SessionState([*map(MessageEntry, said), RewindEntry(2, 2)])
     assert replay.messages == [*said[:2], Message.user(*answered.tool_results)]
-    assert history_of(replay).pending == ()
+    assert replay.history.pending == ()
     assert replay.open_calls == []
 
 
@@ -61,7 +60,7 @@ def test_the_mark_of_an_interruption_is_no_message_of_the_user() -> None:
 
 
 def test_late_results_of_a_call_that_was_left_out_change_nothing() -> None:
-    replay = Replay([*turn(0), *turn(1)[:3], RewindEntry(2, 2)])
+    replay = SessionState([*turn(0), *turn(1)[:3], RewindEntry(2, 2)])
     before = list(replay.messages)
     replay.apply(CallResult(ToolResultBlock(f"call_{1:020}", (TextBlock("late"),))))
     assert replay.messages == before
@@ -82,7 +81,7 @@ steps = st.lists(st.sampled_from(["turn", "rewind", "undo", "compact", "clear"])
 @settings(max_examples=examples(60))
 @given(steps, st.randoms(use_true_random=False))
 def test_any_rewinds_and_compactions_leave_a_sound_conversation(steps: list[str], random: Random) -> None:
-    replay = Replay()
+    replay = SessionState()
     expected: list[str] = []
     former: list[list[str]] = []
     number = 0
@@ -98,13 +97,13 @@ def test_any_rewinds_and_compactions_leave_a_sound_conversation(steps: list[str]
         elif step == "undo" and former:
             expected = former.pop()
         assert texts(replay) == expected
-        history = history_of(replay)
+        history = replay.history
         assert violations(history.sendable()) == []
-        assert replay.start <= len(replay.messages)
+        assert replay.history.start <= len(replay.messages)
         assert len(replay.seqs) == len(replay.messages)
 
 
-def _entries(step: str, replay: Replay, number: int, random: Random) -> list[Entry]:
+def _entries(step: str, replay: SessionState, number: int, random: Random) -> list[Entry]:
     if step == "turn":
         return turn(number)
     if step == "undo":

@@ -12,11 +12,22 @@ import pytest
 
 from outrider.errors import DamagedLogError
 from outrider.log.rows import Extent, is_intact, row
+from outrider.log.session_reads import SessionReads
+from outrider.log.sql import Statement
 from outrider.log.sqlite.database import open_for_writing
-from outrider.log.sqlite.event_table import INSERT, read_newest, read_rows
+from outrider.log.sqlite.event_table import INSERT, read_rows
+from outrider.log.sqlite.statements import execute
 
 SESSION = 7
 WHOLE = Extent(SESSION, 5)
+
+
+class Reads(SessionReads):
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def _fetch(self, query: str, *values: object) -> list[Any]:
+        return execute(self._connection, Statement(query, values))
 
 
 @pytest.fixture
@@ -45,7 +56,7 @@ def test_a_row_of_other_values_or_types_is_not_intact() -> None:
 def test_rows_come_in_order_up_to_a_seq(connection: sqlite3.Connection) -> None:
     assert [each[1] for each in read_rows(connection, WHOLE)] == [1, 2, 3, 4, 5]
     assert [each[1] for each in read_rows(connection, WHOLE, upto=3)] == [1, 2, 3]
-    assert [each[1] for each in read_newest(connection, WHOLE, 2)] == [4, 5]
+    assert [each[1] for each in Reads(connection).newest_rows(WHOLE, 2)] == [4, 5]
 
 
 @pytest.mark.parametrize("gone", [1, 3, 5])
@@ -67,7 +78,7 @@ def test_after_a_recovery_gaps_are_no_damage_but_a_missing_end_is(connection: sq
 
 def test_a_row_whose_bytes_were_changed_is_named(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE event SET body = x'5b5d' WHERE seq = 4")
-    for rows in (lambda: list(read_rows(connection, WHOLE)), lambda: read_newest(connection, WHOLE, 3)):
+    for rows in (lambda: list(read_rows(connection, WHOLE)), lambda: Reads(connection).newest_rows(WHOLE, 3)):
         with pytest.raises(DamagedLogError, match="entry 4"):
             rows()
 

@@ -16,12 +16,12 @@ from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.errors import AttachmentError, LogError
 from outrider.log.entries import AttachmentStored, MessageEntry
-from outrider.log.files import UNREFERENCED_SECONDS
 from outrider.log.log import Log
-from outrider.providers.testing.scripted import call
+from outrider.log.session_files import UNREFERENCED_SECONDS
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, Notice
 from outrider.runtime.session import Session
+from outrider.testing import call
 from outrider.tools.result import ToolResult
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG, STORE
@@ -176,7 +176,14 @@ async def test_a_fork_does_not_give_what_its_source_could_not_read(log: Log) -> 
 
 async def test_a_file_is_recorded_before_what_mentions_it(log: Log) -> None:
     session, reference = await shown(log)
-    assert kinds_of(log, session.id)[2:] == ["attachment", "message", "requested", "message"]
+    assert kinds_of(log, session.id)[2:] == [
+        "attachment",
+        "run_started",
+        "message",
+        "requested",
+        "message",
+        "run_stopped",
+    ]
     assert AttachmentStored(reference) in entries_of(log, session.id)
 
 

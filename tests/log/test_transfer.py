@@ -36,11 +36,11 @@ from outrider.log.entries import (
 from outrider.log.log import Log
 from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import kept_limits
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.result import ToolResult
 from tests.lengths import examples
 from tests.log import change, is_postgres

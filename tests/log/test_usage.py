@@ -24,9 +24,9 @@ from outrider.log.entries import (
     encode,
 )
 from outrider.log.log import Log
+from outrider.log.request_usage import context_used
 from outrider.log.summary import Indexable
 from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, UsageSums
-from outrider.log.used import context_used
 from tests.log import change
 
 NOON = 1_700_000_100.0

@@ -11,13 +11,12 @@ from typing import Any
 
 import msgspec
 
-from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.client import Client
 from outrider.mcp.pool import ServerPool
 from outrider.mcp.protocol import CallToolResult, ContentBlock
+from outrider.mcp.server_limits import Bounds, Restarts, ServerHost
 from outrider.mcp.servers import McpServer, StdioServer
-from outrider.mcp.supervision import Restarts
-from outrider.tools.context import ToolContext
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 
@@ -60,16 +59,21 @@ def text_of(result: CallToolResult) -> str:
     return "".join(msgspec.json.decode(block, type=ContentBlock).text for block in result.content)
 
 
-QUICK = Restarts(first_pause=0.01, longest_pause=0.05, list_pause=0.01)
+QUICK = ServerHost(restarts=Restarts(first_pause=0.01, longest_pause=0.05, list_pause=0.01))
+
+
+def limited(**bounds: Any) -> ServerHost:
+    """Return a host whose servers may send less than usual."""
+    return ServerHost(bounds=Bounds(**bounds))
 
 
 class Pool(ServerPool):
     """A pool that keeps its notices, and calls tools as a session does."""
 
-    def __init__(self, *servers: McpServer, bounds: Bounds = DEFAULT, restarts: Restarts = QUICK, **more: Any) -> None:
+    def __init__(self, *servers: McpServer, host: ServerHost = QUICK, **more: Any) -> None:
         self.notices: list[str] = []
         self.progress: list[Any] = []
-        super().__init__(servers, on_notice=self.notices.append, bounds=bounds, restarts=restarts, **more)
+        super().__init__(servers, on_notice=self.notices.append, host=host, **more)
 
     async def __aenter__(self) -> Pool:
         self.start()
@@ -85,7 +89,7 @@ class Pool(ServerPool):
 
     async def call(self, name: str, **arguments: Any) -> ToolResult:
         tool = next(tool for tool in self.tools() if tool.name == name)
-        context: ToolContext[Any] = ToolContext("call", Path(), Threads(), self.progress.append)
+        context: ToolContext[Any] = ToolContext(CallRef("call"), Path(), Threads(), self.progress.append)
         return await tool.invoke(arguments, context)
 
 

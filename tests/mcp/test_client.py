@@ -10,14 +10,13 @@ from pathlib import Path
 import pytest
 
 from outrider.errors import McpError
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.handshake import agree
 from outrider.mcp.results import prompt_content, resource_content
 from outrider.mcp.servers import StdioServer
-from tests.mcp.starting import connected, scripted, text_of
+from tests.mcp.starting import connected, limited, scripted, text_of
 
 
 @pytest.fixture(params=("modern", "legacy"))
@@ -113,12 +112,12 @@ async def test_reads_all_pages(era: str) -> None:
 
 
 async def test_stops_at_the_most_items_and_pages() -> None:
-    async with connected(scripted(page=3), bounds=Bounds(items=5)) as client:
+    async with connected(scripted(page=3), host=limited(items=5)) as client:
         assert len(await client.list_tools()) == 5
         assert "longer than 5 items" in client.skipped["tools"][0]
-    async with connected(scripted(page=3), bounds=Bounds(pages=2)) as client:
+    async with connected(scripted(page=3), host=limited(pages=2)) as client:
         assert len(await client.list_tools()) == 6
-    async with connected(scripted(page=3), bounds=Bounds(list_bytes=1_000)) as client:
+    async with connected(scripted(page=3), host=limited(list_bytes=1_000)) as client:
         assert 0 < len(await client.list_tools()) < 11
         assert "1000 bytes; the rest is left out" in client.skipped["tools"][0]
 
@@ -141,10 +140,10 @@ async def test_a_change_ends_what_was_kept(era: str) -> None:
 
 
 async def test_progress_arrives_in_order(era: str) -> None:
-    seen: list[Progress] = []
+    seen: list[CallProgress] = []
     async with connected(scripted(era=era)) as client:
         await client.call_tool("progress", {}, on_progress=seen.append)
-    assert seen == [Progress(step, 3, f"step {step}") for step in (1, 2, 3)]
+    assert seen == [CallProgress(step, 3, f"step {step}") for step in (1, 2, 3)]
 
 
 async def test_asks_the_person_and_fills_in_defaults(era: str) -> None:
@@ -187,7 +186,7 @@ async def test_opens_a_page_that_the_server_needs_first() -> None:
 
 
 async def test_waits_for_a_server_that_needs_time() -> None:
-    async with connected(scripted(), bounds=Bounds(rounds=3)) as client:
+    async with connected(scripted(), host=limited(rounds=3)) as client:
         assert text_of(await client.call_tool("state", {"count": 2})) == "after 2 rounds"
         with pytest.raises(McpError, match="more than 3 times"):
             await client.call_tool("state", {"count": 100})

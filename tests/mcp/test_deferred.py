@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.deferred import DeferredTools
 from outrider.mcp.protocol import CallToolResult
 from outrider.mcp.ranking import ToolIndex
 from outrider.mcp.tools import server_tools
-from outrider.tools.context import ToolContext
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
@@ -27,7 +27,7 @@ def thousand() -> list[Tool]:
     for server, specs in catalogue().items():
 
         async def call(
-            name: str, arguments: Mapping[str, Any], on_progress: Callable[[Progress], None], server: str = server
+            name: str, arguments: Mapping[str, Any], on_progress: Callable[[CallProgress], None], server: str = server
         ) -> CallToolResult:
             said = json.dumps([server, name, arguments])
             return CallToolResult(content=[msgspec.Raw(msgspec.json.encode({"type": "text", "text": said}))])
@@ -43,7 +43,7 @@ INDEX = ToolIndex(TOOLS)
 
 
 async def use(tool: Tool, **arguments: Any) -> ToolResult:
-    return await tool.invoke(arguments, ToolContext("call", Path(), Threads(), lambda _: None))
+    return await tool.invoke(arguments, ToolContext(CallRef("call"), Path(), Threads(), lambda _: None))
 
 
 @pytest.mark.parametrize(

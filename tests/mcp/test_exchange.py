@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
 from outrider.jsonrpc import LineSplitter
-from outrider.mcp.bounds import Bounds
 from outrider.mcp.exchange import Exchange
+from outrider.mcp.server_limits import Bounds
 
 
 class Person:

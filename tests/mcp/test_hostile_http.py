@@ -11,18 +11,18 @@ import pytest
 from aiohttp import web
 
 from outrider.errors import McpClosedError, McpError, McpLoginError, McpTimeoutError
-from outrider.mcp.bounds import Bounds
 from outrider.mcp.client import Client
+from outrider.mcp.endpoint import redirect_target
 from outrider.mcp.pool import ServerPool
-from outrider.mcp.redirects import redirect_target
+from outrider.mcp.server_limits import Restarts, ServerHost
 from outrider.mcp.servers import HttpServer
-from outrider.mcp.supervision import Restarts
 from tests.mcp.http_server import Message, events, peer, result, serving, silence
+from tests.mcp.starting import limited
 from tests.mcp.test_client import text_of
 from tests.mcp.test_http import connected
 
 KEY = "sesame-123"
-SMALL = Bounds(message_bytes=100_000, stray_messages=200)
+SMALL = limited(message_bytes=100_000, stray_messages=200)
 
 
 @pytest.fixture(params=("modern", "legacy"))
@@ -91,7 +91,10 @@ async def test_an_endless_answer_ends_at_the_limit(kind: str) -> None:
             await response.write(b"x" * 10_000)
             sent += 10_000
 
-    async with peer("modern", tools__call=endless) as server, connected(server, bounds=SMALL) as client:
+    async with (
+        peer("modern", tools__call=endless) as server,
+        connected(server, host=SMALL) as client,
+    ):
         with pytest.raises(McpError, match="sent a message of more than"):
             await client.call_tool("echo", {})
     assert sent < 20_000_000  # what fits into the buffers of the sockets
@@ -103,7 +106,7 @@ async def test_a_compressed_answer_is_limited_by_its_real_size() -> None:
         response.enable_compression(web.ContentCoding.gzip)
         return response
 
-    async with peer("modern", tools__call=bomb) as server, connected(server, bounds=SMALL) as client:
+    async with peer("modern", tools__call=bomb) as server, connected(server, host=SMALL) as client:
         with pytest.raises(McpError, match="sent a message of more than"):
             await client.call_tool("echo", {})
 
@@ -116,8 +119,11 @@ async def test_pings_whose_answers_are_not_taken_do_not_pile_up() -> None:
             await send({"jsonrpc": "2.0", "id": message["id"], "result": result("legacy", message)})
         return send.response
 
-    bounds = Bounds(answers=5)
-    async with peer("legacy", tools__call=ping, answer=silence) as server, connected(server, bounds=bounds) as client:
+    host = limited(answers=5)
+    async with (
+        peer("legacy", tools__call=ping, answer=silence) as server,
+        connected(server, host=host) as client,
+    ):
         assert text_of(await client.call_tool("echo", {"a": 1})) == '{"a": 1}'
         assert len([message for _, message in server.posts if "method" not in message]) <= 5
 
@@ -133,7 +139,7 @@ async def test_endless_notifications_close_the_channel(era: str) -> None:
     closed: list[Exception] = []
     async with (
         peer(era, tools__call=flood) as server,
-        connected(server, bounds=SMALL, on_close=closed.append) as client,
+        connected(server, host=SMALL, on_close=closed.append) as client,
     ):
         with pytest.raises(McpError, match="too many messages that answer nothing"):
             await client.call_tool("echo", {})
@@ -240,7 +246,8 @@ async def test_a_server_that_needs_a_login_is_not_started_again_and_again() -> N
 
     notices: list[str] = []
     async with peer("modern", server__discover=refuse) as server:
-        pool = ServerPool([HttpServer("peer", server.url)], on_notice=notices.append, restarts=Restarts(first_pause=0))
+        quick = ServerHost(restarts=Restarts(first_pause=0))
+        pool = ServerPool([HttpServer("peer", server.url)], on_notice=notices.append, host=quick)
         pool.start()
         await pool.settled()
         assert [status.state for status in pool.statuses()] == ["failed"]

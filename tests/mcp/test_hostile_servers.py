@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from outrider.errors import McpError, McpTimeoutError
-from outrider.mcp.bounds import Bounds
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+from outrider.mcp.server_limits import Bounds, Restarts, ServerHost
 from outrider.mcp.stdio import StdioChannel
-from outrider.mcp.supervision import Restarts
-from tests.mcp.starting import Pool, connected, hostile, scripted, text_of
+from tests.mcp.starting import Pool, connected, hostile, limited, scripted, text_of
 
 GO = "mcp__hostile__go"
 KIB, MIB = 1024, 1024 * 1024
@@ -52,7 +51,7 @@ async def test_answers_with_wrong_ids_are_ignored() -> None:
 async def test_a_huge_result_is_an_error_in_bounded_memory(what: str) -> None:
     tracemalloc.start()
     try:
-        async with Pool(hostile(what, size=30 * MIB), bounds=Bounds(message_bytes=MIB)) as pool:
+        async with Pool(hostile(what, size=30 * MIB), host=limited(message_bytes=MIB)) as pool:
             tracemalloc.reset_peak()
             result = await pool.call(GO)
             assert result.is_error
@@ -64,7 +63,7 @@ async def test_a_huge_result_is_an_error_in_bounded_memory(what: str) -> None:
 
 
 async def test_a_line_without_end_is_skipped_in_bounded_memory() -> None:
-    async with Pool(hostile("no line end", size=8 * MIB), bounds=Bounds(message_bytes=MIB)) as pool:
+    async with Pool(hostile("no line end", size=8 * MIB), host=limited(message_bytes=MIB)) as pool:
         result = await pool.call(GO)
         assert result.is_error
         assert "more than 1.0 MiB" in result.text
@@ -118,7 +117,7 @@ async def test_a_trusted_server_may_say_that_a_tool_only_reads() -> None:
 
 
 async def test_endless_pages_end() -> None:
-    async with connected(hostile("endless pages"), bounds=Bounds(pages=7)) as client:
+    async with connected(hostile("endless pages"), host=limited(pages=7)) as client:
         assert len(await client.list_tools()) == 7
 
 
@@ -139,13 +138,13 @@ async def test_a_server_that_dies_in_a_call_is_started_again(what: str, told: st
 
 
 async def test_a_child_that_keeps_the_output_open_does_not_hide_the_end() -> None:
-    async with Pool(hostile("leaves a child"), restarts=Restarts(most=0)) as pool:
+    async with Pool(hostile("leaves a child"), host=ServerHost(restarts=Restarts(most=0))) as pool:
         assert "ended (exit code 5)" in (await pool.call(GO)).text
 
 
 async def test_a_server_that_always_dies_is_given_up() -> None:
     restarts = Restarts(most=2, first_pause=0.01, longest_pause=0.01)
-    async with Pool(hostile("always exits"), restarts=restarts) as pool:
+    async with Pool(hostile("always exits"), host=ServerHost(restarts=restarts)) as pool:
         texts = [(await pool.call(GO)).text for _ in range(4)]
         assert all("exit code 4" in text for text in texts)
         await pool.settled()
@@ -168,7 +167,7 @@ async def test_lines_that_are_no_messages_are_ignored() -> None:
 
 
 async def test_an_endless_flood_of_lines_ends_the_server() -> None:
-    async with Pool(hostile("flood"), restarts=Restarts(most=0)) as pool:
+    async with Pool(hostile("flood"), host=ServerHost(restarts=Restarts(most=0))) as pool:
         result = await pool.call(GO)
         assert result.is_error
         assert "too many messages that answer nothing" in result.text
@@ -188,7 +187,7 @@ async def test_too_many_questions_at_once_are_refused() -> None:
         asked -= 1
         return ElicitationAnswer("decline")
 
-    async with Pool(hostile("asks too much"), bounds=Bounds(server_requests=4), on_elicit=answer) as pool:
+    async with Pool(hostile("asks too much"), host=limited(server_requests=4), on_elicit=answer) as pool:
         assert (await pool.call(GO)).text == "done"
     assert most <= 4
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from outrider.errors import McpClosedError, McpError
 from outrider.mcp import http
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.servers import HttpServer
@@ -181,7 +181,7 @@ async def test_progress_arrives_before_the_answer(era: str) -> None:
             await send({"jsonrpc": "2.0", "id": message["id"], "result": result(era, message)})
         return send.response
 
-    steps: list[Progress] = []
+    steps: list[CallProgress] = []
     async with peer(era, tools__call=call) as server, connected(server) as client:
         await client.call_tool("echo", {}, on_progress=steps.append)
     assert [(each.progress, each.total) for each in steps] == [(1, 2), (2, 2)]

@@ -12,11 +12,10 @@ import pytest
 from aiohttp import web
 
 from outrider.errors import McpClosedError, McpError
-from outrider.mcp.bounds import Bounds
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.servers import HttpServer
-from tests.mcp.starting import connected, text_of
+from tests.mcp.starting import connected, limited, text_of
 
 
 class SsePeer:
@@ -133,7 +132,10 @@ async def test_messages_do_not_go_to_another_host(elsewhere: str) -> None:
 
 
 async def test_a_result_over_the_limit_ends_the_connection() -> None:
-    async with serving(SsePeer()) as server, connected(server, bounds=Bounds(message_bytes=10_000)) as client:
+    async with (
+        serving(SsePeer()) as server,
+        connected(server, host=limited(message_bytes=10_000)) as client,
+    ):
         assert len(text_of(await client.call_tool("echo", {"size": 5_000}))) == 5_000
         with pytest.raises(McpError, match=r"more than 9\.8 KiB"):
             await client.call_tool("echo", {"size": 50_000})

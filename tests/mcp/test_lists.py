@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.mcp.bounds import Bounds
 from outrider.mcp.lists import FullList, read_list
 from outrider.mcp.protocol import Page, Prompt, Resource
+from outrider.mcp.server_limits import Bounds
 
 
 async def read(items: list[Any], field: str, type: Any, bounds: Bounds) -> FullList[Any]:

@@ -17,11 +17,10 @@ import pytest
 from aiohttp import web
 
 from outrider.errors import McpError, McpLoginError
-from outrider.mcp.challenges import Challenge, parse_challenge
 from outrider.mcp.client import Client
-from outrider.mcp.client_credentials import ClientCredentials
 from outrider.mcp.oauth import OAuth
-from outrider.mcp.oauth_discovery import covers
+from outrider.mcp.oauth_discovery import Challenge, covers, parse_challenge
+from outrider.mcp.oauth_grants import ClientCredentials
 from outrider.mcp.oauth_requests import OAuthRequests
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.tokens import FILE, Login, Registration, Tokens, TokenStore

@@ -9,6 +9,7 @@ import pytest
 
 from outrider.errors import McpError
 from outrider.mcp.client import Client
+from outrider.mcp.server_limits import ServerHost
 from outrider.mcp.servers import StdioServer
 from outrider.mcp.stdio import program_of
 from outrider.processes.programs import ProgramNotFoundError, Programs
@@ -36,7 +37,7 @@ def test_a_name_is_looked_up_outside_the_project(project: Path) -> None:
 
 
 async def test_a_program_only_in_the_project_is_an_error_that_says_what_to_do(project: Path, tmp_path: Path) -> None:
-    client = Client(StdioServer("a", "server", cwd=project), environment=path_of(project))
+    client = Client(StdioServer("a", "server", cwd=project), host=ServerHost(environment=path_of(project)))
     with pytest.raises(McpError, match=r"bin/server is inside the working folder .* write its path instead"):
         await client.connect()
     await client.close()

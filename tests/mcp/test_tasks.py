@@ -15,13 +15,12 @@ import pytest
 from aiohttp import web
 
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from tests.mcp.http_server import serving
-from tests.mcp.starting import HERE, Pool, text_of
+from tests.mcp.starting import HERE, Pool, limited, text_of
 from tests.mcp.task_server import EXTENSION, TaskBook
 
 ERAS = ("modern", "legacy")
@@ -32,8 +31,8 @@ Sent = Callable[[str], list[dict[str, Any]]]
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("outrider.mcp.running_task._LEAST_PAUSE", 0.01)
-    monkeypatch.setattr("outrider.mcp.running_task._FIRST_PAUSE", 0.01)
+    monkeypatch.setattr("outrider.mcp.tasks._LEAST_PAUSE", 0.01)
+    monkeypatch.setattr("outrider.mcp.tasks._FIRST_PAUSE", 0.01)
 
 
 @pytest.fixture(params=ERAS)
@@ -128,7 +127,7 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def test_a_task_is_a_call_like_any_other(transport: str, era: str, record: Path) -> None:
-    seen: list[Progress] = []
+    seen: list[CallProgress] = []
     async with client_of(transport, era, record) as (client, sent):
         result = await client.call_tool("work", {"polls": 3}, on_progress=seen.append)
         assert text_of(result) == '{"answers": null}'
@@ -227,7 +226,10 @@ async def test_a_task_that_asks_again_and_again_is_ended(record: Path) -> None:
     async def ada(question: Elicitation) -> ElicitationAnswer:
         return ElicitationAnswer("decline")
 
-    async with client_of("http", "modern", record, on_elicit=ada, bounds=Bounds(rounds=0)) as (client, _):
+    async with client_of("http", "modern", record, on_elicit=ada, host=limited(rounds=0)) as (
+        client,
+        _,
+    ):
         with pytest.raises(McpError, match="asked for input more than 0 times"):
             await client.call_tool("work", {"ask": True})
 
@@ -251,7 +253,10 @@ async def test_a_task_without_progress_ends_with_the_time_limit(transport: str, 
 
 
 async def test_progress_prolongs_a_task_up_to_a_bound(era: str, record: Path) -> None:
-    async with client_of("stdio", era, record, timeout=0.5, bounds=Bounds(task_seconds=1.5)) as (client, sent):
+    async with client_of("stdio", era, record, timeout=0.5, host=limited(task_seconds=1.5)) as (
+        client,
+        sent,
+    ):
         with pytest.raises(McpTimeoutError, match=r"took longer than 1\.5 seconds"):
             await client.call_tool("work", {"polls": FOR_EVER, "interval": 100})
         await until(lambda: sent("tasks/cancel"))
@@ -271,7 +276,7 @@ async def test_a_notification_is_looked_at_before_the_interval_is_over(record: P
 
 @pytest.mark.parametrize("interval", [0, -5, 1e300, None])
 async def test_absurd_intervals_are_bounded(interval: float | None, era: str, record: Path) -> None:
-    async with client_of("http", era, record, bounds=Bounds(poll_seconds=0.05)) as (client, _):
+    async with client_of("http", era, record, host=limited(poll_seconds=0.05)) as (client, _):
         assert text_of(await client.call_tool("work", {"interval": interval})) == '{"answers": null}'
 
 
@@ -296,7 +301,10 @@ async def test_absurd_intervals_are_bounded(interval: float | None, era: str, re
     ids=lambda value: str(value)[:40],
 )
 async def test_lies_are_errors(lie: dict[str, Any], told: str, transport: str, era: str, record: Path) -> None:
-    async with client_of(transport, era, record, bounds=Bounds(message_bytes=100_000)) as (client, sent):
+    async with client_of(transport, era, record, host=limited(message_bytes=100_000)) as (
+        client,
+        sent,
+    ):
         with pytest.raises(McpError, match=told):
             await client.call_tool("work", lie)
         assert len(sent("tools/call")) == 1

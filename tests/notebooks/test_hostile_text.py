@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider import Agent, Attachment, MemoryStore, Message, RunResult, ScriptedModel, Session, Usage
+from outrider import Agent, Attachment, MemoryStore, Message, RunResult, Session, Usage
 from outrider.conversation.html import LONGEST_TEXT, MOST_MESSAGES, conversation_html, message_html
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -30,6 +30,7 @@ from outrider.events import (
 )
 from outrider.runtime.live_view import LiveView
 from outrider.runtime.run_view import MOST_LINES, RunView
+from outrider.testing import ScriptedModel
 
 TAGS = {"div", "b", "i", "p", "pre", "code", "details", "summary", "small", "br", "img", "strong", "em", "s", "a"}
 TAGS |= {"h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "hr", "table", "thead", "tbody", "tr"}

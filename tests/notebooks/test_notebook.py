@@ -11,8 +11,9 @@ import pytest
 SETUP = """
 import io
 from PIL import Image
-from outrider import Agent, Attachment, LiveView, Message, ScriptedModel, Session, ToolResult, run, think
-from outrider.providers.testing.scripted import call
+from outrider import Agent, Attachment, LiveView, Message, Session, ToolResult, run, think
+from outrider.testing import ScriptedModel
+from outrider.testing import call
 
 def picture():
     file = io.BytesIO()

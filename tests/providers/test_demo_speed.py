@@ -9,7 +9,7 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request, ToolSpec
-from outrider.providers.testing.demo import answer
+from outrider.providers.demo.demo import answer
 
 NAMES = ("bash", "grep", "read", "add", "list", "task")
 TOOLS = tuple(ToolSpec(name, name, {"type": "object", "properties": {}}) for name in NAMES)

@@ -36,7 +36,7 @@ from outrider.errors import (
 )
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import TextDelta
-from outrider.providers.stream import ReplyParser, merge_deltas
+from outrider.providers.streams.stream import ReplyParser, merge_deltas
 from outrider.tools.server_tool import ServerTool, code_execution
 from tests.adapters import ONE_EACH, Case
 from tests.oracles import problems, type_errors

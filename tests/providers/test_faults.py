@@ -19,10 +19,10 @@ from outrider.errors import (
     ProviderError,
     RequestRefusedError,
 )
-from outrider.providers import transport
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request
-from outrider.providers.transport import Timeouts
+from outrider.providers.transport import http as transport
+from outrider.providers.transport.http import Timeouts
 from outrider.runtime import attempts
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, ReplyDiscarded, Retrying, RunFinished, TextDelta

@@ -13,12 +13,12 @@ from outrider import Agent, Session
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import MemoryStore
 from outrider.log.log import Log
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.hosted import adapter_of
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
-from outrider.providers.gemini import Gemini
-from outrider.providers.hosted import adapter_of
-from outrider.providers.openai_responses import OpenAIResponses
 from tests.conversations import JPEG_BYTES, PNG_BYTES
 from tests.oracles import type_errors
 from tests.providers.canned import CannedTransport, ask, delta, events, request

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from outrider.providers.anthropic import Anthropic
-from outrider.providers.azure import Azure
-from outrider.providers.bedrock import BedrockChat
-from outrider.providers.gemini import Gemini
-from outrider.providers.litellm import LiteLLM
-from outrider.providers.ollama import Ollama
-from outrider.providers.openai_compatible import CompatibleServer
-from outrider.providers.openai_responses import OpenAIResponses
-from outrider.providers.tiers import models_of
-from outrider.providers.vendors import VENDORS
-from outrider.providers.vertex import VertexGemini
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.azure import Azure
+from outrider.providers.adapters.bedrock import BedrockChat
+from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.litellm import LiteLLM
+from outrider.providers.adapters.ollama import Ollama
+from outrider.providers.adapters.openai_compatible import CompatibleServer
+from outrider.providers.adapters.openai_responses import OpenAIResponses
+from outrider.providers.adapters.vertex import VertexGemini
+from outrider.providers.catalogue.tiers import models_of
+from outrider.providers.catalogue.vendors import VENDORS
 from tests.cli.program import outrider
 
 FOLDER = Path(__file__).parents[2] / "docs" / "providers"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from outrider import Attachment
-from outrider.providers.refused_files import Cause, file_fault
-from outrider.providers.shown_files import Kind
+from outrider.providers.catalogue.capabilities import Kind
+from outrider.providers.refusals import Cause, file_fault
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PDF_BYTES
 from tests.modelserver import ModelServer

@@ -11,17 +11,17 @@ import pytest
 
 from outrider import Agent, Attachment, Session
 from outrider.errors import RequestRefusedError
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.api import ApiProvider
-from outrider.providers.body import Body
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_compatible import CompatibleServer
-from outrider.providers.refused_files import file_fault
-from outrider.providers.transport import ErrorResponse
+from outrider.providers.refusals import file_fault
+from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import ErrorResponse
 from outrider.runtime.events import Event, Notice
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status, Step
-from tests.providers.test_labels import leaves
-from tests.providers.test_too_many_files import picture
+from tests.providers.rendering.test_labels import leaves
+from tests.providers.rendering.test_too_many_files import picture
 from tests.streams import Answer, stream_of
 
 NO_VISION = "Invalid content type. image_url is only supported by certain models."

@@ -10,11 +10,11 @@ import pytest
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolResultBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError
+from outrider.providers.adapters.hosted import adapter_of
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
-from outrider.providers.hosted import adapter_of
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_compatible import CompatibleServer
 from tests.oracles import type_errors
 from tests.providers.canned import LOOK, Heard, ask, cuts, delta, events, request
 

@@ -19,12 +19,12 @@ from pydantic.alias_generators import to_camel
 
 from outrider.conversation.messages import Message, RawBlock, TextBlock, ToolResultBlock
 from outrider.errors import IncompleteStreamError, ProviderError
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply
-from outrider.providers.gemini import Gemini
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_responses import OpenAIResponses
 from tests.providers.canned import ask, delta, events, request
 from tests.sdk_samples import FORMS, sample
 

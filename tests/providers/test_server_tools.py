@@ -13,7 +13,6 @@ from outrider import (
     Agent,
     Log,
     Message,
-    ScriptedModel,
     Session,
     ToolDefinitionError,
     code_execution,
@@ -33,10 +32,11 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.log.transfer import export, import_session
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import Notice, ServerToolFinished, ServerToolStarted, TextDelta
-from outrider.providers.stream import ReplyParser
+from outrider.providers.streams.stream import ReplyParser
+from outrider.testing import ScriptedModel
 from outrider.tools.server_tool import ServerTool
 from tests.adapters import ONE_EACH, Case, each, parameter
 from tests.conversations import TOOLS

@@ -17,10 +17,10 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.store import MemoryStore
-from outrider.providers import resolve
 from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers.deltas import ServerToolFinished, ServerToolStarted
-from outrider.providers.server_tools import searches_tools
+from outrider.providers.rendering.server_tools import searches_tools
+from outrider.providers.resolution import resolve
 from tests.adapters import ONE_EACH, Case, each, heard
 from tests.oracles import check
 from tests.searches import sse

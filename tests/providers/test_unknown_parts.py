@@ -17,12 +17,12 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.errors import RequestRefusedError
+from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.hosted import adapter_of
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import ServerToolFinished, ServerToolStarted
-from outrider.providers.gemini import Gemini
-from outrider.providers.hosted import adapter_of
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_responses import OpenAIResponses
 from tests.providers.canned import ask, delta, events, request
 
 REASONING = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAA="}

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 
 import outrider
-from outrider import Agent, Log, ScriptedModel, Session, batch, think, tool
-from outrider.providers.testing.scripted import call
+from outrider import Agent, Log, Session, batch, think, tool
+from outrider.testing import ScriptedModel, call
 
 
 @tool

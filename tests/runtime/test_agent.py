@@ -10,15 +10,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, Deny, Limits, Log, RunError, ScriptedModel, Session, ToolContext, UnknownModelError, tool
+from outrider import Agent, Deny, Limits, Log, RunError, Session, ToolContext, UnknownModelError, tool
 from outrider.errors import SessionBusyError
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
+from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import ModelSettings, Request, ToolSpec
-from outrider.providers.gemini import Gemini
-from outrider.providers.openai_chat import OpenAIChat
-from outrider.providers.openai_responses import OpenAIResponses
-from outrider.providers.testing.scripted import Delay, call
 from outrider.runtime.events import RunFinished, TextDelta
+from outrider.testing import Delay, ScriptedModel, call
 
 
 class Weather(msgspec.Struct):
@@ -115,9 +115,9 @@ def lookup(name: str, context: ToolContext[Database]) -> str:
 
 async def test_tools_receive_the_dependencies_of_their_agent() -> None:
     database = Database()
-    agent = Agent(ScriptedModel([call("lookup", name="Ada"), "Done."]), tools=[lookup], deps=database)
+    agent = Agent(ScriptedModel([call("lookup", name="Ada"), "Done."]), tools=[lookup], deps_type=Database)
     assert "context" not in agent.tools[0].parameters["properties"]
-    await agent.run("go")
+    await agent.run("go", deps=database)
     assert database.asked == ["Ada"]
 
 
@@ -200,12 +200,13 @@ async def test_assigning_an_agent_changes_model_tools_prompt_and_limits_together
     first, _ = scripted("One.")
     model = ScriptedModel([call("lookup", name="Ada"), "Two."])
     database = Database()
-    second = Agent(model, system="Be brief.", tools=[lookup], deps=database, limits=Limits(max_turns=2))
+    second = Agent(model, system="Be brief.", tools=[lookup], deps_type=Database, limits=Limits(max_turns=2))
     with Log(tmp_path) as log:
-        async with Session.open(log, agent=first) as session:
+        opened: Session[Any] = await Session.open(log, agent=first)
+        async with opened as session:
             await session.run("First")
             session.agent = second
-            result = await session.run("Second")
+            result = await session.run("Second", deps=database)
             assert (result.status, result.text, database.asked) == ("done", "Two.", ["Ada"])
         assert model.requests[0].system == "Be brief."
         assert [spec.name for spec in model.requests[0].tools] == ["lookup"]

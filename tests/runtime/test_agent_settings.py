@@ -10,10 +10,10 @@ import pytest
 
 from outrider.errors import LogError
 from outrider.log.entries import SessionSettings
-from outrider.providers.testing.scripted import ScriptedModel
 from outrider.runtime.agent_settings import agent_of, cwd_of, kept_limits, limits_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.limits import Limits
+from outrider.testing import ScriptedModel
 
 
 def look() -> str:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Allow, Deny, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
+from outrider import Agent, Allow, Deny, Log, Message, Session, ToolUseBlock, tool
 from outrider.log.entries import CallResult, Intent
 from outrider.runtime.events import Event, ToolFinished, ToolStarted
+from outrider.testing import ScriptedModel
 from outrider.tools.approval import Approver
 from outrider.tools.tool import Tool
 

@@ -11,7 +11,7 @@ import pytest
 
 from outrider import Agent, Log, Session
 from outrider.conversation.messages import Usage
-from outrider.providers.anthropic import Anthropic
+from outrider.providers.adapters.anthropic import Anthropic
 from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded
 from tests.providers.canned import events
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session, tool
+from outrider import Agent, Compaction, Limits, Log, Session, tool
 from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.errors import (
@@ -22,11 +22,11 @@ from outrider.errors import (
 from outrider.events import Compacted, CompactionStarted, Event, ResultsCleared, Retrying
 from outrider.log.entries import CompactionEntry
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call
-from outrider.providers.windows import message_tokens
+from outrider.providers.catalogue.windows import message_tokens
 from outrider.runtime.answer_schema import Answer, AnswerSchema
 from outrider.runtime.retry import Retry
 from outrider.runtime.summary import newest_words, summary_message, summary_without_model
+from outrider.testing import Delay, ScriptedModel, Step, call
 
 SUMMARY = "## Goal\nCount the files."
 

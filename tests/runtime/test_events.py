@@ -14,6 +14,8 @@ from outrider.runtime.events import (
     Event,
     MessageAdded,
     Notice,
+    QuestionAnswered,
+    QuestionAsked,
     ReplyDiscarded,
     ResultsCleared,
     Retrying,
@@ -89,6 +91,14 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         },
     ),
     (SteeringWithdrawn("q1"), {"type": "steering_withdrawn", "id": "q1"}),
+    (
+        QuestionAsked("q2", "c1", {"kind": "permission"}),
+        {"type": "question_asked", "id": "q2", "call_id": "c1", "question": {"kind": "permission"}},
+    ),
+    (
+        QuestionAnswered("q2", True, "once", "in the chat"),
+        {"type": "question_answered", "id": "q2", "allowed": True, "answer": "once", "by": "in the chat"},
+    ),
     (
         MessageAdded(Message.assistant(ToolUseBlock("c1", "Read", {"path": "a"})), Usage(3, 2, cost=0.5)),
         {

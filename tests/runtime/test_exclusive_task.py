@@ -168,3 +168,38 @@ async def test_work_that_does_not_heed_a_cancel_gives_its_result() -> None:
         await asyncio.sleep(0)
     work.cancel()
     assert await doing == "done all the same"
+
+
+async def test_work_that_is_being_cancelled_cannot_wait_for_itself() -> None:
+    alone, seen = ExclusiveTask(), list[type]()
+    begun = asyncio.Event()
+
+    async def again() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            try:
+                await alone.do(asyncio.sleep(0))
+            except SessionBusyError as error:
+                seen.append(type(error))
+            raise
+
+    running = asyncio.ensure_future(alone.do(again()))
+    await begun.wait()
+    alone.cancel()
+    with pytest.raises(SessionCancelledError):
+        await running
+    assert seen == [SessionBusyError]
+    assert not alone.is_busy
+
+
+async def test_stopping_waits_for_the_end() -> None:
+    alone, job = ExclusiveTask(), Job()
+    running = asyncio.ensure_future(alone.do(job()))
+    await job.begun.wait()
+    await alone.stop()
+    assert (job.ended, alone.is_busy) == ("cancelled", False)
+    with pytest.raises(SessionCancelledError):
+        await running
+    await alone.stop()

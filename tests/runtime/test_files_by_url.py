@@ -13,12 +13,12 @@ from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError
 from outrider.log.log import Log
-from outrider.providers import fetching
-from outrider.providers.fetching import FetchError, WebResponse, fetched
-from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.providers.transport import fetching
+from outrider.providers.transport.fetching import FetchError, WebResponse, fetched
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
-from outrider.tools.decorator import tool
+from outrider.testing import ScriptedModel, call
+from outrider.tools.tool import tool
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PNG_BYTES
 from tests.modelserver import ModelServer, Status

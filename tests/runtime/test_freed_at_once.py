@@ -8,10 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.calls import Call
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, call
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, HookResult, Hooks, Log, ScriptedModel, Session, with_subagents
+from outrider import Agent, HookResult, Hooks, Log, Session, with_subagents
 from outrider.errors import ConversationError, HookBlockedError
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Event, Notice, ToolStarted
 from outrider.runtime.hooks import (
     AfterTool,
@@ -21,6 +20,7 @@ from outrider.runtime.hooks import (
     Stop,
     SubagentStop,
 )
+from outrider.testing import ScriptedModel, call
 
 
 def add(a: int, b: int) -> int:

@@ -17,9 +17,9 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.events import RunFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import MISSING, Report, run_to_report
+from outrider.runtime.structured_output import MISSING, Report
 from outrider.subagents import Profile, with_subagents
-from outrider.tools.decorator import tool
+from outrider.tools.tool import tool
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status
 from tests.streams import Answer
@@ -79,10 +79,10 @@ async def test_the_events_have_the_data() -> None:
     ended: list[RunFinished] = []
     async with ModelServer([Answer(ADA)]) as server:
         report = Report(Person)
-        session = report.attached_to(agent(CLAUDE, server)).session(
+        session = agent(CLAUDE, server).session(
             observer=lambda event: ended.append(event) if isinstance(event, RunFinished) else None
         )
-        result = await run_to_report(session, report, "Who?")
+        result = await session.run("Who?", output=report)
     assert (result.status, result.text) == ("done", '{"name":"Ada","tags":["poet"]}')
     assert result.structured_output == ended[0].structured_output == {"name": "Ada", "tags": ["poet"]}
     assert ended[0].has_structured_output
@@ -113,7 +113,7 @@ async def test_the_last_turn_says_so_and_limits_hold() -> None:
     async with ModelServer([Answer('{"age": -1}')] * 9) as server:
         report = Report(AGED)
         limited = agent(CLAUDE, server, limits=Limits(max_turns=1))
-        result = await run_to_report(report.attached_to(limited).session(), report, "How old?")
+        result = await limited.session().run("How old?", output=report)
     assert (result.status, len(server.requests)) == ("max_turns", 1)
     assert "the report was rejected: age: " in result.error
     assert result.error.endswith('{"age": -1}')
@@ -147,16 +147,13 @@ async def test_a_session_that_stopped_goes_on(steps: list[Answer], tmp_path: Pat
     """A process that is killed after a reply leaves the log as it is after that reply."""
     with Log(tmp_path) as log:
         async with ModelServer(steps) as server:
-            report = Report(Person)
-            reporter = report.attached_to(agent(CLAUDE, server))
-            session = Session.open(log, agent=reporter).now()
+            session = Session.open(log, agent=agent(CLAUDE, server)).now()
             await session.think("Who?")  # the answer is stored, and is not read
             session.close()
-            again = Report(Person)
-            reopened = Session.open(log, session.id, again.attached_to(agent(CLAUDE, server))).now()
-            result = await run_to_report(reopened, again)
+            reopened = Session.open(log, session.id, agent(CLAUDE, server)).now()
+            result = await reopened.run(output=Person)
             reopened.close()
-    assert (result.status, again.value) == ("done", Person("Ada", 7, ["poet"]))
+    assert (result.status, result.output) == ("done", Person("Ada", 7, ["poet"]))
     assert len(server.requests) == len(steps)
 
 

@@ -22,9 +22,8 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import AttachmentStore, MemoryStore
 from outrider.log.entries import CallResult, MessageEntry
 from outrider.log.log import Log
-from outrider.runtime.past import LoggedPast, Past, RememberedPast
-from outrider.runtime.recall import recall_tool
-from outrider.tools.context import ToolContext
+from outrider.runtime.recall import LoggedPast, Past, RememberedPast, recall_tool
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 
@@ -45,7 +44,7 @@ class Around:
     def recall(self, characters: int | None = 4000, **arguments: Any) -> ToolResult:
         tool = recall_tool(self.past, self.store)
         context: ToolContext[None] = ToolContext(
-            "r1", Path(), Threads(), self.progress.append, store=self.store, result_characters=characters
+            CallRef("r1"), Path(), Threads(), self.progress.append, store=self.store, result_characters=characters
         )
         return asyncio.run(tool.invoke(arguments, context))
 
@@ -186,7 +185,7 @@ def test_a_long_session_shows_progress_and_stops_when_the_call_is_cancelled(
         journal.write_now(*(MessageEntry(Message.user(f"later {number}")) for number in range(50)))
         stopped = cancelling(seen.append)
         tool = recall_tool(around.past, around.store)
-        context: ToolContext[None] = ToolContext("r2", Path(), Threads(), stopped)
+        context: ToolContext[None] = ToolContext(CallRef("r2"), Path(), Threads(), stopped)
         stopped.context = context
         with pytest.raises(Exception, match=r"^$"):
             asyncio.run(tool.invoke({"query": "later"}, context))

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Compaction, Limits, Log, ScriptedModel, Session, tool
+from outrider import Agent, Compaction, Limits, Log, Session, tool
 from outrider.conversation.messages import Message
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
-from outrider.tools.context import ToolContext
+from outrider.testing import ScriptedModel, Step, call
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.threads import Threads
 from tests.lengths import only_long
 
@@ -55,7 +55,7 @@ def agent(model: ScriptedModel, clear_at: float | None = 0.6) -> Agent:
 
 
 def recalled(session: Session, **arguments: object) -> str:
-    context: ToolContext[None] = ToolContext("r", Path(), Threads(), lambda _: None, result_characters=3200)
+    context: ToolContext[None] = ToolContext(CallRef("r"), Path(), Threads(), lambda _: None, result_characters=3200)
     return asyncio.run(next(tool for tool in session.tools if tool.name == "Recall").invoke(arguments, context)).text
 
 

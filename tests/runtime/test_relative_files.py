@@ -9,7 +9,7 @@ import pytest
 
 from outrider import Agent, Attachment, Session, ToolResult, tool
 from outrider.conversation.messages import files_in
-from outrider.providers.testing.scripted import ScriptedModel, call
+from outrider.testing import ScriptedModel, call
 from outrider.tools.context import ToolContext
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider import Limits, Message, TextBlock, ToolResultBlock, ToolUseBlock, tool
+from outrider.log.run_state import RunState
 from outrider.prompts import prompt
-from outrider.providers.testing.scripted import call, malformed_call
-from outrider.runtime.repetition import Repetition
+from outrider.testing import call, malformed_call
 from tests.watching import Watched
 
 TOLD = prompt("repeating").split("{")[0]
@@ -114,13 +114,13 @@ CALLS = st.tuples(st.sampled_from("ab"), st.integers(0, 1), st.sampled_from(["x"
 
 @given(st.lists(st.lists(CALLS, max_size=3), max_size=25))
 def test_the_streak_is_the_number_of_turns_without_anything_new(turns: list[list[tuple[str, int, str]]]) -> None:
-    repetition = Repetition()
+    run = RunState()
     seen: list[tuple[str, int, str]] = []
     streak = 0
     for turn in turns:
         calls = [ToolUseBlock(f"c{at}", name, {"n": number}) for at, (name, number, _) in enumerate(turn)]
         results = [ToolResultBlock(f"c{at}", (TextBlock(text),)) for at, (_, _, text) in enumerate(turn)]
-        repetition.take(Message.assistant(*calls).tool_calls, Message.user(*results).tool_results)
+        run.count_results(Message.assistant(*calls).tool_calls, Message.user(*results).tool_results)
         streak = streak + 1 if turn and all(each in seen for each in turn) else 0
         seen += turn
-        assert repetition.streak == streak
+        assert run.repeats == streak

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, Limits, Log, RunError, ScriptedModel, Session, tool
-from outrider.providers.testing.scripted import Step, call
+from outrider import Agent, Limits, Log, RunError, Session, tool
 from outrider.runtime.events import Event, RunFinished, SubagentEvent, ToolFinished
-from outrider.runtime.structured_output import Report, run_to_report
+from outrider.runtime.structured_output import Report
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.result import ToolResult
 from tests.subagents.reporting import Team, answers, report_back, task
 from tests.watching import Watched, last_results
@@ -56,8 +56,8 @@ async def test_a_run_that_ends_with_a_report_has_its_data(schema: Any, data: Any
 @pytest.mark.parametrize(("schema", "data"), VALUES)
 async def test_so_has_a_run_that_had_to_be_reminded(schema: Any, data: Any) -> None:
     report, step = reporting(schema, data)
-    watched = Watched(["Let me think.", step], [report.tool])
-    result = await run_to_report(watched.session, report, "Who?")
+    watched = Watched(["Let me think.", step], [])
+    result = await watched.session.run("Who?", output=report)
     assert data_of(result) == (data, True)
     assert [data_of(each) for each in watched.of(RunFinished)] == [(None, False), (data, True)]
 
@@ -78,8 +78,8 @@ async def test_the_data_of_another_final_tool_is_not_taken_for_the_report(turns:
         return ToolResult("over", final=True, details={"structured_output": {"who": "Eve"}})
 
     report = Report({"type": "object", "required": ["who"]})
-    watched = Watched([call("finish"), "No."], [finish, report.tool], Limits(max_turns=turns))
-    result = await run_to_report(watched.session, report, "Who?")
+    watched = Watched([call("finish"), "No."], [finish], Limits(max_turns=turns))
+    result = await watched.session.run("Who?", output=report)
     assert result.status != "done"
     assert data_of(result) == (None, False)
     assert data_of(watched.of(RunFinished)[0]) == ({"who": "Eve"}, True), "of that run it was the data"
@@ -163,8 +163,8 @@ async def test_a_long_report_is_valid_json_for_its_sender_and_whole_as_data(tmp_
 
 async def test_a_long_report_is_whole_as_the_text_of_an_answer() -> None:
     report, step = reporting({}, LONG)
-    watched = Watched([step], [report.tool])
-    result = await run_to_report(watched.session, report, "Who?")
+    watched = Watched([step], [])
+    result = await watched.session.run("Who?", output=report)
     assert json.loads(result.text) == LONG
     block = watched.session.messages[-1].tool_results[0]
     assert block.whole is not None

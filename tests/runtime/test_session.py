@@ -22,7 +22,6 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, ConversationError, ProviderError, SessionBusyError
 from outrider.providers.base import Reply, StopReason
-from outrider.providers.testing.scripted import Cut, ScriptedModel, call, malformed_call
 from outrider.runtime.agent import Agent
 from outrider.runtime.calls import CHECK
 from outrider.runtime.events import (
@@ -39,9 +38,10 @@ from outrider.runtime.events import (
 )
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.runtime.session import Session
+from outrider.testing import Cut, ScriptedModel, call, malformed_call
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
+from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
@@ -697,7 +697,7 @@ async def test_a_blank_prompt_is_refused_before_anything_is_sent(blank: str) -> 
 @pytest.mark.parametrize("wrong", [5, {"role": "user", "content": "hello"}, [3], [{"type": "text"}]])
 async def test_a_prompt_that_is_none_is_refused(wrong: object) -> None:
     with pytest.raises(TypeError, match="a prompt is text, an Attachment, or a list of them"):
-        await Watched(["never"]).session.run(wrong)  # type: ignore[arg-type]
+        await Watched(["never"]).session.run(wrong)  # type: ignore[call-overload]
 
 
 def test_a_session_without_an_agent_is_refused() -> None:

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, ScriptedModel, Session, StdioServer
+from outrider import Agent, Log, Session, StdioServer
 from outrider.conversation.history import History
 from outrider.conversation.messages import Message, TextBlock, Usage
 from outrider.errors import ConversationError, LogError, ValidationError
 from outrider.prompts import prompt
-from outrider.providers.testing.scripted import call
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.answer_schema import Answer, AnswerSchema
 from outrider.runtime.children import Children
@@ -21,10 +20,10 @@ from outrider.runtime.context import ContextMeter
 from outrider.runtime.events import Event, RunFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.steering import Steering
-from outrider.runtime.structured_output import NO_TURNS_LEFT, TOOL, Report, run_to_report
+from outrider.runtime.structured_output import NO_TURNS_LEFT, TOOL, Report
 from outrider.runtime.titling import Titler
+from outrider.testing import ScriptedModel, call
 from outrider.tools.context import SubagentTask
-from outrider.tools.threads import Threads
 
 PERSON = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
@@ -77,7 +76,7 @@ async def test_servers_end_with_the_agent_that_has_them() -> None:
 
 
 async def test_a_boundary_waits_for_a_message_that_is_being_stored() -> None:
-    steering, stored = Steering(lambda event: None), asyncio.Event()
+    steering, stored = Steering(Agent(ScriptedModel([])).session()._record), asyncio.Event()
 
     async def making() -> Message:
         await stored.wait()
@@ -105,7 +104,7 @@ def test_a_sub_agent_of_a_call_that_is_over_is_not_shown() -> None:
     seen: list[Event] = []
     session = Agent(ScriptedModel([])).session(observer=seen.append)
     task = SubagentTask("c1", "a" * 32, "Look", is_over=lambda: True)
-    Children(session._record, Threads()).announce(task, "a" * 32, session.agent)
+    Children(session._record).announce(task, "a" * 32, session.agent)
     assert seen == []
 
 
@@ -139,14 +138,14 @@ async def test_only_the_report_is_left_to_a_server_that_decodes_by_schemas() -> 
 
     model = Decoding(["Ada.", call(TOOL, name="Ada")])
     report = Report(PERSON)
-    result = await run_to_report(Agent(model, tools=[report.tool]).session(), report, "Who is it?")
+    result = await Agent(model).session().run("Who is it?", output=report)
     assert result.structured_output == {"name": "Ada"}
     assert [request.settings.tool_choice for request in model.requests] == [None, TOOL]
 
 
 async def test_a_run_that_took_all_of_its_time_is_not_reminded(monkeypatch: pytest.MonkeyPatch) -> None:
     model, report = ScriptedModel(["Ada."]), Report(PERSON)
-    session = Agent(model, tools=[report.tool], limits=Limits(max_seconds=1_000)).session()
+    session = Agent(model, limits=Limits(max_seconds=1_000)).session()
     loop = asyncio.get_running_loop()
     now, passed = loop.time, 0.0
     monkeypatch.setattr(loop, "time", lambda: now() + passed)
@@ -157,5 +156,5 @@ async def test_a_run_that_took_all_of_its_time_is_not_reminded(monkeypatch: pyte
             passed = 2_000.0
 
     session.observe(pass_time)
-    result = await run_to_report(session, report, "Who is it?")
+    result = await session.run("Who is it?", output=report)
     assert (result.status, result.error, len(model.requests)) == ("max_seconds", NO_TURNS_LEFT, 1)

@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider import Agent, Allow, Deny, Log, Profile, RunResult, ScriptedModel, Session, StdioServer, with_subagents
+from outrider import Agent, Allow, Deny, Log, Profile, RunResult, Session, StdioServer, with_subagents
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
 from outrider.errors import ConfigError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.running import RunningServers
-from outrider.mcp.supervision import Restarts
-from outrider.providers.testing.scripted import Step, call
+from outrider.mcp.server_limits import Restarts, ServerHost
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.tool import Tool
 from tests.mcp.starting import scripted
 from tests.mcp.test_hostile_servers import is_running
@@ -232,7 +232,7 @@ async def test_a_server_that_dies_is_told_and_started_again(tmp_path: Path) -> N
     pids = tmp_path / "pids"
     events: list[Event] = []
     model = ScriptedModel(["One.", call("mcp__scripted__echo", text="back"), "Two."])
-    with patient(scripted(pid_file=str(pids)), restarts=Restarts(first_pause=0.01)) as servers:
+    with patient(scripted(pid_file=str(pids)), host=ServerHost(restarts=Restarts(first_pause=0.01))) as servers:
         session = Agent(model, mcp=servers).session(observer=events.append)
         await session.run("One")
         os.kill(int(pids.read_text()), signal.SIGKILL)
@@ -373,7 +373,7 @@ async def test_instructions_stay_as_they_were_sent_first(tmp_path: Path) -> None
     pids = tmp_path / "pids"
     model = ScriptedModel(["One.", "Two.", "Three."])
     options = {"pid_file": str(pids), "instructions_each": ["First.", "Second."]}
-    with patient(scripted(**options), restarts=Restarts(first_pause=0.01)) as servers:
+    with patient(scripted(**options), host=ServerHost(restarts=Restarts(first_pause=0.01))) as servers:
         session = Agent(model, mcp=servers).session()
         await session.run("One")
         os.kill(int(pids.read_text()), signal.SIGKILL)
@@ -417,10 +417,11 @@ def test_sessions_without_servers_do_not_load_mcp() -> None:
 
 INTERRUPTED = """
 import asyncio, sys
-from outrider import Agent, Log, ScriptedModel, Session
+from outrider import Agent, Log, Session
+from outrider.testing import ScriptedModel
 from outrider.events import ToolStarted
 from outrider.mcp.running import RunningServers
-from outrider.providers.testing.scripted import call
+from outrider.testing import call
 from tests.mcp.starting import scripted
 
 async def main():

@@ -17,15 +17,15 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, TextBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ConversationError
-from outrider.log.entries import MessageEntry, SteeringDelivered, SteeringQueued, SteeringWithdrawn
+from outrider.log.entries import MessageEntry, RunStopped, SteeringDelivered, SteeringQueued, SteeringWithdrawn
 from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, ScriptedModel, call
 from outrider.runtime import events
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import MessageAdded, RunFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
+from outrider.testing import Delay, ScriptedModel, call
 from outrider.tools.result import ToolResult
 from tests.adapters import ALL, Case, each
 from tests.oracles import check
@@ -212,6 +212,27 @@ def opened(log: Log, id: str | None, actions: dict[int, Any], steps: Any) -> tup
     return session, model
 
 
+async def test_a_boundary_waits_for_a_message_that_is_being_taken_back(tmp_path: Path) -> None:
+    taken: list[asyncio.Future[Any]] = []
+
+    async def queue(session: Session) -> None:
+        await session.steer("Wait!")
+
+    def take_back(event: events.Event) -> None:
+        if isinstance(event, MessageAdded) and event.message.tool_results and not taken:
+            taken.append(asyncio.ensure_future(session.unsteer()))
+
+    tool = Steps({1: queue})
+    with Log(tmp_path) as log:
+        agent = Agent(model=ScriptedModel([call("step", number=1), "Done."]), tools=[tool.step])
+        async with Session.open(log, agent=agent) as session:
+            tool.session = session
+            session.observe(take_back)
+            assert (await session.run("Go.")).text == "Done."
+            assert (await taken[0]).text == "Wait!"
+            assert not session.queued
+
+
 async def test_a_message_is_in_the_log_when_it_is_queued_and_delivered_in_one_commit(tmp_path: Path) -> None:
     stored: list[Any] = []
 
@@ -288,7 +309,9 @@ async def test_a_fork_does_not_deliver_what_waits_in_the_original(tmp_path: Path
         await session.run("Go")
         copy, _ = opened(log, copies[0], {}, ["Yes."])
         assert copy.queued == ()
-        assert isinstance(list(log.records(copies[0]))[-1].entry, SteeringWithdrawn)
+        *_, withdrawn, stopped = (record.entry for record in log.records(copies[0]))
+        assert isinstance(withdrawn, SteeringWithdrawn)
+        assert isinstance(stopped, RunStopped)
         copy.close()
         session.close()
 
@@ -297,7 +320,7 @@ KILLED = """
 import asyncio, os, signal, sys
 from outrider import Agent, Session, tool
 from outrider.log.log import Log
-from outrider.providers.testing.scripted import Delay, ScriptedModel, call
+from outrider.testing import Delay, ScriptedModel, call
 
 @tool(effect="read")
 async def step(number: int) -> str:

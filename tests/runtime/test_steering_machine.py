@@ -17,11 +17,11 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import TextBlock
 from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.tools.decorator import tool
+from outrider.testing import ScriptedModel, Step, call
+from outrider.tools.tool import tool
 from tests.lengths import examples
 
 

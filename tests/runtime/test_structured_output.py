@@ -17,17 +17,17 @@ from outrider.conversation.messages import Message, ToolUseBlock, Usage
 from outrider.errors import ProviderError, SchemaError, ToolDefinitionError
 from outrider.log.log import Log
 from outrider.prompts import prompt
-from outrider.providers.testing.scripted import Delay, ScriptedModel, Step, call, malformed_call
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import RunFinished, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, TOOL, Report, run_to_report
+from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, TOOL, Report
 from outrider.subagents import with_subagents
 from outrider.sync import ask, run
-from outrider.tools.decorator import tool
+from outrider.testing import Delay, ScriptedModel, Step, call, malformed_call
 from outrider.tools.result import ToolResult
+from outrider.tools.tool import tool
 from tests.watching import Watched, last_results
 
 PERSON = {
@@ -67,8 +67,8 @@ async def reported(
 ) -> tuple[Watched, Report, RunResult]:
     """A run with these replies, checked for what always holds."""
     report = Report(schema)
-    watched = Watched(steps, [*tools, report.tool], limits)
-    result = await run_to_report(watched.session, report, "Who is it?")
+    watched = Watched(steps, [*tools], limits)
+    result = await watched.session.run("Who is it?", output=report)
     watched.check()
     return watched, report, result
 
@@ -338,8 +338,8 @@ async def test_a_model_that_forgets_the_report_is_reminded_once() -> None:
     usage = Usage(10, 5, cost=0.01)
     model = ScriptedModel(["It is Ada.", report_back(**ADA)], usage=usage)
     report = Report(PERSON)
-    watched = Watched(model, [report.tool])
-    result = await run_to_report(watched.session, report, "Who is it?")
+    watched = Watched(model, [])
+    result = await watched.session.run("Who is it?", output=report)
     watched.check()
     assert (result.status, result.turns, result.usage) == ("done", 2, usage + usage)
     assert (report.data, json.loads(result.text)) == (ADA, ADA)
@@ -390,16 +390,16 @@ async def test_the_turns_count_over_both_runs(turns: int) -> None:
 async def test_tokens_and_cost_count_over_both_runs(limits: Limits, status: str) -> None:
     model = ScriptedModel(["Ada.", report_back(name="?"), report_back(**ADA)], usage=Usage(10, 5, cost=0.01))
     report = Report(PERSON)
-    watched = Watched(model, [report.tool], limits)
-    result = await run_to_report(watched.session, report, "Who is it?")
+    watched = Watched(model, [], limits)
+    result = await watched.session.run("Who is it?", output=report)
     assert result.status == status
     assert not report.has_data
 
 
 async def test_the_time_counts_over_both_runs() -> None:
     report = Report(PERSON)
-    watched = Watched([Delay(0.2, "Ada."), Delay(30, report_back(**ADA))], [report.tool], Limits(max_seconds=0.4))
-    result = await asyncio.wait_for(run_to_report(watched.session, report, "Who is it?"), 20)
+    watched = Watched([Delay(0.2, "Ada."), Delay(30, report_back(**ADA))], [], Limits(max_seconds=0.4))
+    result = await asyncio.wait_for(watched.session.run("Who is it?", output=report), 20)
     assert result.status == "max_seconds"
 
 
@@ -410,13 +410,13 @@ async def test_a_report_is_found_again_in_another_process(tmp_path: Path) -> Non
     report = Report(NUMBERS)
     with Log(tmp_path) as log:
         model = ScriptedModel([report_back(result=[1, 2])])
-        with Session.open(log, agent=Agent(model=model, tools=[report.tool])) as session:
-            await run_to_report(session, report, "Count.")
+        with Session.open(log, agent=Agent(model=model)) as session:
+            await session.run("Count.", output=report)
     again = Report(NUMBERS)
     with Log(tmp_path) as log:
-        agent = Agent(model=ScriptedModel([]), tools=[again.tool])
+        agent = Agent(model=ScriptedModel([]))
         with Session.open(log, session.id, agent) as session:
-            result = await run_to_report(session, again)
+            result = await session.run(output=again)
     assert (result.status, result.turns, result.text) == ("done", 0, "[1,2]")
     assert again.data == [1, 2] == report.data
 
@@ -425,10 +425,10 @@ async def test_a_recorded_report_that_does_not_satisfy_the_schema_of_now_is_aske
     first, second = Report(NUMBERS), Report({"type": "string"})
     with Log(tmp_path) as log:
         model = ScriptedModel([report_back(result=[1, 2]), report_back(result="one, two")])
-        with Session.open(log, agent=Agent(model=model, tools=[first.tool])) as session:
-            await run_to_report(session, first, "Count.")
-        with Session.open(log, session.id, Agent(model=model, tools=[second.tool])) as session:
-            result = await run_to_report(session, second)
+        with Session.open(log, agent=Agent(model=model)) as session:
+            await session.run("Count.", output=first)
+        with Session.open(log, session.id, Agent(model=model)) as session:
+            result = await session.run(output=second)
     assert (result.status, second.data) == ("done", "one, two")
 
 
@@ -436,10 +436,10 @@ async def test_after_more_was_said_an_old_report_is_old(tmp_path: Path) -> None:
     first, second = Report(NUMBERS), Report(NUMBERS)
     with Log(tmp_path) as log:
         model = ScriptedModel([report_back(result=[1]), "Hm.", "No."])
-        with Session.open(log, agent=Agent(model=model, tools=[first.tool])) as session:
-            await run_to_report(session, first, "Count.")
-        with Session.open(log, session.id, Agent(model=model, tools=[second.tool])) as session:
-            result = await run_to_report(session, second, "Count again.")
+        with Session.open(log, agent=Agent(model=model)) as session:
+            await session.run("Count.", output=first)
+        with Session.open(log, session.id, Agent(model=model)) as session:
+            result = await session.run("Count again.", output=second)
     assert (result.status, second.has_data) == ("error", False)
 
 
@@ -455,29 +455,29 @@ async def test_a_cancelled_run_with_a_report_keeps_it_and_resumes_to_it(tmp_path
     report = Report(NUMBERS)
     with Log(tmp_path) as log:
         model = ScriptedModel([[report_back(result=[7]), call("dawdle")]])
-        with Session.open(log, agent=Agent(model=model, tools=[report.tool, dawdle])) as session:
-            running = asyncio.ensure_future(run_to_report(session, report, "Count."))
+        with Session.open(log, agent=Agent(model=model, tools=[dawdle])) as session:
+            running = asyncio.ensure_future(session.run("Count.", output=report))
             await begun.wait()
             session.cancel()
             cancelled = await running
             assert (cancelled.status, cancelled.structured_output) == ("cancelled", [7])
         again = Report(NUMBERS)
-        with Session.open(log, session.id, Agent(model=ScriptedModel([]), tools=[again.tool, dawdle])) as session:
-            result = await run_to_report(session, again)
+        with Session.open(log, session.id, Agent(model=ScriptedModel([]), tools=[dawdle])) as session:
+            result = await session.run(output=again)
     assert (result.status, again.data) == ("done", [7])
 
 
 async def test_a_conversation_that_was_finished_in_words_can_be_asked_for_its_report_later() -> None:
     report = Report(PERSON)
     history = [Message.user("Who is it?"), Message.assistant("Ada, who is 36.")]
-    watched = Watched([report_back(**ADA)], [report.tool], messages=history)
-    result = await run_to_report(watched.session, report)
+    watched = Watched([report_back(**ADA)], [], messages=history)
+    result = await watched.session.run(output=report)
     assert (result.status, report.data) == ("done", ADA)
 
 
 def test_recalling_from_what_is_no_report_finds_nothing() -> None:
     report = Report(PERSON)
-    assert not report.recall([])
-    assert not report.recall([Message.user("Hello")])
-    assert not report.recall([Message.assistant(report_back(**ADA)), Message.user("No results.")])
+    report.recall([])
+    report.recall([Message.user("Hello")])
+    report.recall([Message.assistant(report_back(**ADA)), Message.user("No results.")])
     assert not report.has_data

@@ -15,12 +15,13 @@ from outrider.conversation.messages import Usage
 from outrider.errors import ProviderError
 from outrider.log.entries import TitleEntry
 from outrider.log.log import Log
-from outrider.providers import resolve
-from outrider.providers.testing.scripted import Delay, ScriptedModel, call
+from outrider.providers.resolution import resolve
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, RunFinished, TitleMade
+from outrider.runtime.journal import LogJournal
 from outrider.runtime.session import Session
 from outrider.runtime.titling import Titler, as_title
+from outrider.testing import Delay, ScriptedModel, call
 from tests.coding.toolbox.shelling import until
 
 USAGE = Usage(input_tokens=100, output_tokens=5, cost=0.25)
@@ -145,8 +146,9 @@ async def test_an_older_session_keeps_its_title(log: Log) -> None:
 async def test_the_settings_of_a_write_that_waits_are_kept(log: Log) -> None:
     """A title and a compaction may be on their way to the disk at the same moment."""
     titled = Titled(log, ["Done."], None)
-    journal = titled.session._record.journal
-    assert journal is not None
+    kept = titled.session._record.journal
+    assert isinstance(kept, LogJournal)
+    journal = kept._held
     first = journal.write(TitleEntry("Made"))
     second = journal.write(TitleEntry("Made again"), *[])
     titled.session.rename("Mine")

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, ScriptedModel, run, think
+from outrider import Agent, run, think
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
 from outrider.errors import ContextExceededError
+from outrider.testing import ScriptedModel
 
 WINDOW = 8_000
 

@@ -16,7 +16,6 @@ from outrider import (
     Limits,
     Message,
     Profile,
-    ScriptedModel,
     Session,
     TextBlock,
     ToolResultBlock,
@@ -33,8 +32,8 @@ from outrider.conversation.messages import Block
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ConversationError
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.events import ToolFinished
+from outrider.testing import ScriptedModel, Step, call
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer
 from tests.oracles import check
@@ -200,7 +199,12 @@ def test_results_of_ones_own_are_added_as_one_user_message() -> None:
 def test_a_result_for_a_call_that_nobody_made_is_refused() -> None:
     """2.1: the document looks for the call by its id, and passes over what it does not find; we say so."""
     with pytest.raises(ConversationError, match="nobody"):
-        think("", conversation=[Message.user("Hi")], tool_results=[{"tool_use_id": "nobody", "content": "x"}])
+        think(
+            "",
+            conversation=[Message.user("Hi")],
+            tool_results=[{"tool_use_id": "nobody", "content": "x"}],
+            model="demo",
+        )
 
 
 def test_messages_are_converted_for_the_model_as_the_document_does() -> None:

@@ -23,14 +23,14 @@ from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
 from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.providers.base import Request
-from outrider.providers.capabilities import capabilities_of
-from outrider.providers.render import MOVED
+from outrider.providers.catalogue.capabilities import capabilities_of
+from outrider.providers.rendering.render import MOVED
 from outrider.runtime.events import Event, Notice, ToolFinished
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PDF_BYTES, PNG_BYTES, exchange, result
 from tests.modelserver import ModelServer
 from tests.oracles import check
-from tests.providers.test_documents import picture
+from tests.providers.rendering.test_documents import picture
 from tests.streams import Answer
 
 CLAUDE, RESPONSES, CHAT, GEMINI = ONE_EACH
@@ -402,7 +402,7 @@ async def test_a_file_that_is_not_what_its_type_says_is_a_note() -> None:
 
 
 def test_a_large_file_is_not_loaded_to_be_stored(tmp_path: Path) -> None:
-    """Security 3: stream large files rather than loading them. For sending: tests/providers/test_large_file.py."""
+    """Security 3: stream large files, do not load them. Sending: tests/providers/rendering/test_large_file.py."""
     (tmp_path / "large.pdf").write_bytes(b"%PDF-1.7\n" + os.urandom(16_000_000))
     store = FolderStore(tmp_path / "store")
     tracemalloc.start()

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider import Agent, Attachment, Limits, ScriptedModel, Session, ToolResult, tool
+from outrider import Agent, Attachment, Limits, Session, ToolResult, tool
 from outrider.conversation.documents import kinds
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
@@ -21,9 +21,9 @@ from outrider.conversation.store import FolderStore, MemoryStore
 from outrider.errors import AttachmentError
 from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.documents import pdf_text
-from outrider.providers.testing.scripted import call
+from outrider.providers.rendering.documents import pdf_text
 from outrider.runtime.events import Notice
+from outrider.testing import ScriptedModel, call
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversation.documents.writers import docx
 from tests.conversations import PDF_BYTES, PNG_BYTES

@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 from msgspec import UNSET
 
 from outrider.acp.tool_call_updates import to_session_update
-from outrider.acp.updates.call_state import FIELDS, CallState, Diff, File, Location, Terminal, Text
+from outrider.acp.updates.call_state import FIELDS, CallState, Diff, File, Location, Terminal, Text, Update
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.conversation.messages import AttachmentBlock
 from tests.acp.editor import introduced, running
 from tests.acp.updates.observing import Clock, Observer, watched
@@ -318,7 +318,7 @@ def test_payloads_are_much_smaller_than_whole_calls() -> None:
 async def test_concurrent_updates_do_not_mix() -> None:
     """Section Testing Requirements: many calls at once, each by its id."""
     observer = Observer()
-    engine = Engine(observer.send, interval=0.001)
+    engine = Engine(UpdateTarget(observer.send), Delivery(interval=0.001))
 
     async def work(name: str) -> None:
         engine.announce(CallState(name, title=name))

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 
 import outrider
-from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, tool, with_subagents
-from outrider.providers.testing.scripted import Step, call, malformed_call
+from outrider import Agent, Limits, Log, Profile, Session, Tool, tool, with_subagents
 from outrider.runtime.events import RunFinished, SubagentEvent, ToolFinished
 from outrider.runtime.run import RunResult
-from outrider.runtime.structured_output import TOOL, Report, run_to_report
+from outrider.runtime.structured_output import TOOL, Report
 from outrider.subagents.profile import built_in
+from outrider.testing import ScriptedModel, Step, call, malformed_call
 from outrider.tools.tool import RESERVED_NAMES
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in
@@ -123,7 +123,7 @@ def test_a_result_has_no_structured_output_by_default() -> None:
 async def test_a_result_has_it_when_the_report_was_given() -> None:
     """1.3."""
     report = Report(SCHEMA)
-    result = await run_to_report(Watched([report_back(**DATA)], [report.tool]).session, report, "Which?")
+    result = await Watched([report_back(**DATA)], []).session.run("Which?", output=report)
     assert (result.structured_output, result.has_structured_output) == (DATA, True)
 
 
@@ -296,8 +296,8 @@ async def test_of_several_reports_in_one_turn_the_first_counts() -> None:
     """Risk 3: the later ones are answered with an error."""
     other = DATA | {"count": 99}
     report = Report(SCHEMA)
-    watched = Watched([[report_back(**DATA), report_back(**other)]], [report.tool])
-    result = await run_to_report(watched.session, report, "Which?")
+    watched = Watched([[report_back(**DATA), report_back(**other)]], [])
+    result = await watched.session.run("Which?", output=report)
     assert result.structured_output == DATA
     assert [is_error for _, is_error in last_results(watched.session)] == [False, True]
 

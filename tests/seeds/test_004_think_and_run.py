@@ -17,10 +17,10 @@ from typing import Any
 
 import pytest
 
-from outrider import ConversationError, ScriptedModel, dumps, loads, run, think
-from outrider.providers import resolve
+from outrider import ConversationError, dumps, loads, run, think
 from outrider.providers.api import ApiProvider
-from outrider.providers.testing.scripted import call
+from outrider.providers.resolution import resolve
+from outrider.testing import ScriptedModel, call
 from tests.modelserver import ModelServer, Recorded, Status, Step
 from tests.streams import Answer, Json
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, ScriptedModel
+from outrider import Agent
 from outrider.errors import ConfigError
-from outrider.providers.testing.scripted import call
-from outrider.providers.windows import estimated_tokens
+from outrider.providers.catalogue.windows import estimated_tokens
 from outrider.skills.listing import list_skills
 from outrider.skills.skill import Skill
+from outrider.testing import ScriptedModel, call
 from tests.skills.samples import many_skills, write_skill
 
 

@@ -13,8 +13,7 @@ with warnings.catch_warnings():
     from skills_ref.validator import validate
 
 from outrider.errors import ConfigError
-from outrider.skills.skill import read_skill
-from outrider.skills.specification import read_fields, violations
+from outrider.skills.skill import read_fields, read_skill, violations
 from tests.lengths import only_long
 from tests.skills.samples import mutated
 

@@ -156,7 +156,7 @@ def pieces_of(data: bytes) -> Iterator[bytes]:
 
 async def look_at_the_session(session: str, project: Path) -> None:
     """The history as the program tells it: one conversation, four models, files by name."""
-    async with Terminal("sessions", "show", session, cwd=project, columns=100, lines=20) as terminal:
+    async with Terminal("sessions", "show", session, cwd=project, columns=100, lines=40) as terminal:
         assert await terminal.exit_code() == 0
         assert terminal.screen.count("riders.png, image/png, ") == 2, "it came, and a result has it"
         assert all(case.name in terminal.transcript for case in ONE_EACH)

@@ -9,8 +9,8 @@ import pytest
 
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.providers import model_lookup
-from outrider.providers.windows import window_of
+from outrider.providers.adapters import model_lookup
+from outrider.providers.catalogue.windows import window_of
 from outrider.runtime.agent import Agent
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult

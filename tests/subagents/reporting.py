@@ -10,12 +10,12 @@ from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.log.entries import CallResult
 from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.subagents import Profile, with_subagents
+from outrider.testing import ScriptedModel, Step, call
 
 HELPER = Profile(name="Helper", description="Does what it is told to.", prompt="You help.")
 

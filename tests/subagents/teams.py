@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, Tool, with_subagents
+from outrider import Agent, Limits, Log, Profile, Session, Tool, with_subagents
 from outrider.coding.config.loading import load
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Ask
@@ -18,10 +18,10 @@ from outrider.conversation.history import violations
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, Request, StopReason
-from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.events import Event, SubagentEvent, ToolFinished, ToolStarted
 from outrider.runtime.run import RunResult
 from outrider.subagents.task import AT_ONCE
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.approval import Approver
 
 E = TypeVar("E")
@@ -118,7 +118,7 @@ def results_of(session: Session) -> list[ToolResultBlock]:
 
 def bench_in(folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), **flags: Any) -> Workbench:
     """A workbench in a folder; `limits__max_turns=5` is a setting."""
-    flags = {name.replace("__", "."): value for name, value in flags.items()}
+    flags = {"model": "demo"} | {name.replace("__", "."): value for name, value in flags.items()}
     return Workbench(
         load(folder, environment=os.environ, flags=flags).settings, folder, tools=own, front_end=FrontEnd(ask)
     )

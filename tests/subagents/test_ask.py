@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import sys
 import threading
 import typing
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,13 +16,13 @@ import pydantic
 import pytest
 
 import outrider
-from outrider import Agent, Limits, RunError, ScriptedModel, tool
+from outrider import Agent, Limits, RunError, tool
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ProviderError, SchemaError
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, malformed_call
 from outrider.runtime.events import RunFinished, ToolFinished
 from outrider.runtime.run import RunResult
+from outrider.testing import Delay, ScriptedModel, Step, malformed_call
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 from tests.subagents.reporting import offered, report_back
@@ -242,7 +244,8 @@ async def test_asks_share_the_connections_of_their_agent() -> None:
 # In a notebook
 
 
-async def test_a_plain_ask_works_where_a_loop_runs_already() -> None:
+async def test_a_plain_ask_works_in_the_loop_of_a_notebook(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=object))  # type: ignore[arg-type]
     threads: list[int] = []
 
     def answer(request: Request) -> Step:

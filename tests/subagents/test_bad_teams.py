@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, ScriptedModel, tool, with_subagents
+from outrider import Agent, tool, with_subagents
 from outrider.errors import ToolDefinitionError
 from outrider.subagents import Profile
+from outrider.testing import ScriptedModel
 from tests.subagents.reporting import HELPER
 
 

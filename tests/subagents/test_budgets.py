@@ -9,9 +9,9 @@ import pytest
 
 from outrider import Log, Profile, Session, tool
 from outrider.errors import SessionBusyError
-from outrider.providers.testing.scripted import Delay, call
 from outrider.runtime.events import Notice, RunFinished
 from outrider.runtime.limits import Limits
+from outrider.testing import Delay, call
 from tests.subagents.teams import HELPER, Team, play, reply, task
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from outrider import Log, Session, tool
 from outrider.conversation.history import violations
-from outrider.providers.testing.scripted import Delay, call
 from outrider.runtime.events import Event, RunFinished, SubagentEvent, SubagentStarted, ToolFinished, ToolStarted
 from outrider.runtime.limits import Limits
+from outrider.testing import Delay, call
 from tests.processes import is_running
 from tests.subagents.teams import Team, bench_in, play, task
 from tests.subagents.test_subagent_events import check_order

@@ -20,10 +20,10 @@ import pytest
 from outrider.conversation.messages import ToolUseBlock
 from outrider.log.log import Log
 from outrider.providers.base import Request
-from outrider.providers.stream import finished_call
-from outrider.providers.testing.scripted import Step
+from outrider.providers.streams.stream import finished_call
 from outrider.runtime.events import SubagentStarted, ToolFinished
 from outrider.subagents import Profile
+from outrider.testing import Step
 from tests.subagents.reporting import Team, report_back, task
 
 LONGEST = 20.0

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider import Agent, Limits, Profile, ScriptedModel, tool
+from outrider import Agent, Limits, Profile, tool
 from outrider.prompts import prompt
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.events import TurnStarted
-from outrider.runtime.structured_output import Report, run_to_report
+from outrider.runtime.structured_output import Report
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.result import ToolResult
 from tests.subagents.reporting import Team, offered, report_back, task
 from tests.subagents.teams import bench_in, play, run_in
@@ -67,15 +67,15 @@ async def test_a_model_that_ended_with_text_is_reminded_of_the_report_on_its_las
         return "Nothing." if len(request.messages) == 1 else obedient(request)
 
     report = Report(COUNT)
-    watched = Watched(forgets, [look, report.tool], Limits(max_turns=turns))
-    result = await run_to_report(watched.session, report, "Count.")
+    watched = Watched(forgets, [look], Limits(max_turns=turns))
+    result = await watched.session.run("Count.", output=report)
     assert (result.status, report.data) == ("done", {"count": 3})
 
 
 async def test_the_last_turn_with_a_report_does_not_ask_for_an_answer_in_words() -> None:
     report = Report(COUNT)
-    watched = Watched([report_back(count=1)], [look, report.tool], Limits(max_turns=1))
-    await run_to_report(watched.session, report, "Count.")
+    watched = Watched([report_back(count=1)], [look], Limits(max_turns=1))
+    await watched.session.run("Count.", output=report)
     (request,) = watched.model.requests
     assert request.reminder.startswith("This is your FINAL turn. ")
     assert "`report_back`" in request.reminder

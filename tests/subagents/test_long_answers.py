@@ -6,13 +6,13 @@ import asyncio
 import re
 from pathlib import Path
 
-from outrider import Agent, ScriptedModel, run, think, with_subagents
+from outrider import Agent, run, think, with_subagents
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.messages import Message
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
 from outrider.runtime.toolset import RECALL
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.tool import make_tool
 from tests.subagents.reporting import HELPER, offered, task
 

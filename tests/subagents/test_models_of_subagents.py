@@ -8,9 +8,9 @@ import pytest
 
 from outrider.coding.workbench import Workbench
 from outrider.errors import UnknownModelError
-from outrider.providers import resolve
-from outrider.providers.tiers import TIERS
-from outrider.subagents.models import model_for, same_vendor
+from outrider.providers.catalogue.tiers import TIERS
+from outrider.providers.resolution import resolve
+from outrider.subagents.profile import model_for, same_vendor
 from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
 
 

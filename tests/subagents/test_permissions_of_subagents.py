@@ -11,7 +11,7 @@ import pytest
 from outrider import Allow, Deny, Session
 from outrider.coding.permissions.question import Answer, Question
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call
+from outrider.testing import Delay, Step, call
 from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
 
 

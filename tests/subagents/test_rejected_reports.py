@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from outrider import Agent, Limits, RunError, ScriptedModel
+from outrider import Agent, Limits, RunError
 from outrider.subagents import Profile
+from outrider.testing import ScriptedModel
 from tests.subagents.reporting import Team, report_back, task
 
 COUNT = {"type": "object", "properties": {"count": {"type": "integer", "minimum": 1}}, "required": ["count"]}

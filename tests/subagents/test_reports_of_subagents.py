@@ -14,12 +14,12 @@ from outrider.conversation.messages import ToolUseBlock
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Delay, Step, call, malformed_call
 from outrider.runtime.events import SubagentEvent, SubagentStarted, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.subagents import Profile
-from outrider.tools.decorator import tool
+from outrider.testing import Delay, Step, call, malformed_call
+from outrider.tools.tool import tool
 from tests.lengths import only_long
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Limits, Log, Profile, ScriptedModel, Session, ToolContext, with_subagents
+from outrider import Agent, Limits, Log, Profile, Session, ToolContext, with_subagents
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.profiles import LONGEST_DESCRIPTION, MOST_FILES, find_profiles
 from outrider.conversation.messages import ToolUseBlock
 from outrider.providers.base import Request
-from outrider.providers.testing.scripted import Step, call
 from outrider.subagents.profile import built_in
+from outrider.testing import ScriptedModel, Step, call
 
 WORKER = Profile(name="Worker", description="Works.")
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider import Agent, Log, ScriptedModel, ToolContext, spawn, tool
+from outrider import Agent, Log, ToolContext, spawn, tool
 from outrider.errors import ProviderError
-from outrider.providers.testing.scripted import Cut, call
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -26,6 +25,7 @@ from outrider.runtime.events import (
     TurnStarted,
 )
 from outrider.runtime.limits import Limits
+from outrider.testing import Cut, ScriptedModel, call
 from tests.subagents.teams import Team, play, task
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Log, Profile, ScriptedModel, Session, Tool, ToolContext, spawn, tool, with_subagents
+from outrider import Agent, Log, Profile, Session, Tool, ToolContext, spawn, tool, with_subagents
 from outrider.coding.config.settings import Settings
 from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
 from outrider.prompts import prompt
-from outrider.providers.testing.scripted import Delay, call
 from outrider.runtime.events import Event, SubagentStarted, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.subagents.task import RESULT_CHARACTERS
+from outrider.testing import Delay, ScriptedModel, call
 from outrider.tools.result import ToolResult
 from tests.subagents.teams import HELPER, Team, bench_in, play, results_of, run_in, task
 

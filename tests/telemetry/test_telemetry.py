@@ -13,15 +13,15 @@ import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
-from outrider import Agent, Allow, Deny, Message, ScriptedModel, Session, Telemetry, Usage
+from outrider import Agent, Allow, Deny, Message, Session, Telemetry, Usage
 from outrider.coding.config.loading import load
 from outrider.coding.workbench import Workbench
 from outrider.environment import data_folder
 from outrider.errors import ConfigError, ProviderError, UnavailableError
 from outrider.log.log import Log
 from outrider.providers.base import Reply, StopReason
-from outrider.providers.testing.scripted import call
 from outrider.telemetry import conventions
+from outrider.testing import ScriptedModel, call
 from outrider.trace_context import trace_context
 from tests.mcp.starting import scripted
 from tests.runtime.test_compaction import look, working
@@ -280,6 +280,7 @@ async def test_a_command_of_the_coding_agent_receives_the_trace(
     endpoint: Sink, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OUTRIDER_TELEMETRY", "true")
+    monkeypatch.setenv("OUTRIDER_MODEL", "demo")
     monkeypatch.setenv("OUTRIDER_PERMISSIONS", "all")
     monkeypatch.setenv("OUTRIDER_SANDBOX", "off")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Basic%20open-sesame")

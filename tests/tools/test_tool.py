@@ -15,16 +15,15 @@ import pytest
 
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, ToolDefinitionError, ValidationError
-from outrider.providers.testing.scripted import call
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import ToolProgress
 from outrider.runtime.limits import Limits
-from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
+from outrider.testing import call
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult, as_result
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool, make_tool
+from outrider.tools.tool import Tool, make_tool, tool
 from tests.watching import Watched, last_results
 
 
@@ -61,7 +60,7 @@ def read_lines(
 
 def context(progress: list[Any] | None = None) -> ToolContext:
     shown = progress if progress is not None else []
-    return ToolContext("c1", Path("/tmp"), Threads(), shown.append)
+    return ToolContext(CallRef("c1"), Path("/tmp"), Threads(), shown.append)
 
 
 async def result_of(function: Any, /, **arguments: Any) -> ToolResult:
@@ -481,3 +480,38 @@ def test_a_server_tool_that_no_api_would_take_is_refused() -> None:
         ServerTool(name="web_surf")  # type: ignore[arg-type]
     with pytest.raises(ToolDefinitionError, match="allowed_domains and blocked_domains; APIs take one of them"):
         ServerTool(name="web_search", allowed_domains=["a.org"], blocked_domains=["b.org"])
+
+
+# Pictures
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "L", "P", "CMYK", "1", "F"])
+async def test_an_image_of_pillow_is_a_picture(mode: str) -> None:
+    image = pytest.importorskip("PIL.Image").new(mode, (3, 2))
+
+    def draw() -> object:
+        return image
+
+    result = await result_of(draw)
+    assert (result.text, [file.mime_type for file in result.attachments]) == ("", ["image/png"])
+    assert bytes(result.attachments[0].source).startswith(b"\x89PNG")  # type: ignore[arg-type]
+
+
+async def test_images_among_other_values_are_pictures() -> None:
+    image = pytest.importorskip("PIL.Image").new("RGB", (3, 2))
+
+    def draw() -> object:
+        return ["Before and after:", image, image]
+
+    def nested() -> object:
+        return {"chart": image}
+
+    def attached() -> ToolResult:
+        return ToolResult("Here.", attachments=[image])
+
+    assert [(await result_of(each)).text for each in (draw, nested, attached)] == [
+        "Before and after:",
+        '{"chart":"(attached picture)"}',
+        "Here.",
+    ]
+    assert [len((await result_of(each)).attachments) for each in (draw, nested, attached)] == [2, 1, 1]

@@ -21,9 +21,9 @@ from outrider.errors import ConversationError
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import Delta, TextDelta
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.session import Session
 from outrider.sync import default_log
+from outrider.testing import ScriptedModel, call
 from tests.mcp.starting import scripted
 
 GATE = "\0"

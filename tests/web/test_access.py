@@ -15,8 +15,8 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.log.entries import CallResult
 from outrider.log.log import Log
-from outrider.providers.testing.scripted import call
 from outrider.sync import default_log
+from outrider.testing import call
 from outrider.web.access import HEADERS, LINK_SECONDS, Access
 from outrider.web.server import Server
 from tests.web.logs import prints, session

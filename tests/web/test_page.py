@@ -16,8 +16,8 @@ from playwright.async_api import Browser, Page, expect
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import ThinkingBlock, Usage
 from outrider.log.log import Log
-from outrider.providers.testing.scripted import call
 from outrider.sync import default_log
+from outrider.testing import call
 from tests.lengths import only_long
 from tests.web.logs import prints, session
 from tests.web.pages import NARROW, PATIENCE, WIDE, Visitor, visitor, web_server

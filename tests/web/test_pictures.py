@@ -9,8 +9,8 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 from outrider.conversation.messages import Usage
-from outrider.providers.testing.scripted import call
 from outrider.sync import default_log
+from outrider.testing import call
 from tests.web.logs import prints, session
 from tests.web.pages import NARROW, PATIENCE, ROOT, holder, visitor, web_server
 

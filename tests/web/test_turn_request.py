@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from outrider.coding import wire
-from outrider.coding.wire import session_request
+from outrider.coding import stored_request
+from outrider.coding.stored_request import session_request
 from outrider.conversation.messages import Message
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
-from outrider.providers import resolve
+from outrider.providers.resolution import resolve
 from outrider.sync import default_log
 from outrider.web.turn_request import turn_request
 from tests.log.test_replay_end import exchange, written
@@ -29,7 +29,7 @@ def whole(log: Log, name: str, seq: int, model: str) -> Any:
 def test_the_pages_of_a_long_request_have_all_its_messages(
     model: str, field: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(stored_request, "MOST_ENTRIES", 20)
     with default_log() as log:
         name = written(log, [entry for number in range(12) for entry in exchange(number)])
         seq = log.session(name).last

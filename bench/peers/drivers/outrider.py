@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 IMPORTS = """
 from outrider import Agent, Limits, Session
-from outrider.providers.openai_chat import OpenAIChat
+from outrider.providers.adapters.openai_chat import OpenAIChat
 """
 
 
@@ -78,9 +78,9 @@ def _sender(options: common.Options) -> Agent:
 
 
 def _model(options: common.Options) -> Provider:
-    from outrider.providers.anthropic import Anthropic
-    from outrider.providers.openai_chat import OpenAIChat
-    from outrider.providers.openai_responses import OpenAIResponses
+    from outrider.providers.adapters.anthropic import Anthropic
+    from outrider.providers.adapters.openai_chat import OpenAIChat
+    from outrider.providers.adapters.openai_responses import OpenAIResponses
 
     if options.api == "anthropic":
         return Anthropic(options.model, base_url=options.url, api_key="k")

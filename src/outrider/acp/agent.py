@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from itertools import islice
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.acp.authentication import auth_methods, check_key_for
-from outrider.acp.client import Client
-from outrider.acp.connection import Connection, Method, RpcError
-from outrider.acp.errors import as_rpc_error
+from outrider.acp.client import EditorClient
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import Method
 from outrider.acp.metrics_file import MetricsFile
 from outrider.acp.preloading import FOR_SESSIONS, preload
-from outrider.acp.schema.base import PROTOCOL_VERSION
+from outrider.acp.schema.content import PROTOCOL_VERSION, Meta
 from outrider.acp.schema.requests import (
     AgentCapabilities,
     AuthenticateRequest,
@@ -40,17 +40,18 @@ from outrider.acp.schema.requests import (
     SetConfigOptionResponse,
     SetSessionModeRequest,
 )
-from outrider.acp.system_prompt import system_prompt_of
-from outrider.acp.writer import Writer
+from outrider.acp.writer import EditorWriter
+from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.errors import UnknownSessionError
+from outrider.jsonrpc import RpcError
 from outrider.providers.debugging import logger
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    from outrider.acp.editor_session import EditorSession
+    from outrider.acp.turns import Turns
     from outrider.coding.permissions.question import Mode
     from outrider.log.log import Log
-    from outrider.tools.tool import Tool
+
 
 PAGE_SIZE = 50
 """Sessions in one response to `session/list`."""
@@ -74,18 +75,16 @@ class EditorAgent:
 
     def __init__(
         self,
-        writer: Writer,
+        writer: EditorWriter,
         flags: Mapping[str, Any],
-        load_tools: Callable[[Sequence[str]], Sequence[Tool]],
         *,
         metrics: Path | None = None,
     ) -> None:
-        self.connection = Connection(writer, self._requests(), self._notifications())
-        self._client = Client(self.connection, writer)
+        self.connection = Connection(writer, self._requests(), {"session/cancel": Method(SessionRequest, self._cancel)})
+        self._client = EditorClient(self.connection, writer)
         self._metrics_file = MetricsFile(metrics) if metrics else None
         self._flags = flags
-        self._load_tools = load_tools
-        self._sessions: dict[str, EditorSession] = {}
+        self._sessions: dict[str, Turns] = {}
         self._opened_with: dict[str, tuple[object, ...]] = {}
         """What the request that opened each session asked for."""
         self._modes: dict[str, Mode] = {}
@@ -117,9 +116,6 @@ class EditorAgent:
             "session/set_config_option": Method(SetConfigOptionRequest, self._set_config_option),
         }
 
-    def _notifications(self) -> dict[str, Method]:
-        return {"session/cancel": Method(SessionRequest, self._cancel)}
-
     # Initialization
 
     def _initialize(self, request: InitializeRequest) -> InitializeResponse:
@@ -144,36 +140,36 @@ class EditorAgent:
 
     async def _load(self, request: LoadSessionRequest) -> OpenSessionResponse:
         was_open = request.session_id in self._sessions
-        session = await self._open_again(request, replays=True)
+        turns = await self._open_again(request, replays=True)
         try:
-            await session.turns.replay()
+            await turns.replay()
         except BaseException:
             if not was_open:  # close it, so that the client can try again
-                await self._close_session(session.id)
+                await self._close_session(request.session_id)
             raise
-        return session.open_response(with_id=False)
+        return turns.open_response(with_id=False)
 
     async def _resume(self, request: LoadSessionRequest) -> OpenSessionResponse:
         return (await self._open_again(request, replays=False)).open_response(with_id=False)
 
-    async def _open_again(self, request: LoadSessionRequest, *, replays: bool) -> EditorSession:
+    async def _open_again(self, request: LoadSessionRequest, *, replays: bool) -> Turns:
         """Return a stored session. One that is open here stays open, with its turn and its background commands.
 
         It is opened anew for another folder or other servers. While a turn runs, that is refused, and so is a replay:
         it would show again, as ended, the calls that still run.
         """
-        session = self._sessions.get(self._existing_id(request.session_id))
-        if session is None:
+        turns = self._sessions.get(self._existing_id(request.session_id))
+        if turns is None:
             return self._open(request, request.session_id)
-        is_same = self._opened_with[session.id] == _identity(request)
-        if session.turns.is_busy and (replays or not is_same):
+        is_same = self._opened_with[request.session_id] == _identity(request)
+        if turns.editor.turn and (replays or not is_same):
             raise RpcError.invalid_request("a turn of this session is running here: wait for its end, or cancel it")
         if is_same:
-            return session
+            return turns
         _check_folders(request)
         system_prompt_of(request.meta)
-        await self._close_session(session.id)
-        return self._open(request, session.id)
+        await self._close_session(request.session_id)
+        return self._open(request, request.session_id)
 
     async def _fork(self, request: LoadSessionRequest) -> OpenSessionResponse:
         _check_folders(request)
@@ -196,9 +192,7 @@ class EditorAgent:
 
     async def _delete(self, request: SessionRequest) -> Empty:
         await self._close_session(request.session_id)
-        session_id = self._existing_id(request.session_id)
-        with as_rpc_error():
-            self._log.delete(session_id)
+        self._log.delete(self._existing_id(request.session_id))
         return Empty()
 
     async def _close(self, request: SessionRequest) -> Empty:
@@ -207,44 +201,42 @@ class EditorAgent:
         return Empty()
 
     async def _prompt(self, request: PromptRequest) -> PromptResponse:
-        session = self._session(request.session_id)
+        turns = self._session(request.session_id)
         try:
-            with as_rpc_error():
-                return PromptResponse(await session.turns.prompt(request.prompt))
+            return PromptResponse(await turns.prompt(request.prompt))
         finally:
             if self._metrics_file:
-                self._metrics_file.write(session.id)
+                self._metrics_file.write(request.session_id)
 
     def _cancel(self, notification: SessionRequest) -> None:
-        if session := self._sessions.get(notification.session_id):
-            session.turns.cancel()
+        if turns := self._sessions.get(notification.session_id):
+            turns.cancel()
 
     def _set_mode(self, request: SetSessionModeRequest) -> Empty:
         from outrider.coding.permissions.question import parse_mode
 
-        session = self._session(request.session_id)
+        editor = self._session(request.session_id).editor
         mode = parse_mode(request.mode_id)
         if mode is None:
             raise RpcError.invalid_params(f"unknown mode {request.mode_id!r}")
-        session.set_mode(mode)
+        editor.set_mode(mode)
         return Empty()
 
     def _set_config_option(self, request: SetConfigOptionRequest) -> SetConfigOptionResponse:
-        from outrider.acp.options import EFFORT, MODE, MODEL, parse_effort
+        from outrider.acp.session_options import EFFORT, MODE, MODEL, parse_effort
         from outrider.coding.permissions.question import parse_mode
 
-        session, value = self._session(request.session_id), request.value
+        editor, value = self._session(request.session_id).editor, request.value
         mode = parse_mode(str(value))
-        with as_rpc_error():
-            if request.config_id == MODE and mode:
-                session.set_mode(mode)
-            elif request.config_id == MODEL and isinstance(value, str):
-                session.set_model(value)
-            elif request.config_id == EFFORT and (effort := parse_effort(str(value))):
-                session.set_effort(effort)
-            else:
-                raise RpcError.invalid_params(f"the option {request.config_id!r} cannot be {value!r}")
-        return SetConfigOptionResponse(session.config_options)
+        if request.config_id == MODE and mode:
+            editor.set_mode(mode)
+        elif request.config_id == MODEL and isinstance(value, str):
+            editor.set_model(value)
+        elif request.config_id == EFFORT and (effort := parse_effort(str(value))):
+            editor.set_effort(effort)
+        else:
+            raise RpcError.invalid_params(f"the option {request.config_id!r} cannot be {value!r}")
+        return SetConfigOptionResponse(editor.config_options)
 
     # Helpers
 
@@ -258,64 +250,60 @@ class EditorAgent:
 
     def _existing_id(self, id: str) -> str:
         """Return the id if such a session is stored. Unlike the command line, a prefix is not enough."""
-        with as_rpc_error():
-            if self._log.session(id).id != id:
-                raise UnknownSessionError(f"there is no session {id!r}")
+        if self._log.session(id).id != id:
+            raise UnknownSessionError(f"there is no session {id!r}")
         return id
 
-    def _session(self, id: str) -> EditorSession:
+    def _session(self, id: str) -> Turns:
         if id not in self._sessions:
             raise RpcError.not_found(f"the session {id!r} is not open here: load it first")
         return self._sessions[id]
 
-    def _open(self, request: NewSessionRequest | LoadSessionRequest, id: str | None) -> EditorSession:
-        from outrider.acp.editor_session import EditorSession
+    def _open(self, request: NewSessionRequest | LoadSessionRequest, id: str | None) -> Turns:
+        from outrider.acp.editor_session import SessionOpening
         from outrider.acp.mcp_servers import merged, servers_of
+        from outrider.acp.turns import Turns
         from outrider.coding.config.loading import load
         from outrider.coding.consent.item import waiting_note
-        from outrider.coding.mcp.finding import find_servers
+        from outrider.coding.mcp.server_files import find_servers
+        from outrider.coding.tool_files import load_tools
         from outrider.runtime.agent_settings import kept_limits
 
         folder, system = _check_folders(request), system_prompt_of(request.meta)
-        with as_rpc_error():
-            stored = kept_limits(self._log.settings(id)) if id else {}
-            flags = {**stored, **self._flags} | _folder_flags(request.additional_directories)
-            loaded = load(folder, environment=os.environ, flags=flags)
-            tools = self._load_tools(loaded.settings.tool_files)
-            editors, unused = servers_of(request.mcp_servers, folder)
-            found = find_servers(folder)
-            servers = merged(editors, found.servers)
-            own = (self._client, self._log, loaded.settings, folder, tools, servers, id)
-            session = EditorSession(*own, mode=self._mode(id), system=system)
-        self._sessions[session.id], self._opened_with[session.id] = session, _identity(request)
+        stored = kept_limits(self._log.settings(id)) if id else {}
+        flags = {**stored, **self._flags}
+        if request.additional_directories:
+            flags["permissions.folders"] = list(request.additional_directories)
+        loaded = load(folder, environment=os.environ, flags=flags)
+        tools = load_tools(loaded.settings.tool_files)
+        editors, unused = servers_of(request.mcp_servers, folder)
+        found = find_servers(folder)
+        servers = merged(editors, found.servers)
+        opening = SessionOpening(loaded.settings, folder, tools, servers, id, self._mode(id), system)
+        turns = Turns(self._client, self._log, opening)
+        editor = turns.editor
+        self._sessions[editor.id], self._opened_with[editor.id] = turns, _identity(request)
         if self._metrics_file:
             self._metrics_file.add_session(
-                session.id, lambda: {"client": self._client.name, **session.engine.metrics.as_dict()}
+                editor.id, lambda: {"client": self._client.name, **editor.engine.metrics.as_dict()}
             )
-        notes = [
-            *loaded.notes,
-            *session.bench.notes,
-            *unused,
-            *found.notes,
-        ]
-        waiting = waiting_note([*loaded.waiting, *found.waiting, *session.bench.extensions.waiting])
-        notes += [waiting] if waiting else []
-        session.notes += notes
-        return session
+        waiting = waiting_note([*loaded.waiting, *found.waiting, *editor.bench.extensions.waiting])
+        editor.notes += filter(None, (*loaded.notes, *editor.bench.notes, *unused, *found.notes, waiting))
+        return turns
 
     def _mode(self, id: str | None) -> Mode | None:
         """Return the permission mode that the user has chosen for a session in this process, if there is one."""
-        session = self._sessions.get(id or "")
-        return session.chosen_mode if session else self._modes.get(id or "")
+        turns = self._sessions.get(id or "")
+        return turns.editor.chosen_mode if turns else self._modes.get(id or "")
 
     async def _close_session(self, id: str) -> None:
-        if session := self._sessions.pop(id, None):
-            if session.chosen_mode:
-                self._modes[id] = session.chosen_mode
-            await session.close()
-            logger.debug("session %s: %s", session.id[:8], session.engine.metrics)
+        if turns := self._sessions.pop(id, None):
+            if mode := turns.editor.chosen_mode:
+                self._modes[id] = mode
+            await turns.close()
+            logger.debug("session %s: %s", id[:8], turns.editor.engine.metrics)
             if self._metrics_file:
-                self._metrics_file.end_session(session.id)
+                self._metrics_file.end_session(id)
 
 
 def _parse_cursor(cursor: str | None) -> int:
@@ -347,5 +335,22 @@ def _timestamp(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def _folder_flags(folders: Sequence[str]) -> dict[str, Any]:
-    return {"permissions.folders": list(folders)} if folders else {}
+MAX_CHARACTERS = 100_000
+_USAGE = '_meta.systemPrompt must be a text, or {"append": a text}'
+
+
+def system_prompt_of(meta: Meta | None) -> SystemPrompt:
+    """Return the system prompt in the `_meta` of a request. Raises RpcError if it cannot be used."""
+    given = (meta or {}).get("systemPrompt")
+    match given:
+        case None:
+            return USUAL_PROMPT
+        case str():
+            prompt = SystemPrompt(given)
+        case {"append": str(appended)}:
+            prompt = SystemPrompt(appended=appended)
+        case _:
+            raise RpcError.invalid_params(_USAGE)
+    if len(prompt.replacement or prompt.appended) > MAX_CHARACTERS:
+        raise RpcError.invalid_params(f"_meta.systemPrompt is longer than {MAX_CHARACTERS:,} characters")
+    return prompt

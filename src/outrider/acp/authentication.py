@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.acp.connection import RpcError
 from outrider.acp.schema.requests import AuthMethod, AuthMethodTerminal, ClientCapabilities
+from outrider.jsonrpc import RpcError
 from outrider.processes.starting import python_module
 
 PROVIDERS = {"anthropic": "Anthropic", "openai": "OpenAI", "gemini": "Gemini"}
@@ -29,7 +29,9 @@ def check_key_for(method_id: str) -> None:
     known = [LOGIN.id, *map(_id, PROVIDERS)]
     if method_id not in known:
         raise RpcError.invalid_params(f"unknown authentication method {method_id!r}; use {LOGIN.id!r}")
-    from outrider.acp.options import has_any_key  # imports the providers, which answers to other requests need not
+    from outrider.acp.session_options import (
+        has_any_key,  # imports the providers, which answers to other requests need not
+    )
 
     if not has_any_key():
         raise RpcError.auth_required(f"there is no API key yet. {LOGIN.description}")

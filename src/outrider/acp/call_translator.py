@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from outrider.acp.streamed_arguments import StreamedArguments
 from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_call, partial_fields, status_of
 from outrider.acp.updates.call_state import CallState, Diff, Item, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.providers.streams.stream import partial_arguments
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -220,3 +220,27 @@ class CallTranslator:
         self._arguments.clear()
         self._with_output.clear()
         self._started.clear()
+
+
+_FIRST_STEP = 64
+"""Characters between two attempts to parse, at first; the step grows with the text."""
+
+
+class StreamedArguments:
+    """Collects chunks of JSON and parses them from time to time. The total cost of parsing stays linear."""
+
+    def __init__(self) -> None:
+        self._chunks: list[str] = []
+        self._length = 0
+        self._next_parse = 1
+
+    def add(self, chunk: str) -> dict[str, Any] | None:
+        """Add a chunk. Return the arguments that are complete so far, or None if they were not parsed."""
+        self._chunks.append(chunk)
+        self._length += len(chunk)
+        if self._length < self._next_parse:
+            return None
+        self._next_parse = self._length + max(_FIRST_STEP, self._length // 2)
+        self._chunks = ["".join(self._chunks)]
+        # Incomplete values are left out: with half a path, an editor would jump from file to file.
+        return partial_arguments(self._chunks[0], unfinished=False) or None

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from outrider.acp.connection import Connection
 from outrider.acp.schema.client_requests import (
     CreateElicitationRequest,
     CreateElicitationResponse,
-    CreateTerminalRequest,
-    CreateTerminalResponse,
-    ReadTextFileRequest,
-    ReadTextFileResponse,
     RequestPermissionRequest,
     RequestPermissionResponse,
-    TerminalExitStatus,
-    TerminalOutputResponse,
-    TerminalRequest,
-    WriteTextFileRequest,
 )
 from outrider.acp.schema.notifications import SessionNotification, SessionUpdate
 from outrider.acp.schema.requests import ClientCapabilities, Implementation
-from outrider.acp.writer import STALL_SECONDS, Writer
-
-_Anything: Any = Any
-"""The result of a request that has none: clients in Lua send `[]`, which is how an empty table is encoded."""
+from outrider.acp.writer import STALL_SECONDS, EditorWriter
 
 
-class Client:
+class EditorClient:
     """One editor. Its capabilities are known after `initialize`."""
 
-    def __init__(self, connection: Connection, writer: Writer) -> None:
+    def __init__(self, connection: Connection, writer: EditorWriter) -> None:
         self.connection = connection
         self._writer = writer
         self.capabilities = ClientCapabilities()
@@ -96,33 +84,3 @@ class Client:
     async def elicit(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
         """Ask the user for the values of a form, or to open a page."""
         return await self.connection.request("elicitation/create", request, CreateElicitationResponse)
-
-    async def read_text_file(self, session: str, path: str) -> str:
-        """Return the text of a file in the editor."""
-        request = ReadTextFileRequest(session, path)
-        return (await self.connection.request("fs/read_text_file", request, ReadTextFileResponse)).content
-
-    async def write_text_file(self, session: str, path: str, text: str) -> None:
-        """Save a file through the editor."""
-        request = WriteTextFileRequest(session, path, text)
-        await self.connection.request("fs/write_text_file", request, _Anything)
-
-    async def create_terminal(self, request: CreateTerminalRequest) -> str:
-        """Start a command in a terminal of the editor and return the terminal's id."""
-        return (await self.connection.request("terminal/create", request, CreateTerminalResponse)).terminal_id
-
-    async def terminal_output(self, terminal: TerminalRequest) -> TerminalOutputResponse:
-        """Return the output of a terminal so far."""
-        return await self.connection.request("terminal/output", terminal, TerminalOutputResponse)
-
-    async def wait_for_exit(self, terminal: TerminalRequest) -> TerminalExitStatus:
-        """Wait until the command of a terminal has exited."""
-        return await self.connection.request("terminal/wait_for_exit", terminal, TerminalExitStatus)
-
-    async def kill_terminal(self, terminal: TerminalRequest) -> None:
-        """Kill the command of a terminal."""
-        await self.connection.request("terminal/kill", terminal, _Anything)
-
-    async def release_terminal(self, terminal: TerminalRequest) -> None:
-        """Release a terminal."""
-        await self.connection.request("terminal/release", terminal, _Anything)

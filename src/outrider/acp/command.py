@@ -13,7 +13,7 @@ from outrider.acp.agent import EditorAgent
 from outrider.acp.connection import Connection
 from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
-from outrider.acp.writer import Writer
+from outrider.acp.writer import EditorWriter
 from outrider.coding.permissions.question import MODES
 from outrider.processes.starting import python_module
 from outrider.providers.base import EFFORTS
@@ -90,8 +90,8 @@ def _parser() -> argparse.ArgumentParser:
 async def _serve(options: argparse.Namespace) -> None:
     agents: list[EditorAgent] = []
 
-    def connect(writer: Writer) -> Connection:
-        agents.append(EditorAgent(writer, _flags(options), _load_tools, metrics=options.metrics))
+    def connect(writer: EditorWriter) -> Connection:
+        agents.append(EditorAgent(writer, _flags(options), metrics=options.metrics))
         return agents[0].connection
 
     async def end() -> None:
@@ -114,7 +114,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
 
 def _seconds(text: str) -> float:
     """Parse the interval. The error states the valid range, before an editor opens a session."""
-    from outrider.coding.config.registry import SETTINGS
+    from outrider.coding.config.settings import SETTINGS
     from outrider.coding.config.value_types import InvalidValueError
 
     try:
@@ -122,9 +122,3 @@ def _seconds(text: str) -> float:
     except (InvalidValueError, ValueError) as error:
         wrong = str(error) if isinstance(error, InvalidValueError) else f"must be a number of seconds, not {text!r}"
         raise argparse.ArgumentTypeError(wrong) from None
-
-
-def _load_tools(files: Any) -> Any:
-    from outrider.coding.tool_files import load_tools
-
-    return load_tools(files)

@@ -19,38 +19,9 @@ import msgspec
 
 from outrider import jsonrpc
 from outrider.acp.handlers import Handlers, Method, log
-from outrider.jsonrpc import (
-    AUTH_REQUIRED,
-    CANCELLED,
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    NOT_FOUND,
-    NULL,
-    PARSE_ERROR,
-    ErrorObject,
-    IncomingMessage,
-    LineSplitter,
-    RpcError,
-)
+from outrider.jsonrpc import INTERNAL_ERROR, NULL, ErrorObject, IncomingMessage, LineSplitter, RpcError
 from outrider.struct_types import described
 from outrider.text import human_size
-
-__all__ = [
-    "AUTH_REQUIRED",
-    "CANCELLED",
-    "INTERNAL_ERROR",
-    "INVALID_PARAMS",
-    "INVALID_REQUEST",
-    "METHOD_NOT_FOUND",
-    "NOT_FOUND",
-    "PARSE_ERROR",
-    "ClosedError",
-    "Connection",
-    "Method",
-    "RpcError",
-]
 
 T = TypeVar("T")
 

@@ -7,16 +7,17 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from outrider.acp.client import Client
-from outrider.acp.connection import ClosedError, RpcError
+from outrider.acp.client import EditorClient
+from outrider.acp.connection import ClosedError
 from outrider.acp.schema.client_requests import CreateElicitationRequest, PermissionOption, RequestPermissionRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
 from outrider.acp.updates.call_state import CallState, Text
 from outrider.acp.updates.engine import Engine
 from outrider.coding.mcp.forms import Field, Option, fields_of
+from outrider.jsonrpc import RpcError
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
-from outrider.visible_text import safe_lines
+from outrider.text.visible import safe_lines
 
 DECLINE = "decline"
 _KEYS = {
@@ -35,7 +36,7 @@ class ElicitationRequester:
 
     def __init__(
         self,
-        client: Client,
+        client: EditorClient,
         *,
         session: Callable[[], str],
         engine: Callable[[], Engine],

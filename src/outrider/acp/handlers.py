@@ -11,7 +11,18 @@ from typing import Any
 import msgspec
 
 from outrider import jsonrpc
-from outrider.errors import OutriderError
+from outrider.errors import (
+    AttachmentError,
+    AuthenticationError,
+    ConfigError,
+    ConversationError,
+    OutriderError,
+    SessionBusyError,
+    SessionHeldError,
+    ToolDefinitionError,
+    UnknownModelError,
+    UnknownSessionError,
+)
 from outrider.jsonrpc import CANCELLED, METHOD_NOT_FOUND, RpcError, id_key
 
 
@@ -116,7 +127,7 @@ class Handlers:
         except asyncio.CancelledError:
             line = _cancelled(id)
         except Exception as error:  # noqa: BLE001 - every request gets a response
-            line = jsonrpc.error_response(id, _to_rpc_error(name, error))
+            line = jsonrpc.error_response(id, to_rpc_error(name, error))
         self._forget(id)
         self._send(line)
 
@@ -158,11 +169,21 @@ def _decode_params(name: str, raw: msgspec.Raw, method: Method) -> Any:
         raise RpcError.invalid_params(f"The parameters of {name} are not valid: {error}.") from None
 
 
-def _to_rpc_error(name: str, error: Exception) -> RpcError:
-    if isinstance(error, RpcError):
-        return error
-    if isinstance(error, OutriderError):
-        return RpcError.internal(str(error))
+def to_rpc_error(name: str, error: Exception) -> RpcError:
+    """Return the error response for an exception of a method."""
+    match error:
+        case RpcError():
+            return error
+        case UnknownSessionError():
+            return RpcError.not_found(str(error))
+        case AuthenticationError():
+            return RpcError.auth_required(str(error))
+        case ConfigError() | UnknownModelError() | AttachmentError() | ConversationError() | ToolDefinitionError():
+            return RpcError.invalid_params(str(error))
+        case SessionBusyError() | SessionHeldError():
+            return RpcError.invalid_request(str(error))
+        case OutriderError():
+            return RpcError.internal(str(error))
     log("%s failed", name, exc_info=error)
     kind = type(error).__name__
     hint = "Set OUTRIDER_DEBUG to the name of a file to log the details."

@@ -7,22 +7,26 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from outrider.acp.client import Client
-from outrider.acp.connection import ClosedError, RpcError
+from outrider.acp.client import EditorClient
+from outrider.acp.connection import ClosedError
 from outrider.acp.schema.client_requests import PermissionOption, RequestPermissionRequest
 from outrider.acp.tool_call_updates import ReadFile, to_tool_call_fields
 from outrider.acp.tool_calls import fenced, new_call, single_line
-from outrider.acp.updates.call_state import CallState, Status, Text
+from outrider.acp.updates.call_state import CallState, Status, Text, Update
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.size_estimates import size_of_items
-from outrider.acp.updates.update import Update
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.permissions.rules import at_any_level, meaning_of
 from outrider.coding.remote.bodies import EDIT_TOOLS, json_text
-from outrider.visible_text import revealed, revealed_line
+from outrider.jsonrpc import RpcError
+from outrider.log.questions import PermissionQuestion
+from outrider.runtime.events import QuestionAnswered, QuestionAsked
+from outrider.struct_types import described
+from outrider.text.visible import revealed, revealed_line
 
 VISIBLE_COMMAND = 200
 """Characters of a command that a title shows; a longer command is shown in the content, so that the user sees all."""
@@ -42,7 +46,7 @@ class PermissionRequester:
 
     def __init__(
         self,
-        client: Client,
+        client: EditorClient,
         folder: Path,
         read_attachment: ReadFile,
         *,
@@ -61,6 +65,8 @@ class PermissionRequester:
         self._engine = engine
         self._tool_call_id = tool_call_id
         self._own_calls = 0
+        self._replayed: dict[str, tuple[CallState, Question]] = {}
+        """The stored questions that are shown and have no answer yet."""
 
     async def __call__(self, question: Question) -> Answer:
         """Send the request and return the answer. If the editor cannot ask, the answer is no."""
@@ -74,6 +80,21 @@ class PermissionRequester:
         is_allowed = answer.verdict not in ("no", "never")
         self._restore_call(call, question, "Allowed." if is_allowed else "Not allowed.", is_allowed=is_allowed)
         return answer
+
+    def replay(self, event: QuestionAsked | QuestionAnswered) -> None:
+        """Show a stored question that is about no call, and its answer, as they were shown live."""
+        if isinstance(event, QuestionAnswered):
+            if shown := self._replayed.pop(event.id, None):
+                words = "Allowed." if event.allowed else "Withdrawn." if event.by == "nobody" else "Not allowed."
+                self._restore_call(*shown, words, is_allowed=event.allowed)
+            return
+        try:
+            body = msgspec.convert(event.question, described(PermissionQuestion))
+        except msgspec.ValidationError:  # a question of a server, or an imported log says anything
+            return
+        question = Question(event.call_id, body.tool, body.input, body.reason, body.always, body.asker)
+        if body.asker and not self._tool_call_id(question):
+            self._replayed[event.id] = self._show_call(question), question
 
     async def _request(self, call: CallState, question: Question) -> Answer:
         try:

@@ -10,11 +10,11 @@ from contextlib import suppress
 FOR_SESSIONS = (
     "outrider.sync",
     "outrider.coding.config.loading",
-    "outrider.acp.editor_session",
-    "outrider.coding.mcp.finding",
+    "outrider.acp.turns",
+    "outrider.coding.mcp.server_files",
 )
 """What `session/new` needs."""
-FOR_PROMPTS = ("outrider.coding.permissions.decision", "outrider.providers.transport", "aiohttp")
+FOR_PROMPTS = ("outrider.coding.permissions.decision", "outrider.providers.transport.http", "aiohttp")
 """What the first prompt needs."""
 
 

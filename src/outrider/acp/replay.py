@@ -5,34 +5,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 
-from outrider.conversation.messages import Message, ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
 from outrider.errors import LogError
-from outrider.log.entries import (
-    CallResult,
-    CompactionEntry,
-    Entry,
-    Intent,
-    MessageEntry,
-    Record,
-    SteeringDelivered,
-    SubagentLinked,
-)
+from outrider.log.entries import CallResult, Record, SubagentLinked
 from outrider.log.log import Log
-from outrider.prompts import prompt
-from outrider.runtime.events import (
-    Compacted,
-    Event,
-    MessageAdded,
-    OwnEvent,
-    ServerToolFinished,
-    ServerToolStarted,
-    SubagentEvent,
-    SubagentStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolStarted,
-)
+from outrider.runtime.entry_events import EntryEvents
+from outrider.runtime.events import Event, SubagentEvent, SubagentStarted
 
 
 def replay_session(log: Log, id: str) -> Iterator[Event]:
@@ -79,47 +56,3 @@ class ReplayedChildren:
             call_id, records, events = self._running[session]
             for event in events.of(records.popleft().entry):
                 yield SubagentEvent(call_id, session, event)
-
-
-class EntryEvents:
-    """The events of one session's entries. User messages are `MessageAdded` events."""
-
-    def __init__(self) -> None:
-        self._names: dict[str, str] = {}
-        self._interrupted = prompt("interrupted")
-        self._steering = ""
-        """The id of the queued message that the next entry adds, if it is one."""
-
-    def of(self, entry: Entry) -> Iterator[OwnEvent]:
-        """Yield the events of the next entry."""
-        match entry:
-            case MessageEntry(message=message, usage=usage) if message.role == "assistant":
-                self._names |= {call.id: call.name for call in message.tool_calls}
-                yield from _deltas(message)
-                yield MessageAdded(message, usage)
-            case SteeringDelivered(id=id):
-                self._steering = id
-            case MessageEntry(message=message) if message.text != self._interrupted:
-                yield MessageAdded(message, steering=self._steering)
-                self._steering = ""
-            case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after):
-                yield Compacted("manual", before, after, summary.text)
-            case Intent(call_id=call_id, name=name, input=input, effect=effect):
-                yield ToolStarted(call_id, name, input, effect)
-            case CallResult(result=result, details=details):
-                yield ToolFinished(result.tool_use_id, self._names.get(result.tool_use_id, ""), result, details)
-
-
-def _deltas(message: Message) -> Iterator[OwnEvent]:
-    served: dict[str, str] = {}
-    for block in message.content:
-        if isinstance(block, ServerToolUseBlock):
-            served[block.id] = block.name
-            yield ServerToolStarted(block.id, block.name, block.input)
-        elif isinstance(block, ServerToolResultBlock):
-            name = served.get(block.tool_use_id, "")
-            yield ServerToolFinished(block.tool_use_id, name, block.text, block.is_error)
-        elif isinstance(block, ThinkingBlock) and block.thinking:
-            yield ThinkingDelta(block.thinking)
-        elif isinstance(block, TextBlock) and block.text:
-            yield TextDelta(block.text)

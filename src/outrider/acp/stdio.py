@@ -18,12 +18,10 @@ from functools import partial
 from typing import Literal
 
 from outrider.acp.connection import Connection
-from outrider.acp.writer import FileWriter, PipeWriter, Writer
+from outrider.acp.writer import EditorWriter, FileWriter, PipeWriter
 from outrider.descriptors import fill_closed_streams
 from outrider.processes.signals import ENDING, on_signals
 from outrider.tools.threads import Threads
-
-__all__ = ["Ending", "Writer", "serve"]
 
 Ending = Literal["closed", "gone", "signal"]
 """How serving ended: the client closed its end; the client is gone or stalled; a signal arrived."""
@@ -34,7 +32,7 @@ _CHUNK = 256 * 1024
 
 
 async def serve(
-    connection_factory: Callable[[Writer], Connection],
+    connection_factory: Callable[[EditorWriter], Connection],
     *,
     input: int | None = None,
     output: int | None = None,
@@ -73,7 +71,7 @@ async def serve(
 async def _end(
     ending: Ending,
     connection: Connection,
-    writer: Writer,
+    writer: EditorWriter,
     on_end: Callable[[], Awaitable[None]] | None,
     grace: float,
 ) -> None:

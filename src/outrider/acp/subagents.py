@@ -5,10 +5,91 @@ from __future__ import annotations
 from pathlib import Path
 
 from outrider.acp.call_translator import UNFINISHED, CallTranslator
-from outrider.acp.subagent_activity import SubagentActivity
+from outrider.acp.tool_calls import single_line
 from outrider.acp.updates.call_state import Status
 from outrider.acp.updates.engine import Engine
-from outrider.runtime.events import SubagentEvent, SubagentStarted
+from outrider.coding import sentences
+from outrider.coding.toolbox.titles import title
+from outrider.runtime.events import (
+    Compacted,
+    Notice,
+    Retrying,
+    SubagentEvent,
+    SubagentStarted,
+    ToolFinished,
+    ToolStarted,
+)
+
+SHOWN_LINES, MAX_LINE = 20, 200
+"""How many of the newest lines are shown, and the characters of each."""
+_REMARKS = "! "
+"""How lines begin that are about no call."""
+KEPT_LINES = 200
+"""How many lines are kept, to mark running calls as finished."""
+
+
+class SubagentActivity:
+    """The lines of one Task call."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._names: dict[str, str] = {}
+        """The name of each sub-agent, by session."""
+        self._lines: dict[str, str] = {}
+        """The newest lines, by session and call."""
+        self._dropped = 0
+        self._notices = 0
+
+    def add(self, event: SubagentStarted | SubagentEvent) -> bool:
+        """Add an event. Return whether the text has changed."""
+        if isinstance(event, SubagentStarted):
+            self._names[event.session] = event.name
+            return False
+        return self._add(event)
+
+    def _add(self, outer: SubagentEvent) -> bool:
+        event, session = outer.event, outer.session
+        match event:
+            case ToolStarted(call_id=call_id, name=name, input=input):
+                self._lines[f"{session}/{call_id}"] = f"… {_shorten(title(name, input, self._folder))}"
+            case ToolFinished(call_id=call_id, name=name, result=result):
+                key = f"{session}/{call_id}"
+                call_title = self._lines.get(key, f"… {name}").removeprefix("… ")
+                self._lines[key] = f"{'✗' if result.is_error else '✓'} {call_title}"
+            case Notice(text=text):
+                self._notices += 1
+                self._lines[f"{session}/notice{self._notices}"] = f"! {_shorten(text)}"
+            case Compacted():
+                self._notices += 1
+                self._lines[f"{session}/notice{self._notices}"] = f"! {sentences.shortened(event)}"
+            case Retrying(text=text):
+                self._lines.pop(f"{session}/retry", None)
+                self._lines[f"{session}/retry"] = f"! {_shorten(text)}"
+            case _:
+                return False
+        while len(self._lines) > KEPT_LINES:
+            dropped = self._lines.pop(next(iter(self._lines)))
+            self._dropped += not dropped.startswith(_REMARKS)
+        return True
+
+    def __str__(self) -> str:
+        return self._text(list(self._lines.values()))
+
+    @property
+    def steps(self) -> str:
+        """The text for the call when it has ended: the calls alone, as the log has them; empty if there were none."""
+        calls = [line for line in self._lines.values() if not line.startswith(_REMARKS)]
+        return self._text(calls) if calls else ""
+
+    def _text(self, lines: list[str]) -> str:
+        hidden = max(0, len(lines) - SHOWN_LINES) + self._dropped
+        header = [f"({hidden} earlier calls)"] if hidden else []
+        return "\n".join([", ".join(self._names.values()), *header, *lines[-SHOWN_LINES:]])
+
+
+def _shorten(text: str) -> str:
+    return single_line(text, MAX_LINE)
+
 
 _PREFIX = 8
 """Characters of a session id that distinguish the calls of one sub-agent from those of another."""

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.content import file_content
+from outrider.acp.prompt_content import file_content
 from outrider.acp.schema.content import TextContent
 from outrider.acp.schema.notifications import (
     ContentItem,
@@ -19,8 +19,7 @@ from outrider.acp.schema.notifications import (
     ToolCallLocation,
     ToolCallUpdate,
 )
-from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal, Text
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal, Text, Update
 from outrider.conversation.messages import AttachmentBlock
 
 T = TypeVar("T", bound=ToolCallFields)

@@ -15,7 +15,7 @@ from outrider.coding.toolbox.files.regions import Region, proposed_regions, regi
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.runtime.calls import CANCELLED
-from outrider.visible_text import revealed, revealed_line, safe_lines, without_colours
+from outrider.text.visible import revealed, revealed_line, safe_lines, without_colours
 
 _KINDS = {
     "Read": "read",

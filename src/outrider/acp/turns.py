@@ -4,67 +4,157 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from outrider.acp.client import Client
-from outrider.acp.content import to_prompt
-from outrider.acp.options import has_key
+from outrider.acp.client import EditorClient
+from outrider.acp.editor_session import EditorSession, SessionOpening
+from outrider.acp.preloading import FOR_PROMPTS, preload
+from outrider.acp.prompt_content import to_prompt
 from outrider.acp.replay import replay_session
-from outrider.acp.schema.content import ContentBlock
-from outrider.acp.schema.requests import StopReason
-from outrider.acp.slash_commands import COMPACT, CONTINUE, REWIND, TASKS, argument_of, command_of, run_command
+from outrider.acp.schema.content import ContentBlock, TextContent
+from outrider.acp.schema.notifications import AvailableCommandsUpdate
+from outrider.acp.schema.requests import OpenSessionResponse, StopReason
+from outrider.acp.session_options import mode_state
+from outrider.acp.slash_commands import (
+    COMPACT,
+    CONTINUE,
+    REWIND,
+    TASKS,
+    argument_of,
+    available_commands,
+    command_of,
+    prompt_command,
+    run_command,
+)
 from outrider.acp.tool_calls import fenced
 from outrider.coding import sentences
+from outrider.coding.mcp.server_offers import list_prompts
+from outrider.coding.permissions.question import Mode
 from outrider.coding.prompt_expansion import expand_prompt
-from outrider.coding.rewinding import USAGE, RewindReport, parse_rewind, run_rewind
+from outrider.coding.rewind_points import USAGE, RewindReport, parse_rewind, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import Message
 from outrider.errors import (
-    AuthenticationError,
     ConversationError,
     OutriderError,
     SessionBusyError,
     SessionCancelledError,
 )
 from outrider.log.log import Log
+from outrider.runtime.events import QuestionAnswered, QuestionAsked
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.steering import QueuedMessage
 
 if TYPE_CHECKING:
-    from outrider.acp.editor_session import EditorSession
+    from outrider.mcp.running import RunningServers
 
+PROMPT_SECONDS = 60.0
+"""How long servers may take to start until their prompts are no more announced."""
 _STOP_REASONS: dict[str, StopReason] = {"refusal": "refusal", "max_tokens": "max_tokens"}
 
 
+class EditorFront:
+    """Answers, messages and stops from elsewhere, as if the user had given them in the editor. Implements `Front`."""
+
+    place = "in the editor"
+    turns: Turns
+    """The session. Set it once it is open."""
+
+    def answered(self, text: str) -> None:
+        """Show that a question was answered elsewhere."""
+        self.turns.editor.sender.send_notice(text, "info")
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the permission mode."""
+        self.turns.editor.set_mode(mode)
+
+    async def say(self, text: str) -> None:
+        """Run a turn, or queue the text for the turn that goes on. The editor sees it as a message of the user."""
+        self.turns.editor.sender.send_user_message(Message.user(text))
+        try:
+            await self.turns.prompt([TextContent(text)])
+        except OutriderError as error:
+            self.turns.editor.sender.send_notice(str(error))
+
+    def stop(self) -> None:
+        """Cancel the turn that goes on."""
+        self.turns.cancel()
+
+
 class Turns:
-    """Runs what the user sends. Its updates go to the editor."""
+    """Runs what the user sends to a session. Its updates go to the editor."""
 
-    def __init__(self, editor: EditorSession, client: Client, log: Log) -> None:
-        self._editor = editor
-        self._client = client
-        self._log = log
-        self._run: asyncio.Future[StopReason] | None = None
+    def __init__(self, client: EditorClient, log: Log, opening: SessionOpening) -> None:
+        front = EditorFront()
+        self.editor = EditorSession(client, log, opening, front)
+        front.turns = self
         self._run_started = False
+        self._introducing: list[asyncio.Future[None]] = []
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a turn goes on."""
-        return self._run is not None
+    # The beginning and the end
+
+    def open_response(self, *, with_id: bool) -> OpenSessionResponse:
+        """Return the response to the request that opened the session. Commands and notices are sent right after it."""
+        asyncio.get_running_loop().call_soon(self._introduce)
+        state = mode_state(self.editor.mode), self.editor.config_options
+        return OpenSessionResponse(*state, self.editor.id) if with_id else OpenSessionResponse(*state)
+
+    def _introduce(self) -> None:
+        """Send the available commands, and the notices about the session."""
+        editor = self.editor
+        editor.sender.send(AvailableCommandsUpdate(available_commands(editor)))
+        for note in editor.notes:
+            editor.sender.send_notice(note)
+        self._introducing.append(asyncio.ensure_future(self._try_sandbox()))
+        if editor.model != "demo":  # it needs no transport
+            preload(FOR_PROMPTS)
+        if editor.bench.servers:
+            self._introducing.append(asyncio.ensure_future(self._announce_prompts(editor.bench.servers)))
+
+    async def _try_sandbox(self) -> None:
+        """Find the sandbox while the user types, and tell the user if there is none."""
+        with suppress(OSError):  # the first command raises it again
+            if note := await asyncio.to_thread(lambda: self.editor.bench.sandbox_note):
+                self.editor.sender.send_notice(note)
+
+    async def _announce_prompts(self, servers: RunningServers) -> None:
+        """Send the commands again, with the prompts of the MCP servers, when these have started."""
+        with suppress(OutriderError):
+            await servers.settled(PROMPT_SECONDS)
+            if prompts := await servers.do(list_prompts):
+                commands = [*available_commands(self.editor), *map(prompt_command, prompts)]
+                self.editor.sender.send(AvailableCommandsUpdate(commands))
+
+    async def close(self) -> None:
+        """Cancel the turn that goes on, wait for its end, and release the session."""
+        if run := self.editor.turn:
+            self.cancel()
+            await asyncio.wait([run])
+        for task in self._introducing:
+            task.cancel()
+        await self.editor.close()
+
+    # Turns
 
     async def replay(self) -> None:
         """Send the updates of the whole stored conversation, as they were sent live. A prompt meanwhile waits."""
-        self._editor.engine.forget_ended()  # the session may have been shown before
+        self.editor.engine.forget_ended()  # the session may have been shown before
         await self._work(self._replay())
 
     async def _replay(self) -> StopReason:
         self._run_started = True
-        self._editor.translator.is_replaying = True
-        for event in replay_session(self._log, self._editor.id):
-            self._editor.translator.handle(event)
-            await self._client.drain()
-        self._editor.translator.end()
-        self._editor.sender.flush()
-        self._editor.translator.is_replaying = False
+        self.editor.translator.is_replaying = True
+        for event in replay_session(self.editor.log, self.editor.id):
+            if isinstance(event, QuestionAsked | QuestionAnswered):
+                self.editor.requester.replay(event)
+            else:
+                self.editor.translator.handle(event)
+            await self.editor.client.drain()
+        self.editor.translator.end()
+        self.editor.sender.flush()
+        self.editor.translator.is_replaying = False
         return "end_turn"
 
     async def prompt(self, blocks: Sequence[ContentBlock]) -> StopReason:
@@ -77,34 +167,34 @@ class Turns:
             raise ConversationError("there is nothing to answer: write a message, or /continue to go on")
         if command and (reason := await self._run_command(command)):
             return reason
-        while run := self._run:
+        while run := self.editor.turn:
             try:
-                queued = await self._editor.session.steer(await self._expanded(parts))
+                queued = await self.editor.session.steer(await self._expanded(parts))
             except ConversationError:  # nothing runs yet, or a summary is made: this prompt is the next turn
                 await asyncio.wait([run])
                 await asyncio.sleep(0)
             else:
                 return await self._answer_to(queued)
-        if argument_of(CONTINUE, command) is not None and self._editor.session.is_unfinished:
+        if argument_of(CONTINUE, command) is not None and self.editor.session.is_unfinished:
             parts = []
         return await self._work(self._run_session(parts))
 
     async def _run_command(self, text: str) -> StopReason | None:
         """Run one of our own commands, which the model does not see; None if it is none of them."""
-        if (output := run_command(self._editor, text)) is not None:
+        if (output := run_command(self.editor, text)) is not None:
             return self._say(output)
         if (words := argument_of(TASKS, text)) is not None:
-            return self._say(await run_tasks(self._editor.bench.workspace.background, words, fenced))
+            return self._say(await run_tasks(self.editor.bench.workspace.background, words, fenced))
         work = self._command(text)
-        if work and self._run:
+        if work and self.editor.turn:
             work.close()
             raise SessionBusyError("this session is busy; wait for the turn to end, or cancel it")
         return await self._work(work) if work else None
 
     def _say(self, text: str) -> StopReason:
         """Send the output of a command."""
-        self._editor.sender.send_text(text)
-        self._editor.sender.flush()
+        self.editor.sender.send_text(text)
+        self.editor.sender.flush()
         return "end_turn"
 
     def _command(self, text: str) -> Coroutine[Any, Any, StopReason] | None:
@@ -119,7 +209,7 @@ class Turns:
         self._run_started = True
         wanted = parse_rewind(words)
         try:
-            report = await run_rewind(self._editor.session, wanted) if wanted else RewindReport([], problem=USAGE)
+            report = await run_rewind(self.editor.session, wanted) if wanted else RewindReport([], problem=USAGE)
         except SessionCancelledError:
             return "cancelled"
         except ConversationError as error:  # there is no such message
@@ -130,21 +220,21 @@ class Turns:
 
     async def _answer_to(self, queued: QueuedMessage) -> StopReason:
         """Return the stop reason of the turn that answers a queued prompt, or `cancelled` if none does."""
-        while run := self._run:
+        while run := self.editor.turn:
             try:
                 reason = await asyncio.shield(run)
             except asyncio.CancelledError:
-                if await self._editor.session.unsteer(queued):
+                if await self.editor.session.unsteer(queued):
                     return "cancelled"
                 self.cancel()
                 return await run
             except OutriderError:
-                await self._editor.session.unsteer(queued)
+                await self.editor.session.unsteer(queued)
                 raise
-            if queued not in self._editor.session.queued:
+            if queued not in self.editor.session.queued:
                 return reason
             if reason == "cancelled":
-                await self._editor.session.unsteer(queued)
+                await self.editor.session.unsteer(queued)
                 return reason
             await asyncio.sleep(0)
         return await self._work(self._run_session([]))  # a limit ended the turn before its next boundary
@@ -152,14 +242,14 @@ class Turns:
     async def _work(self, work: Coroutine[Any, Any, StopReason]) -> StopReason:
         """Run a turn, which can be cancelled from now on."""
         self._run_started = False
-        self._run = asyncio.ensure_future(work)
+        self.editor.turn = asyncio.ensure_future(work)
         try:
-            return await self._wait_for(self._run)
+            return await self._wait_for(self.editor.turn)
         finally:
-            self._run = None
-            self._editor.translator.end()
-            self._editor.sender.flush()
-            self._editor.send_title()
+            self.editor.turn = None
+            self.editor.translator.end()
+            self.editor.sender.flush()
+            self.editor.send_title()
 
     async def _wait_for(self, run: asyncio.Future[StopReason]) -> StopReason:
         """Return the stop reason of the run. If the caller is cancelled, cancel the run and still return its reason."""
@@ -171,44 +261,37 @@ class Turns:
 
     async def _run_session(self, parts: Sequence[str | Attachment]) -> StopReason:
         self._run_started = True
-        return self._stop_reason(await self._editor.session.run(await self._expanded(parts)))
+        return self._stop_reason(await self.editor.session.run(await self._expanded(parts)))
 
     async def _expanded(self, parts: Sequence[str | Attachment]) -> list[str | Attachment]:
-        return await expand_prompt(parts, self._editor.bench.prompt_commands, self._editor.bench.servers)
+        return await expand_prompt(parts, self.editor.bench.prompt_commands, self.editor.bench.servers)
 
     async def _compact(self, focus: str) -> StopReason:
         self._run_started = True
         try:
-            done = await self._editor.session.compact(focus)
+            done = await self.editor.session.compact(focus)
         except SessionCancelledError:
-            self._editor.translator.end("cancelled")
+            self.editor.translator.end("cancelled")
             return "cancelled"
         except ConversationError as error:  # there is nothing to summarise
-            self._editor.sender.send_text(f"{str(error).capitalize()}.")
+            self.editor.sender.send_text(f"{str(error).capitalize()}.")
         else:
-            self._editor.sender.send_text(f"{sentences.shortened(done)}.")
+            self.editor.sender.send_text(f"{sentences.shortened(done)}.")
         return "end_turn"
 
     def cancel(self) -> None:
         """Cancel the current turn. Every open call gets a result, and the prompt ends as cancelled."""
-        if self._run and not self._run_started:  # the prompt arrived in the same iteration of the event loop
+        if self.editor.turn and not self._run_started:  # the prompt arrived in the same iteration of the event loop
             asyncio.get_running_loop().call_soon(self.cancel)
         else:
-            self._editor.session.cancel()
-
-    async def close(self) -> None:
-        """Cancel the turn that goes on, and wait for its end."""
-        if run := self._run:
-            self.cancel()
-            await asyncio.wait([run])
+            self.editor.session.cancel()
 
     def _stop_reason(self, result: RunResult) -> StopReason:
         if result.status == "error":
-            error = OutriderError if has_key(self._editor.session.provider) else AuthenticationError
-            raise error(result.error)
+            raise OutriderError(result.error)
         if result.status == "done":
             return _STOP_REASONS.get(result.stop_reason, "end_turn")
         if result.status == "cancelled":
             return "cancelled"
-        self._editor.sender.send_notice(ENDINGS[result.status])
+        self.editor.sender.send_notice(ENDINGS[result.status])
         return "max_turn_requests"

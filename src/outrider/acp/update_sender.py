@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.client import Client
-from outrider.acp.content import file_content
+from outrider.acp.client import EditorClient
+from outrider.acp.prompt_content import file_content
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import (
     AgentMessageChunk,
@@ -24,7 +24,7 @@ from outrider.acp.schema.notifications import (
     UserMessageChunk,
 )
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
-from outrider.providers.server_tools import source_lines
+from outrider.providers.rendering.server_tools import source_lines
 from outrider.text import clean
 
 _PLAN_STATUSES = ("pending", "in_progress", "completed")
@@ -38,7 +38,7 @@ class UpdateSender:
 
     def __init__(
         self,
-        client: Client,
+        client: EditorClient,
         session: str,
         read_attachment: Callable[[AttachmentBlock], bytes],
         context_usage: Callable[[], tuple[int | None, float | None]],
@@ -143,7 +143,7 @@ class UpdateSender:
         """Whether the editor shows compactions as a part of the conversation."""
         return self._client.takes_compactions
 
-    def send_compaction(self, id: str, status: str, summary: str = "", error: str = "") -> None:
+    def send_compaction(self, id: str, status: str, summary: str = "") -> None:
         """Send the state of a compaction, to an editor that takes it."""
         blocks: list[ContentBlock] | UnsetType = [TextContent(clean(summary))] if summary else UNSET
-        self.send(CompactionUpdate(id, status, blocks, clean(error) or UNSET))
+        self.send(CompactionUpdate(id, status, blocks))

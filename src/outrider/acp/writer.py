@@ -19,7 +19,7 @@ STALL_SECONDS = 60.0
 """A congested client that reads nothing for so long counts as gone."""
 
 
-class Writer:
+class EditorWriter:
     """Buffers lines and writes them as fast as the client reads. Call it to write.
 
     A call raises BrokenPipeError once the client is gone. `on_gone` is called once when that is noticed.
@@ -135,7 +135,7 @@ class Writer:
             self._on_gone()
 
 
-class PipeWriter(Writer):
+class PipeWriter(EditorWriter):
     """For pipes and sockets, which can be polled.
 
     It does not use an asyncio transport: that closes itself when data arrives on its socket, and a client may use one
@@ -191,7 +191,7 @@ class PipeWriter(Writer):
             self._loop.remove_reader(self._descriptor)
 
 
-class FileWriter(Writer):
+class FileWriter(EditorWriter):
     """For files and terminals: a thread writes the buffer."""
 
     _writing: asyncio.Task[None] | None = None

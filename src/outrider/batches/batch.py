@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from outrider.batches.queue import BatchLimits, BatchSettings, BatchState, Queue
+from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task, TaskResult, make_task
-from outrider.errors import BudgetError, ConfigError
+from outrider.errors import BudgetError, ConfigError, LogError
+from outrider.log.log import Log
 from outrider.runtime.agent import Agent
 from outrider.tools.approval import Approver
+from outrider.tools.context import DepsT
+from outrider.tools.schema import Schema
 
-if TYPE_CHECKING:
-    from outrider.batches.queue import BatchSettings, BatchState, Queue
-    from outrider.log.log import Log
-    from outrider.tools.schema import Schema
+NO_LIMITS = BatchLimits()
+POLL_SECONDS = 0.1
+"""The pause between two looks for new results."""
 
 
 async def batch(
-    agent: Agent,
+    agent: Agent[DepsT],
     tasks: Iterable[Task | Mapping[str, Any] | str],
     *,
     log: Log,
     workers: int = 4,
     name: str = "",
     output: Any = None,
-    budget: float | None = None,
-    rates: Mapping[str, float] = {},
+    limits: BatchLimits = NO_LIMITS,
     approve: Approver | None = None,
+    deps: DepsT | None = None,
 ) -> AsyncGenerator[TaskResult, None]:
     """Run each task in a session of its own in the log, and yield the results as they come, in any order.
 
@@ -40,21 +44,20 @@ async def batch(
     on with it, yields the results that are there already, and resumes the sessions that were interrupted. `output` is
     a type or a JSON Schema, for tasks that have none: then `structured_output` has the value.
 
-    `budget` is in US dollars for all tasks together; BudgetError is raised when it is used up. `rates` has the requests
-    a minute by provider, as in {"anthropic": 50}. Failed tasks have a `status` other than `done`; they do not raise.
-    Leaving the loop early stops the tasks that run.
+    `limits` has a budget and the pace of requests for all tasks together; BudgetError is raised when the budget is used
+    up. `deps` are the dependencies of the agent's tools in all tasks. Failed tasks have a `status` other than `done`;
+    they do not raise. Leaving the loop early stops the tasks that run.
     """
-    from outrider.batches.queue import BatchSettings, open_queue  # few programs run batches
-    from outrider.tools.schema import Schema
-
-    _check_numbers(workers, budget, rates)
+    if workers < 0:
+        raise ConfigError(f"workers is {workers}; it must be 0 or more")
     schema = None if output is None else Schema.of(output)
     made = _made(tasks, schema)
     queue = open_queue(log)
-    settings = BatchSettings(budget, dict(rates), max(workers, 1), tuple(tool.name for tool in agent.tools))
+    settings = BatchSettings(limits.budget, limits.rates, max(workers, 1), tuple(tool.name for tool in agent.tools))
     try:
         batch_id = await asyncio.to_thread(_submit, queue, name, settings, made)
-        work = _work(agent, log, approve, queue, batch_id) if workers else asyncio.Event().wait()
+        sessions = AgentSessions(agent, log, approve, deps)
+        work = _work(sessions, agent, log, queue, batch_id) if workers else asyncio.Event().wait()
         async with aclosing(_results(queue, batch_id, work)) as results:
             async for result in results:
                 yield _decoded(result, schema)
@@ -64,8 +67,6 @@ async def batch(
 
 async def _results(queue: Queue, batch: str, work: Coroutine[Any, Any, object]) -> AsyncGenerator[TaskResult, None]:
     """Yield the results while the work goes on, which is cancelled at the end. Raises BudgetError."""
-    from outrider.batches.collecting import Collector
-
     working = asyncio.ensure_future(work)
     try:
         collector = Collector(queue, batch)
@@ -82,11 +83,9 @@ async def _results(queue: Queue, batch: str, work: Coroutine[Any, Any, object]) 
             await working
 
 
-async def _work(agent: Agent, log: Log, approve: Approver | None, queue: Queue, batch: str) -> None:
+async def _work(sessions: AgentSessions, agent: Agent[Any], log: Log, queue: Queue, batch: str) -> None:
     """Run tasks of the batch until this is cancelled."""
-    from outrider.batches.running import AgentSessions, TaskRunner  # few programs run batches
-
-    runner = TaskRunner(AgentSessions(agent, log, approve), queue, log.folder / "workspaces")
+    runner = TaskRunner(sessions, queue, log.folder / "workspaces")
     await queue.work(runner, asyncio.Event(), batch=batch, tools=[tool.name for tool in agent.tools])
 
 
@@ -132,11 +131,54 @@ def _check_complete(state: BatchState) -> None:
         )
 
 
-def _check_numbers(workers: int, budget: float | None, rates: Mapping[str, float]) -> None:
-    if workers < 0:
-        raise ConfigError(f"workers is {workers}; it must be 0 or more")
-    if budget is not None and not budget > 0:
-        raise ConfigError(f"budget is {budget!r}; it must be over 0, in US dollars")
-    for provider, rate in rates.items():
-        if not rate > 0:
-            raise ConfigError(f"the rate of {provider} is {rate!r}; it must be over 0, in requests a minute")
+def open_queue(log: Log) -> Queue:
+    """Return the queue that belongs to a log: on DBOS for a log in Postgres, else in a file beside it."""
+    if log.url:
+        from outrider.batches.dbos_queue import DbosQueue
+
+        return DbosQueue(log.url)
+    from outrider.batches.local_queue import LocalQueue
+
+    return LocalQueue(log.folder)
+
+
+class Collector:
+    """Reads the results of a batch, each once, in the order in which they were stored."""
+
+    def __init__(self, queue: Queue, batch: str) -> None:
+        self._queue, self._batch = queue, batch
+        self._mark = 0
+        self.state = BatchState(0, 0, 0)
+        """Where the batch stood at the last look."""
+        self.trouble = ""
+        """Why the last look failed; empty if it did not."""
+
+    async def results(self, is_stopped: Callable[[], bool] = lambda: False) -> AsyncGenerator[list[TaskResult], None]:
+        """Yield new results, perhaps none, about ten times a second.
+
+        Ends when all tasks have results, when the budget is used up and no task runs, or when `is_stopped` says so.
+        """
+        while True:
+            stopped = is_stopped()
+            found = await asyncio.to_thread(self._look)
+            yield found
+            if not found and (stopped or (not self.trouble and self._has_ended())):
+                return
+            if found and self.state.is_complete:
+                continue
+            await asyncio.sleep(POLL_SECONDS)
+
+    def _look(self) -> list[TaskResult]:
+        """Return new results. A database that is down for the moment is asked again later."""
+        try:
+            # The state first: if it counts a result, the results have it, too.
+            self.state = self._queue.state(self._batch)
+            found, self._mark = self._queue.results(self._batch, self._mark)
+        except LogError as error:
+            self.trouble = str(error)
+            return []
+        self.trouble = ""
+        return found
+
+    def _has_ended(self) -> bool:
+        return self.state.is_complete or (self.state.is_spent and not self.state.running)

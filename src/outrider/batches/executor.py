@@ -6,14 +6,11 @@ import asyncio
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
-from outrider.batches.patience import patiently
+from outrider.batches.dbos_tasks import WORKFLOW, DbosTasks, queue_of, version_of
 from outrider.batches.queue import MAX_ATTEMPTS, Run
+from outrider.batches.retries import retried
 from outrider.errors import ConfigError, LogError
-
-if TYPE_CHECKING:
-    from outrider.batches.dbos_queue import DbosQueue
 
 BEATS = 5
 """Heartbeats in one lease."""
@@ -33,9 +30,9 @@ class Executor:
     DBOS is one for a process: two executors cannot live at the same time.
     """
 
-    def __init__(self, queue: DbosQueue, run: Run, application: str, batch: str, lease: float) -> None:
-        self.id = queue.new_executor()
-        self._queue, self._run, self._lease = queue, run, lease
+    def __init__(self, tasks: DbosTasks, run: Run, application: str, batch: str) -> None:
+        self.id = tasks.new_executor()
+        self._tasks, self._run = tasks, run
         self._application, self._batch = application, batch
         self._running: set[Future[str | None]] = set()
         self._is_lost = asyncio.Event()
@@ -47,9 +44,9 @@ class Executor:
 
         A cancel puts the workflows that run back into their queues.
         """
-        await patiently(self._queue.register, self.id)
+        await retried(self._tasks.register, self.id)
         self._create(asyncio.get_running_loop())
-        launching = asyncio.ensure_future(asyncio.to_thread(self._queue.launch))
+        launching = asyncio.ensure_future(asyncio.to_thread(self._tasks.launch))
         try:
             await asyncio.shield(launching)
         except BaseException:
@@ -73,14 +70,12 @@ class Executor:
         """Create DBOS with the one workflow that it has."""
         from dbos import DBOS
 
-        from outrider.batches.dbos_queue import WORKFLOW, queue_of, version_of
-
         if DBOS.executor_id not in ("local", "") and _is_launched():
             raise ConfigError("this process works for another batch already; DBOS is one for a process")
         dbos = DBOS(
             config={
                 "name": self._application,
-                "system_database_url": self._queue.url,
+                "system_database_url": self._tasks.url,
                 "executor_id": self.id,
                 "application_version": version_of(self._application),
                 "log_level": "CRITICAL",
@@ -92,7 +87,7 @@ class Executor:
 
         async def outrider_task(batch: str, body: str) -> str | None:
             assert DBOS.workflow_id
-            work = self._queue.run_claimed(self._run, batch, body, DBOS.workflow_id)
+            work = self._tasks.run_claimed(self._run, batch, body, DBOS.workflow_id)
             running = asyncio.run_coroutine_threadsafe(work, loop)
             self._running.add(running)
             running.add_done_callback(self._running.discard)
@@ -106,12 +101,12 @@ class Executor:
     async def _beat(self) -> None:
         """Renew the lease, and look for executors that have lost theirs."""
         while True:
-            await asyncio.sleep(self._lease / BEATS)
+            await asyncio.sleep(self._tasks.lease / BEATS)
             try:
-                if not await asyncio.to_thread(self._queue.beat, self.id):
+                if not await asyncio.to_thread(self._tasks.beat, self.id):
                     self._is_lost.set()
                     return
-                await asyncio.to_thread(self._queue.recover_dead)
+                await asyncio.to_thread(self._tasks.recover_dead)
             except LogError:
                 continue  # the database is away: so are its clock and the leases of the others
 
@@ -126,13 +121,13 @@ class Executor:
         """End. Others take workflows that still run: DBOS refuses the outcomes of this executor then."""
         if running := list(self._running):
             with suppress(LogError):
-                await asyncio.to_thread(self._queue.recover, self.id)
+                await asyncio.to_thread(self._tasks.recover, self.id)
             for each in running:
                 each.cancel()
         await asyncio.to_thread(_destroy, 0 if running else OUTCOME_SECONDS)
         with suppress(LogError):  # the lease expires anyway
-            await asyncio.to_thread(self._queue.recover, self.id)
-            await asyncio.to_thread(self._queue.remove, self.id)
+            await asyncio.to_thread(self._tasks.recover, self.id)
+            await asyncio.to_thread(self._tasks.remove, self.id)
 
 
 def _destroy(seconds: int) -> None:

@@ -14,9 +14,18 @@ from typing import TypeVar
 
 import msgspec
 
-from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim, Run, Unfinished
-from outrider.batches.task import Task, TaskResult, session_of
-from outrider.errors import ConfigError, LogError
+from outrider.batches.queue import (
+    MAX_ATTEMPTS,
+    BatchSettings,
+    BatchState,
+    Claim,
+    Run,
+    Unfinished,
+    check_same,
+    given_up,
+)
+from outrider.batches.task import Task, TaskResult
+from outrider.errors import LogError
 from outrider.filesystem import make_private, sync_folder
 from outrider.log.holder import Holder
 from outrider.struct_types import described
@@ -73,7 +82,7 @@ WHERE batch = :batch AND id = :id AND worker = :worker AND attempt = :attempt AN
 
 
 class LocalQueue:
-    """Tasks and results in `batch.db`, in the folder of a log. Only the owner has access.
+    """Tasks and results in `batch.db`, in the folder of a log. Only its owner has access. See `Queue`.
 
     A worker is known by its process: if that has ended, its tasks are free. The hold on the task's session decides
     all the same, so that no two workers ever run one task.
@@ -88,7 +97,6 @@ class LocalQueue:
     # Submitting
 
     def begin(self, name: str, settings: BatchSettings, *, resume: bool) -> str:
-        """Start a batch, or continue the newest one of this name with `resume`. Return its id."""
         stored = msgspec.json.encode(settings).decode()
 
         def work(connection: sqlite3.Connection) -> str:
@@ -108,8 +116,6 @@ class LocalQueue:
         return self._write(work)
 
     def add(self, batch: str, tasks: Sequence[Task]) -> None:
-        """Add the tasks that the batch does not have yet. Raises ConfigError if one has another prompt than before."""
-
         def work(connection: sqlite3.Connection) -> None:
             known = dict(connection.execute("SELECT id, body FROM task WHERE batch = ?", (batch,)).fetchall())
             for task in tasks:
@@ -124,14 +130,12 @@ class LocalQueue:
         self._write(work)
 
     def results(self, batch: str, after: int) -> tuple[list[TaskResult], int]:
-        """Return the results since a mark, which is 0 at the beginning, and the next mark."""
         query = "SELECT finished, result FROM task WHERE batch = ? AND finished > ? ORDER BY finished LIMIT 1000"
         rows = self._read(lambda connection: connection.execute(query, (batch, after)).fetchall())
         found = [msgspec.json.decode(body, type=described(TaskResult)) for _, body in rows]
         return found, rows[-1][0] if rows else after
 
     def state(self, batch: str) -> BatchState:
-        """Return where the batch stands."""
         counts = "SELECT count(*), count(finished), count(nullif(worker, '')) FROM task WHERE batch = ?"
 
         def work(connection: sqlite3.Connection) -> BatchState:
@@ -142,24 +146,19 @@ class LocalQueue:
         return self._read(work)
 
     def end(self, batch: str) -> None:
-        """Mark a batch as ended: workers leave it alone."""
         self._write(lambda connection: connection.execute("UPDATE batch SET is_open = 0 WHERE id = ?", (batch,)))
 
     # Sharing
 
     def spend(self, batch: str, dollars: float) -> None:
-        """Add the cost of a request."""
         change = "UPDATE batch SET spent = spent + ? WHERE id = ?"
         self._write(lambda connection: connection.execute(change, (dollars, batch)))
 
     def is_spent(self, batch: str) -> bool:
-        """Return whether the budget of a batch is used up."""
         query = "SELECT 1 FROM batch WHERE id = ? AND spent >= budget"
         return self._read(lambda connection: connection.execute(query, (batch,)).fetchone()) is not None
 
     def reserve(self, provider: str, interval: float) -> float:
-        """Take the next slot for a request, `interval` seconds after the one before. Return the seconds until it."""
-
         def work(connection: sqlite3.Connection) -> float:
             now = time.time()
             found = connection.execute("SELECT next FROM pace WHERE provider = ?", (provider,)).fetchone()
@@ -171,7 +170,6 @@ class LocalQueue:
         return self._write(work) if interval else self._read(work)
 
     def block(self, provider: str, seconds: float) -> None:
-        """Let no request to a provider start for so long, because it asks for that."""
         change = "INSERT INTO pace VALUES (?, ?) ON CONFLICT DO UPDATE SET next = max(next, excluded.next)"
         self._write(lambda connection: connection.execute(change, (provider, time.time() + seconds)))
 
@@ -181,7 +179,6 @@ class LocalQueue:
         """Do nothing: workers find out by themselves that another one has ended."""
 
     async def work(self, run: Run, stop: asyncio.Event, *, batch: str = "", tools: Iterable[str] = ()) -> None:
-        """Run tasks of one batch, or of all whose tools are here, until `stop` is set; then finish those that run."""
         offered = frozenset(tools)
         running: set[asyncio.Task[None]] = set()
         searched = 0.0
@@ -327,22 +324,6 @@ class LocalQueue:
 
     def _explained(self, error: sqlite3.Error) -> LogError:
         return LogError(f"the batches in {self.path} cannot be used: {error}")
-
-
-def check_same(stored: Task, task: Task) -> None:
-    """Raise ConfigError if a task of a continued batch is another one than before."""
-    if stored.prompt != task.prompt:
-        raise ConfigError(
-            f"the task {task.id!r} has another prompt than when this batch began; give it a new id, or start a new "
-            "batch with another --output"
-        )
-
-
-def given_up(batch: str, task: Task, attempts: int) -> TaskResult:
-    """Return the result of a task that no worker survived."""
-    error = f"{attempts} workers died while they ran this task; it is not tried again"
-    session = session_of(batch, task.id)
-    return TaskResult(task.id, "error", error=error, session=session, attempts=attempts, metadata=task.metadata)
 
 
 def _finish(connection: sqlite3.Connection, batch: str, result: TaskResult, worker: str, attempt: int) -> None:

@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from outrider.batches.patience import patiently
 from outrider.batches.queue import BatchSettings, Ledger, rate_of
+from outrider.batches.retries import retried
 from outrider.errors import ProviderError, RateLimitedError
 from outrider.providers.base import Provider, Reply, Request, SchemaProvider
 from outrider.providers.deltas import Delta, Notice
@@ -42,12 +42,12 @@ class Meter:
     async def admit(self, model: str) -> None:
         """Wait for the turn of a request. Raises ProviderError if the budget is used up."""
         name, interval = self._pace(model)
-        if self._settings.budget is not None and await patiently(self._ledger.is_spent, self._batch):
+        if self._settings.budget is not None and await retried(self._ledger.is_spent, self._batch):
             self.is_spent = True
             raise ProviderError("the budget of the batch is used up")
         if not interval and time.monotonic() - self._looked.get(name, -FRESH_SECONDS) < FRESH_SECONDS:
             return
-        if seconds := await patiently(self._ledger.reserve, name, interval):
+        if seconds := await retried(self._ledger.reserve, name, interval):
             await asyncio.sleep(seconds)
         elif not interval:
             self._looked[name] = time.monotonic()
@@ -55,14 +55,14 @@ class Meter:
     async def count(self, dollars: float | None) -> None:
         """Add the cost of a request, if it is known."""
         if dollars:
-            await patiently(self._ledger.spend, self._batch, dollars)
+            await retried(self._ledger.spend, self._batch, dollars)
 
     async def refused(self, model: str, error: RateLimitedError) -> None:
         """Let the other workers wait as well, if the provider says how long."""
         if error.retryable and error.retry_after:
             seconds = min(error.retry_after, LONGEST_BLOCK)
             name = self._pace(model)[0]
-            await patiently(self._ledger.block, name, seconds)
+            await retried(self._ledger.block, name, seconds)
             self._looked.pop(name, None)
 
     def _pace(self, model: str) -> tuple[str, float]:

@@ -102,17 +102,14 @@ class PostgresLedger:
     # Sharing
 
     def spend(self, batch: str, dollars: float) -> None:
-        """Add the cost of a request."""
         change = "UPDATE outrider_batch.batch SET spent = spent + %s WHERE id = %s"
         self._do(lambda c: c.execute(change, (dollars, batch)))
 
     def is_spent(self, batch: str) -> bool:
-        """Return whether the budget of a batch is used up."""
         query = "SELECT 1 FROM outrider_batch.batch WHERE id = %s AND spent >= budget"
         return self._do(lambda c: c.execute(query, (batch,)).fetchone()) is not None
 
     def reserve(self, provider: str, interval: float) -> float:
-        """Take the next slot for a request, `interval` seconds after the one before. Return the seconds until it."""
         if interval:
             row = self._do(lambda c: c.execute(_RESERVE, {"provider": provider, "interval": interval}).fetchone())
         else:
@@ -121,7 +118,6 @@ class PostgresLedger:
         return max(0.0, float(row[0])) if row else 0.0
 
     def block(self, provider: str, seconds: float) -> None:
-        """Let no request to a provider start for so long, because it asks for that."""
         self._do(lambda c: c.execute(_BLOCK, {"provider": provider, "seconds": seconds}))
 
     # Leases

@@ -4,26 +4,36 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
-from outrider.batches.task import Task, TaskResult
-
-if TYPE_CHECKING:
-    from outrider.log.log import Log
+from outrider.batches.task import Task, TaskResult, session_of
+from outrider.errors import ConfigError
 
 MAX_ATTEMPTS = 5
 """How often a task is taken before it fails: it may be the task that kills its workers."""
 
 
-class BatchSettings(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What all workers of a batch share."""
+class BatchLimits(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The limits of a batch, over all workers. Raises ConfigError for those that nothing can satisfy."""
 
     budget: float | None = None
     """US dollars for the whole batch; None for no limit."""
     rates: dict[str, float] = {}
-    """Requests a minute by provider, as in {"anthropic": 50}, over all workers."""
+    """Requests a minute by provider, as in {"anthropic": 50}."""
+
+    def __post_init__(self) -> None:
+        if self.budget is not None and not self.budget > 0:
+            raise ConfigError(f"budget is {self.budget!r}; it must be over 0, in US dollars")
+        for provider, rate in self.rates.items():
+            if not rate > 0:
+                raise ConfigError(f"the rate of {provider} is {rate!r}; it must be over 0, in requests a minute")
+
+
+class BatchSettings(BatchLimits, frozen=True, omit_defaults=True):
+    """What all workers of a batch share."""
+
     concurrency: int = 1
     """Tasks that one worker runs at once."""
     tools: tuple[str, ...] = ()
@@ -74,19 +84,15 @@ class Ledger(Protocol):
 
     def spend(self, batch: str, dollars: float) -> None:
         """Add the cost of a request."""
-        ...
 
     def is_spent(self, batch: str) -> bool:
         """Return whether the budget of a batch is used up."""
-        ...
 
     def reserve(self, provider: str, interval: float) -> float:
         """Take the next slot for a request, `interval` seconds after the one before. Return the seconds until it."""
-        ...
 
     def block(self, provider: str, seconds: float) -> None:
         """Let no request to a provider start for so long, because it asks for that."""
-        ...
 
 
 class Queue(Ledger, Protocol):
@@ -98,38 +104,30 @@ class Queue(Ledger, Protocol):
         A new batch ends earlier ones of the same name: their tasks that wait are not started any more. The settings
         replace those of a continued batch.
         """
-        ...
 
     def add(self, batch: str, tasks: Sequence[Task]) -> None:
         """Add the tasks that the batch does not have yet. Raises ConfigError if one has another prompt than before."""
-        ...
 
     def results(self, batch: str, after: int) -> tuple[list[TaskResult], int]:
         """Return the results since a mark, which is 0 at the beginning, and the next mark."""
-        ...
 
     def state(self, batch: str) -> BatchState:
         """Return where the batch stands."""
-        ...
 
     def end(self, batch: str) -> None:
         """Mark a batch as ended: workers leave it alone."""
-        ...
 
     def release(self, pid: int) -> None:
         """Give the tasks of a worker process of this machine, which has ended, to others at once."""
-        ...
 
     async def work(self, run: Run, stop: asyncio.Event, *, batch: str = "", tools: Iterable[str] = ()) -> None:
         """Run tasks of one batch, or of all whose tools are here, until `stop` is set; then finish those that run.
 
         A cancel stops the running ones, which go back to the queue.
         """
-        ...
 
     def close(self) -> None:
         """Release what the queue has open."""
-        ...
 
 
 def rate_of(rates: Mapping[str, float], model: str) -> tuple[str, float] | None:
@@ -143,12 +141,17 @@ def rate_of(rates: Mapping[str, float], model: str) -> tuple[str, float] | None:
     return None if longest is None else (longest, rates[longest])
 
 
-def open_queue(log: Log) -> Queue:
-    """Return the queue that belongs to a log: on DBOS for a log in Postgres, else in a file beside it."""
-    if log.url:
-        from outrider.batches.dbos_queue import DbosQueue
+def check_same(stored: Task, task: Task) -> None:
+    """Raise ConfigError if a task of a continued batch is another one than before."""
+    if stored.prompt != task.prompt:
+        raise ConfigError(
+            f"the task {task.id!r} has another prompt than when this batch began; give it a new id, or start a new "
+            "batch with another --output"
+        )
 
-        return DbosQueue(log.url)
-    from outrider.batches.local_queue import LocalQueue
 
-    return LocalQueue(log.folder)
+def given_up(batch: str, task: Task, attempts: int) -> TaskResult:
+    """Return the result of a task that no worker survived."""
+    error = f"{attempts} workers died while they ran this task; it is not tried again"
+    session = session_of(batch, task.id)
+    return TaskResult(task.id, "error", error=error, session=session, attempts=attempts, metadata=task.metadata)

@@ -7,22 +7,23 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
 from outrider.batches.metering import Meter
-from outrider.batches.patience import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT
 from outrider.batches.queue import Claim, Ledger, Unfinished
+from outrider.batches.retries import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT
 from outrider.batches.task import Task, TaskResult, UnknownCall, session_of
 from outrider.batches.workspaces import Workspaces
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, OutriderError
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent
+from outrider.runtime.deps import check_deps
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT, Report, run_to_report
+from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT
 from outrider.tools.approval import Approver
 
 MAX_FAILURES = 3
@@ -34,26 +35,22 @@ ANEW = "The worker that ran this task was stopped. The repository was checked ou
 class Sessions(Protocol):
     """Opens the sessions of tasks."""
 
-    def __call__(
-        self, task: Task, id: str, report: Report | None, meter: Meter
-    ) -> AbstractAsyncContextManager[Session]:
+    def __call__(self, task: Task, id: str, meter: Meter) -> AbstractAsyncContextManager[Session]:
         """Return a context that opens the session with this id, which is created if it is new. It does not block.
 
-        The agent is the one that the task asks for, its provider goes through the meter, and with a report it reports.
-        Entering the context raises OutriderError if the task cannot be run here.
+        The agent is the one that the task asks for, and its provider goes through the meter. Entering
+        the context raises OutriderError if the task cannot be run here.
         """
-        ...
 
 
 class AgentSessions:
     """Opens sessions of one agent, with the model and the limits that a task asks for."""
 
-    def __init__(self, agent: Agent, log: Log, approve: Approver | None = None) -> None:
-        self._agent, self._log, self._approve = agent, log, approve
+    def __init__(self, agent: Agent[Any], log: Log, approve: Approver | None = None, deps: Any = None) -> None:
+        check_deps(agent.deps_type, deps)
+        self._agent, self._log, self._approve, self._deps = agent, log, approve, deps
 
-    def __call__(
-        self, task: Task, id: str, report: Report | None, meter: Meter
-    ) -> AbstractAsyncContextManager[Session]:
+    def __call__(self, task: Task, id: str, meter: Meter) -> AbstractAsyncContextManager[Session]:
         """Open the session of a task."""
         agent = self._agent.replace(limits=task.run_limits(self._agent.limits))
         if task.model:
@@ -61,9 +58,8 @@ class AgentSessions:
         if task.effort:
             agent = agent.replace(effort=task.effort)
         agent = agent.replace(model=meter(agent.provider))
-        agent = report.attached_to(agent) if report else agent
         cwd = Path(task.cwd).expanduser() if task.cwd else None
-        return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, create=True)
+        return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, deps=self._deps, create=True)
 
 
 class TaskRunner:
@@ -121,9 +117,8 @@ class TaskRunner:
     async def _run_in(self, claim: Claim, task: Task, id: str, news: str = "") -> TaskResult:
         """Run the task in its folder. A session that is resumed begins with the news."""
         meter = Meter(self._ledger, claim.batch, claim.settings, self._looked)
-        report = None if task.schema is None else Report(task.schema)
-        async with self._sessions(task, id, report, meter) as session:
-            run = _spent(session) or await _run_session(session, task, report, news)
+        async with self._sessions(task, id, meter) as session:
+            run = _spent(session) or await _run_session(session, task, news)
             if run.status == "cancelled" or (run.status == "error" and meter.is_spent):
                 raise Unfinished
             result = _result(session, task, run)
@@ -140,15 +135,15 @@ class _LogFailure(Exception):  # noqa: N818
         self.result = result
 
 
-async def _run_session(session: Session, task: Task, report: Report | None, news: str) -> RunResult:
+async def _run_session(session: Session, task: Task, news: str) -> RunResult[Any]:
     """Run the prompt, or go on where an earlier attempt stopped."""
     prompt: str | tuple[()] = task.prompt
     if session.messages:
         prompt = news if news and session.is_unfinished else ()
-    return await (run_to_report(session, report, prompt) if report else session.run(prompt))
+    return await session.run(prompt, output=task.schema)
 
 
-def _spent(session: Session) -> RunResult | None:
+def _spent(session: Session) -> RunResult[Any] | None:
     """Leave the run what earlier attempts have left of its limits. Return its result if they have left nothing."""
     messages = session.messages
     turns = _turns(messages)
@@ -164,7 +159,7 @@ def _spent(session: Session) -> RunResult | None:
     return None
 
 
-def _result(session: Session, task: Task, run: RunResult) -> TaskResult:
+def _result(session: Session, task: Task, run: RunResult[Any]) -> TaskResult:
     return TaskResult(
         task.id,
         run.status,
@@ -179,7 +174,7 @@ def _result(session: Session, task: Task, run: RunResult) -> TaskResult:
     )
 
 
-def _ending(run: RunResult) -> str:
+def _ending(run: RunResult[Any]) -> str:
     return "" if run.status == "done" else f"stopped by the limit {run.status}"
 
 

@@ -63,7 +63,7 @@ COMMANDS = (
     *("acp", "batch", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
     *("sessions", "skills", "trust", "web", "wire", "worker"),
 )
-"""Each is a module in this package with a function of the same name."""
+"""Each is a function in the module of the same name; that of `logout` is in `login`."""
 _FORMER_TRUST = ("config", "hooks", "mcp", "plugins")
 """Commands that once had a `trust` of their own."""
 FRONT_ENDS = ("acp", "web")
@@ -86,7 +86,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     signals = EndingSignals()
     if not is_program:
         return _dispatch(arguments, signals, is_program=False)
-    from outrider.cli.late_collection import delay_first_collection
+    from outrider.cli.own_process import delay_first_collection
 
     delay_first_collection()
     with signals:
@@ -144,7 +144,7 @@ def _run(name: str, arguments: list[str], signals: EndingSignals, *, hidden: boo
         print(f"outrider: the current folder {said}; change to another folder and try again", file=sys.stderr)
         return 2
     if hidden:
-        from outrider.cli.hidden_process import hide_process
+        from outrider.cli.own_process import hide_process
 
         hide_process()
     try:
@@ -185,15 +185,16 @@ def _guarded(work: Callable[[], int]) -> int:
 
 
 def _start_debug_log() -> bool:
-    """Log to the file in OUTRIDER_DEBUG, if set. Return False if the file cannot be written."""
+    """Log to the file in OUTRIDER_DEBUG, or else nowhere. Return False if the file cannot be written."""
+    import logging
+
     from outrider.environment import debug_file
 
-    path = debug_file()
+    path, logger = debug_file(), logging.getLogger("outrider")
     if path is None:
+        if not logger.handlers:  # Python would print tracebacks of tools between the lines of the program
+            logger.addHandler(logging.NullHandler())
         return True
-    import logging
-    import os
-
     try:
         stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "a", encoding="utf-8")
     except OSError as error:
@@ -204,21 +205,19 @@ def _start_debug_log() -> bool:
     handler = logging.StreamHandler(stream)
     handler.addFilter(mask)  # on the handler, so that records of child loggers are masked too
     handler.setFormatter(logging.Formatter("%(asctime)s %(process)d %(levelname)s %(message)s"))
-    logger = logging.getLogger("outrider")
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG)
     return True
 
 
 def _command(name: str) -> Callable[[list[str]], int]:
-    module = f"outrider.{name}.command" if name in FRONT_ENDS else f"outrider.cli.{name}"
+    room = "login" if name == "logout" else name
+    module = f"outrider.{name}.command" if name in FRONT_ENDS else f"outrider.cli.{room}"
     command: Callable[[list[str]], int] = getattr(import_module(module), name)
     return command
 
 
 def _discard_output() -> int:
     """Discard further output after the reader has gone, as with `| head`, so that the final flush does not fail."""
-    import os
-
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
+from outrider.cli.command_parser import add_tools_option, command_parser
 from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.options import UsageError
 
@@ -32,7 +33,7 @@ exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up
 
 def batch(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    from outrider.visible_text import safe_lines
+    from outrider.text.visible import safe_lines
 
     try:
         options = _parser().parse_args(arguments)
@@ -52,12 +53,7 @@ def batch(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outrider batch",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("batch", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", metavar="TASKS.jsonl", help="the tasks, one JSON object a line; - for standard input")
     add("-o", "--output", required=True, metavar="FILE", help="the file that results are appended to")
@@ -86,12 +82,10 @@ def _add_defaults(parser: argparse.ArgumentParser) -> None:
     add("--schema", metavar="FILE", help="a JSON Schema; answers are JSON that satisfies it")
     add("--permissions", metavar="MODE", help="which calls run: ask (read-only ones, the default), edits, all or plan")
     add("--allow", action="append", default=[], metavar="RULE", help="let these calls run; may be repeated")
-    add(
-        *("--tools",),
-        action="append",
-        default=[],
-        metavar="TOOLS",
-        help="built-in tools to offer, as in Read,Grep (default: all), or none; or a Python file with @tool functions "
+    add_tools_option(
+        parser,
+        "TOOLS",
+        "built-in tools to offer, as in Read,Grep (default: all), or none; or a Python file with @tool functions "
         "to add, which every worker needs; may be repeated",
     )
     add("--cwd", metavar="DIR", help="the folder to work in (default: the one that the worker is started in)")

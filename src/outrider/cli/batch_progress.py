@@ -11,7 +11,7 @@ from typing import TextIO
 from outrider.batches.task import TaskResult
 from outrider.cli.live_region import LiveRegion
 from outrider.text import counted, dollars
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 WINDOW_SECONDS = 60.0
 """The rate is that of the last minute."""
@@ -22,7 +22,7 @@ MAX_FAILURES = 20
 """Failed tasks that are named."""
 
 
-class Progress:
+class BatchProgress:
     """Counts results and shows where the batch stands."""
 
     def __init__(self, total: int, finished: int, *, quiet: bool, stream: TextIO | None = None) -> None:

@@ -12,18 +12,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from outrider.batches.collecting import Collector
+from outrider.batches.batch import Collector, open_queue
 from outrider.batches.pool import WorkerPool
-from outrider.batches.queue import BatchSettings, Queue, open_queue
+from outrider.batches.queue import BatchSettings, Queue
 from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task
 from outrider.batches.task_file import read_tasks
-from outrider.cli.batch_progress import Progress
+from outrider.cli.batch_progress import BatchProgress
 from outrider.cli.options import UsageError, tools_and_files
 from outrider.cli.prompt_input import read_schema
 from outrider.coding.batch_sessions import check_task
 from outrider.coding.config.loading import load
-from outrider.coding.config.registry import SETTINGS
+from outrider.coding.config.settings import SETTINGS
 from outrider.coding.tool_files import load_tools
 from outrider.environment import default_model
 from outrider.processes.signals import exit_code, on_signals
@@ -113,7 +113,7 @@ class BatchRun:
         self, queue: Queue, batch: str, tasks: list[Task], results: ResultsFile, files: list[str]
     ) -> int:
         known = sum(task.id in results.ids for task in tasks)
-        progress = Progress(len(tasks), known, quiet=self._options.quiet)
+        progress = BatchProgress(len(tasks), known, quiet=self._options.quiet)
         pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note, queue.release)
         collector = Collector(queue, batch)
         try:
@@ -148,7 +148,7 @@ class BatchRun:
         return python_module("outrider", "worker", "--quiet", "--until-eof", "--batch", batch, *tools)
 
     @contextmanager
-    def _catching(self, pool: WorkerPool, progress: Progress) -> Iterator[None]:
+    def _catching(self, pool: WorkerPool, progress: BatchProgress) -> Iterator[None]:
         """Let the first signal drain the workers, the second cancel their tasks, and the third kill them."""
 
         def caught(number: signal.Signals) -> None:
@@ -160,7 +160,7 @@ class BatchRun:
         with on_signals(caught):
             yield
 
-    def _report(self, progress: Progress, collector: Collector) -> int:
+    def _report(self, progress: BatchProgress, collector: Collector) -> int:
         """Print the last line, and return the exit code."""
         state = collector.state
         if not self._options.quiet:

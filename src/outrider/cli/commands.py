@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outrider.cli.found_list import Row, print_found
+from outrider.cli.list_command import ListRow, print_found, run_list_command
 from outrider.coding.extensions import find_extensions
 
 DESCRIPTION = """\
@@ -25,14 +25,14 @@ exit codes: 0 done, 2 wrong usage, or a command was refused
 
 def commands(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("outrider commands", None, DESCRIPTION, EPILOG, formatter_class=form)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(arguments)
+    return run_list_command("commands", DESCRIPTION, EPILOG, arguments, _list)
+
+
+def _list(options: argparse.Namespace) -> int:
     found = find_extensions(Path.cwd()).commands
     rows = []
     for each in found.commands:
         runs = [f"runs `{line}`" for line in each.shell_commands]
         described = f"{each.description}{f' — {each.hint}' if each.hint else ''}"
-        rows.append(Row(f"/{each.name}", described, each.origin, str(each.path or ""), (*runs, *each.remarks)))
+        rows.append(ListRow(f"/{each.name}", described, each.origin, str(each.path or ""), (*runs, *each.remarks)))
     return print_found("commands", rows, found.refused, empty="No commands.", as_json=options.json)

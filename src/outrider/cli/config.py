@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.cli.command_parser import command_parser, reported
 from outrider.cli.trust import item_lines
 from outrider.coding.config.loading import Loaded, find_project_file, load
-from outrider.coding.config.masking import mask_secrets
-from outrider.coding.config.registry import SETTINGS
 from outrider.coding.config.remembered import RememberedRules
-from outrider.coding.config.settings import flatten
-from outrider.coding.permissions.access_table import access_table
+from outrider.coding.config.settings import SETTINGS, flatten
+from outrider.coding.masking import mask_secrets
+from outrider.coding.permissions.question import access_table
 from outrider.environment import config_file, data_folder
-from outrider.errors import ConfigError, OutriderError
 from outrider.text import counted
-from outrider.visible_text import revealed_line, safe_line
+from outrider.text.visible import revealed_line, safe_line
 
 DESCRIPTION = """\
 Show every setting in effect in this folder, its value, and where the value comes from. API keys are not settings: they
@@ -39,20 +37,11 @@ def config(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
     action: Callable[[Path, argparse.Namespace], int] = options.action
-    try:
-        return action(Path.cwd(), options)
-    except (OutriderError, RuntimeError) as error:
-        print(safe_line(f"outrider config: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+    return reported("config", lambda: action(Path.cwd(), options))
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outrider config",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("config", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_show)
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -125,7 +114,7 @@ def _access(loaded: Loaded) -> Iterator[str]:
 
 
 def _is_sandboxed(loaded: Loaded) -> bool:
-    from outrider.coding.sandbox.finding import find_sandbox
+    from outrider.coding.sandbox.available import find_sandbox
 
     folders = loaded.settings.permissions.working_folders(Path.cwd())
     return loaded.settings.sandbox.use != "off" and find_sandbox(folders=folders) is not None

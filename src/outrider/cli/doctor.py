@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 import tempfile
@@ -16,21 +15,22 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from outrider.cli.command_parser import command_parser
 from outrider.cli.models import HOSTED, api_of
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
 from outrider.coding.consent.item import waiting_note
 from outrider.environment import data_folder, default_model
-from outrider.errors import ConfigError, LogError, OutriderError
+from outrider.errors import ConfigError, LogError, MissingKeyError, OutriderError
 from outrider.processes.programs import ProgramNotFoundError, Programs
 from outrider.processes.starting import run
-from outrider.providers import resolve
-from outrider.providers.environment import certificate_faults, key_fault, proxies, set_among, without_password
-from outrider.providers.stored_keys import stored_names
+from outrider.providers.credentials.keys import key_fault, stored_names
+from outrider.providers.resolution import resolve
+from outrider.providers.transport.network import certificate_faults, set_among, shown_proxies, without_password
 from outrider.sync import default_log
 from outrider.text import counted
+from outrider.text.visible import safe_line
 from outrider.version import __version__
-from outrider.visible_text import safe_line
 
 if TYPE_CHECKING:
     from outrider.coding.sandbox.sandbox import Sandbox
@@ -81,12 +81,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 def doctor(arguments: list[str]) -> int:
     """Print the report."""
-    parser = argparse.ArgumentParser(
-        prog="outrider doctor",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("doctor", DESCRIPTION, EPILOG)
     parser.add_argument(
         "--mcp", action="store_true", help=f"start the MCP servers, all at once, {START_SECONDS} s at most"
     )
@@ -130,7 +125,7 @@ def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
 
 def _mcp_servers(*, start: bool) -> Iterator[Finding]:
     """Report the servers of the user, and those of the project that the user has approved."""
-    from outrider.coding.mcp.finding import find_servers
+    from outrider.coding.mcp.server_files import find_servers
 
     found = find_servers(Path.cwd())
     if start:
@@ -150,16 +145,16 @@ def _started(servers: Sequence[McpServer], origins: Mapping[str, str]) -> Iterat
     """Start all servers at once, and report which work."""
     import asyncio
 
-    from outrider.cli.mcp_report import Report, report_on
+    from outrider.cli.mcp_report import ServerReport, report_on
 
-    async def report(server: McpServer) -> Report:
+    async def report(server: McpServer) -> ServerReport:
         try:
             async with asyncio.timeout(START_SECONDS):
                 return await report_on(server)
         except TimeoutError:
-            return Report(server.name, f"it was not ready after {START_SECONDS} seconds")
+            return ServerReport(server.name, f"it was not ready after {START_SECONDS} seconds")
 
-    async def reports() -> list[Report]:
+    async def reports() -> list[ServerReport]:
         return await asyncio.gather(*map(report, servers))
 
     for each in asyncio.run(reports()) if servers else ():
@@ -242,7 +237,7 @@ def _search() -> Iterator[Finding]:
 
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
-    from outrider.coding.sandbox.finding import try_sandbox
+    from outrider.coding.sandbox.available import try_sandbox
     from outrider.coding.sandbox.host_filter import ClosedNetwork, filter_hosts
 
     wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
@@ -320,6 +315,9 @@ def _model(loaded: Loaded | ConfigError) -> Iterator[Finding]:
         name, origin = loaded.settings.model, loaded.origins["model"]
     try:
         provider = resolve(name)
+    except MissingKeyError as error:
+        yield Finding("absent", f"no default model: {error}")
+        return
     except OutriderError as error:
         yield Finding("broken", safe_line(f"{origin}: {error}"))
         return
@@ -354,7 +352,7 @@ def _keys() -> Iterator[Finding]:
 
 
 def _network() -> Iterator[Finding]:
-    found = proxies()
+    found = shown_proxies()
     for scheme, url in found.items():
         yield Finding("fine", f"no proxy for {url}" if scheme == "no" else f"proxy for {scheme}: {url}")
     if not found:

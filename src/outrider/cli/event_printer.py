@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import shutil
+from collections.abc import Callable
 from textwrap import fill
+from time import monotonic
 from typing import Any, TextIO
 
-from outrider.cli.command_output import command_output_lines
-from outrider.cli.countdown import Countdown
+import msgspec
+
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import source_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, columns, fit, styled
@@ -36,7 +39,8 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 from outrider.text import counted, human_size
-from outrider.visible_text import safe_line, safe_lines
+from outrider.text.terminal import command_output_lines
+from outrider.text.visible import safe_line, safe_lines
 
 LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Maximum characters of a call, of a denial, and of a sub-agent's state."""
@@ -241,3 +245,31 @@ def _result_summary(result: ToolResultBlock, details: Any) -> str:
         return "; ".join(f"{file.label}, {file.mime_type}, {human_size(file.size)}" for file in result.attachments)
     lines = result.text.splitlines() or ["no output"]
     return lines[0] if len(lines) == 1 and len(lines[0]) < 60 else counted(len(lines), "line")
+
+
+TICK_SECONDS = 1.0
+
+
+class Countdown:
+    """Draws the line of a `Retrying` event, once a second if an event loop runs."""
+
+    def __init__(self, event: Retrying, draw: Callable[[str], None]) -> None:
+        self._event = event
+        self._draw = draw
+        self._end = monotonic() + event.delay
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Draw the line now, and each second until the end."""
+        left = max(0.0, self._end - monotonic())
+        self._draw(msgspec.structs.replace(self._event, delay=left).text)
+        if left:
+            try:
+                self._timer = asyncio.get_running_loop().call_later(min(TICK_SECONDS, left), self.start)
+            except RuntimeError:  # no loop, as in a replay
+                self._timer = None
+
+    def stop(self) -> None:
+        """Draw no more."""
+        if self._timer:
+            self._timer.cancel()

@@ -9,12 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.cli.list_command import run_list_command
-from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.extensions import find_extensions
-from outrider.coding.hooks.finding import FoundHooks
-from outrider.coding.hooks.hook_command import EVENTS, HookCommand
-from outrider.visible_text import revealed_line, safe_line
+from outrider.coding.hooks.hook_files import EVENTS, FoundHooks, HookCommand
+from outrider.coding.masking import mask_environment_secrets
+from outrider.text.visible import revealed_line, safe_line
 
 DESCRIPTION = f"""\
 Hooks are programs that run at certain points of a session: {", ".join(list(EVENTS)[:5])},

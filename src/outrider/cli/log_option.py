@@ -19,14 +19,31 @@ def take_log_option(arguments: list[str]) -> list[str]:
 
     It must not be an argument of those programs: other users can read arguments.
     """
+    place, others = option_value(arguments, "--log")
+    if place is None:
+        return arguments
+    if _PASSWORD.match(place):
+        advice = "set OUTRIDER_LOG or PGPASSWORD, or use a password file, instead"
+        print(f"outrider: other users of this machine can read the password in --log; {advice}", file=sys.stderr)
+    is_url = place.startswith(("postgresql://", "postgres://"))
+    os.environ[LOG_VARIABLE] = place if is_url else os.path.abspath(os.path.expanduser(place))
+    return others
+
+
+def option_value(arguments: list[str], option: str) -> tuple[str | None, list[str]]:
+    """Return the first value of an option that is not parsed yet, and the other arguments.
+
+    >>> option_value(["-p", "--log=here", "x"], "--log")
+    ('here', ['-p', 'x'])
+    """
     for at, each in enumerate(arguments):
         if each == "--":
             break
-        if each == "--log" and at + 1 < len(arguments):
-            return _use(arguments[at + 1], [*arguments[:at], *arguments[at + 2 :]])
-        if each.startswith("--log="):
-            return _use(each.removeprefix("--log="), [*arguments[:at], *arguments[at + 1 :]])
-    return arguments
+        if each == option and at + 1 < len(arguments):
+            return arguments[at + 1], [*arguments[:at], *arguments[at + 2 :]]
+        if each.startswith(f"{option}="):
+            return each.removeprefix(f"{option}="), [*arguments[:at], *arguments[at + 1 :]]
+    return None, arguments
 
 
 def use_log_setting() -> None:
@@ -46,15 +63,6 @@ def use_log_setting() -> None:
         return  # the command that needs the settings reports it
     if place:
         os.environ[LOG_VARIABLE] = place
-
-
-def _use(place: str, others: list[str]) -> list[str]:
-    if _PASSWORD.match(place):
-        advice = "set OUTRIDER_LOG or PGPASSWORD, or use a password file, instead"
-        print(f"outrider: other users of this machine can read the password in --log; {advice}", file=sys.stderr)
-    is_url = place.startswith(("postgresql://", "postgres://"))
-    os.environ[LOG_VARIABLE] = place if is_url else os.path.abspath(os.path.expanduser(place))
-    return others
 
 
 def _has_log(path: Path) -> bool:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from getpass import getpass
 
 from outrider.cli.options import UsageError
 from outrider.errors import AuthenticationError, OutriderError
-from outrider.visible_text import safe_lines
+from outrider.text.visible import safe_lines
 
 DESCRIPTION = """\
 Enter an API key. It is checked with the provider and kept in the system's keyring if the package keyring is installed,
@@ -32,7 +33,7 @@ def login(arguments: list[str]) -> int:
 
 def logout(arguments: list[str]) -> int:
     """Remove a stored key, or all."""
-    from outrider.providers.stored_keys import remove_key, stored_names
+    from outrider.providers.credentials.keys import remove_key, stored_names
 
     parser = argparse.ArgumentParser("outrider logout", description=LOGOUT, allow_abbrev=False)
     parser.add_argument("provider", nargs="?", help="the provider; without one, all keys are removed")
@@ -48,8 +49,8 @@ def logout(arguments: list[str]) -> int:
 
 def keep_key(provider: str, key: str) -> str:
     """Check a key with its provider and store it. Return a sentence. Raises OutriderError, which never has the key."""
+    from outrider.providers.credentials.keys import store_key
     from outrider.providers.key_check import check_key
-    from outrider.providers.stored_keys import store_key
 
     variable, key = _variables(provider)[0], key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
@@ -59,23 +60,41 @@ def keep_key(provider: str, key: str) -> str:
     return f"The key is {'valid' if checked else 'not checked: the server has no list of models'}. It is in {where}."
 
 
-def offer_key() -> None:
-    """Offer to enter a key before the first chat. The offer is made once; `outrider login` is always there."""
-    from outrider.providers.stored_keys import remember_asking, was_asked
+def is_without_key(model: str) -> bool:
+    """Guess whether no key is set for the model. An exact answer would take too long."""
+    from outrider.providers.catalogue import tiers
+    from outrider.providers.credentials.keys import stored_values
+    from outrider.providers.credentials.secrets import MODEL_KEYS
+
+    has_key = any(map(os.environ.get, MODEL_KEYS)) or bool(stored_values())
+    return model in tiers.TIERS and not tiers.override_of(model) and not has_key
+
+
+def offer_key() -> str | None:
+    """Offer to enter a key before the first chat. Return `demo` if the user wants that model instead.
+
+    The offer is made once; `outrider login` is always there.
+    """
+    from outrider.providers.credentials.keys import remember_asking, was_asked
 
     if was_asked():
-        return
-    print("No API key is set. Enter one now, or go on with the built-in demo model; `outrider login` does it later.")
+        return None
+    print("No API key is set. Enter one now; `outrider login` does it later.")
+    print("Or enter demo: a built-in model without a key, a few rules and not an LLM.")
+    name = ""
     try:
-        while name := input("Provider (anthropic, openai, gemini, …; Enter to go on without a key): ").strip():
+        while name := input("Provider (anthropic, openai, gemini, …, demo; Enter to go on without a key): ").strip():
+            if name == "demo":
+                break
             try:
                 print(f"{keep_key(name, _ask(name))}\n")
-                return
+                return None
             except (OutriderError, UsageError) as error:
                 print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
         remember_asking()
     except (EOFError, KeyboardInterrupt, OutriderError):
         print()
+    return name if name == "demo" else None
 
 
 def _variables(provider: str) -> tuple[str, ...]:

@@ -11,19 +11,26 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.browser import open_page
-from outrider.cli.mcp_report import Report, report_lines, report_on
+from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.mcp_report import ServerReport, report_lines, report_on
+from outrider.cli.user_programs import open_page
 from outrider.coding.config.loading import label_of
-from outrider.coding.config.masking import mask_tokens
 from outrider.coding.consent.store import Consents
+from outrider.coding.masking import mask_tokens
 from outrider.coding.mcp.authorization import authorize, token_store
 from outrider.coding.mcp.entries import ServerEntry
-from outrider.coding.mcp.files import ServersFile, find_project_servers, user_file
-from outrider.coding.mcp.finding import FoundServers, find_servers, server_item
+from outrider.coding.mcp.server_files import (
+    FoundServers,
+    ServersFile,
+    find_project_servers,
+    find_servers,
+    server_item,
+    user_file,
+)
 from outrider.environment import data_folder
-from outrider.errors import ConfigError, OutriderError
+from outrider.errors import ConfigError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 DESCRIPTION = """\
 MCP servers give the agent more tools, files and prompts. Your own are in mcp.json beside your settings; a project's are
@@ -49,11 +56,7 @@ def mcp(arguments: list[str]) -> int:
     options = _parser().parse_args(before)
     options.command = command
     action: Callable[[argparse.Namespace], int] = options.action
-    try:
-        return action(options)
-    except (OutriderError, RuntimeError) as error:
-        print(safe_line(f"outrider mcp: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+    return reported("mcp", lambda: action(options))
 
 
 def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
@@ -65,8 +68,7 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("outrider mcp", None, DESCRIPTION, EPILOG, formatter_class=form)
+    parser = command_parser("mcp", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_list, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
@@ -227,7 +229,7 @@ def _test(options: argparse.Namespace) -> int:
         if not servers and not options.json:
             print("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
 
-    async def test_all() -> list[Report]:
+    async def test_all() -> list[ServerReport]:
         return list(await asyncio.gather(*map(report_on, servers)))
 
     reports = asyncio.run(test_all())

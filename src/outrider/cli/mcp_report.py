@@ -16,9 +16,10 @@ from outrider.errors import McpError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
 from outrider.mcp.protocol import METHOD_NOT_FOUND, ListKind, ResourceTemplate
+from outrider.mcp.server_limits import ServerHost
 from outrider.mcp.servers import HttpServer, McpServer
 from outrider.text import counted
-from outrider.visible_text import one_line
+from outrider.text.visible import one_line
 
 _SHOWN = 50
 """Names of each list that are shown."""
@@ -33,7 +34,7 @@ class Listed(msgspec.Struct, frozen=True):
     """Why items were left out."""
 
 
-class Report(msgspec.Struct, frozen=True):
+class ServerReport(msgspec.Struct, frozen=True):
     """What a server answered."""
 
     name: str
@@ -52,11 +53,12 @@ class Report(msgspec.Struct, frozen=True):
         return data
 
 
-async def report_on(server: McpServer, authorization: Authorization | None = None) -> Report:
+async def report_on(server: McpServer, authorization: Authorization | None = None) -> ServerReport:
     """Connect to a server and read its lists. Failures are in the report."""
     if authorization is None and isinstance(server, HttpServer):
         authorization = authorize(server)
-    client = Client(server, authorization=authorization, environment=command_environment(os.environ, ()))
+    host = ServerHost(environment=command_environment(os.environ, ()))
+    client = Client(server, authorization=authorization, host=host)
     began = time.monotonic()
     try:
         await client.connect()
@@ -73,14 +75,14 @@ async def report_on(server: McpServer, authorization: Authorization | None = Non
             "prompts": await _listed(client, "prompts", client.list_prompts, lambda prompt: prompt.name),
         }
         about = one_line(f"{info.name} {info.version}", 100)
-        return Report(server.name, "", agreed.version, about, seconds, lists)
+        return ServerReport(server.name, "", agreed.version, about, seconds, lists)
     except McpError as error:
-        return Report(server.name, one_line(str(error), 2_000), seconds=time.monotonic() - began)
+        return ServerReport(server.name, one_line(str(error), 2_000), seconds=time.monotonic() - began)
     finally:
         await client.close()
 
 
-def report_lines(report: Report) -> Iterator[str]:
+def report_lines(report: ServerReport) -> Iterator[str]:
     """Yield the report for people."""
     if report.error:
         yield f"✗ {report.name}: {report.error}"

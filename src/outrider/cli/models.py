@@ -11,16 +11,18 @@ from importlib.util import find_spec
 
 import msgspec
 
-from outrider.errors import ProviderError, UnknownModelError
-from outrider.providers import resolve, tiers
+from outrider.cli.command_parser import command_parser
+from outrider.errors import MissingKeyError, ProviderError, UnknownModelError
 from outrider.providers.api import ApiProvider
-from outrider.providers.capabilities import Capabilities, Placement
-from outrider.providers.efforts import levels_of
-from outrider.providers.environment import without_password
-from outrider.providers.known_models import known_models
-from outrider.providers.prices import Rates, context_tokens, rates_of
-from outrider.providers.transport import ErrorResponse, Timeouts, Transport
-from outrider.providers.vendors import VENDORS
+from outrider.providers.catalogue import tiers
+from outrider.providers.catalogue.capabilities import Capabilities, Placement
+from outrider.providers.catalogue.efforts import levels_of
+from outrider.providers.catalogue.known_models import known_models
+from outrider.providers.catalogue.prices import Rates, context_tokens, rates_of
+from outrider.providers.catalogue.vendors import VENDORS
+from outrider.providers.resolution import resolve
+from outrider.providers.transport.http import ErrorResponse, Timeouts, Transport
+from outrider.providers.transport.network import without_password
 from outrider.struct_types import described
 from outrider.text import counted, human_size
 
@@ -58,7 +60,7 @@ def models(arguments: list[str]) -> int:
         return asyncio.run(_list(check=options.check))
     try:
         provider = resolve(options.model)
-    except UnknownModelError as error:
+    except (UnknownModelError, MissingKeyError) as error:
         print(f"outrider models: {error}", file=sys.stderr)
         return 2
     print(provider.name)
@@ -71,12 +73,7 @@ def models(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outrider models",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("models", DESCRIPTION, EXAMPLES)
     parser.add_argument("model", nargs="?", metavar="MODEL", help="provider and model, as in anthropic/fast")
     parser.add_argument(
         "--check",

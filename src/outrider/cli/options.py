@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider.cli.command_parser import add_tools_option
 from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.errors import (
     AttachmentError,
@@ -91,12 +92,10 @@ class Parser(argparse.ArgumentParser):
         add("--attach", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
         add("--max-turns", metavar="N", help="stop after N model replies (default 50)")
         add("--max-cost", metavar="DOLLARS", help="stop when a run has cost this much; ignored if the price is unknown")
-        add(
-            *("--tools",),
-            action="append",
-            default=[],
-            metavar="TOOLS",
-            help="built-in tools to offer, also to sub-agents, as in Read,Grep (default: all), or none; or a Python "
+        add_tools_option(
+            self,
+            "TOOLS",
+            "built-in tools to offer, also to sub-agents, as in Read,Grep (default: all), or none; or a Python "
             "file with @tool functions to add; may be repeated",
         )
         add("--permissions", metavar="MODE", help=permissions)
@@ -124,24 +123,21 @@ class Parser(argparse.ArgumentParser):
 
 def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     """Return the options that are also settings, by setting key; loading the settings validates them."""
-    from outrider.coding.config.registry import SETTINGS  # imported late, so that --help stays fast
+    from outrider.coding.config.settings import SETTINGS  # imported late, so that --help stays fast
 
     names, files = tools_and_files(options.tools)
     numbers = {"limits.max_turns": options.max_turns, "limits.max_cost": options.max_cost}
     given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
-    if options.model is not None:
-        given["model"] = options.model
-    if options.effort is not None:
-        given["effort"] = options.effort
-    if options.lean:
-        given["lean"] = "on"
-    if options.permissions is not None:
-        given["permissions.mode"] = options.permissions
-    if options.allow:
-        given["permissions.allow"] = options.allow
-    if names is not None:
-        given["tools"] = names
-    return given | ({"tool_files": files} if files else {})
+    given |= {
+        "model": options.model,
+        "effort": options.effort,
+        "lean": "on" if options.lean else None,
+        "permissions.mode": options.permissions,
+        "permissions.allow": options.allow or None,
+        "tools": names,
+        "tool_files": files or None,
+    }
+    return {key: value for key, value in given.items() if value is not None}
 
 
 def tools_and_files(values: Sequence[str]) -> tuple[list[str] | None, list[str]]:

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.cli.list_command import run_list_command
-from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.extensions import Extensions, find_extensions
-from outrider.coding.plugins.finding import Plugin
+from outrider.coding.masking import mask_environment_secrets
+from outrider.coding.plugins.found_plugins import Plugin
 from outrider.text import counted
-from outrider.visible_text import revealed_line, safe_line
+from outrider.text.visible import revealed_line, safe_line
 
 DESCRIPTION = """\
 Plugins are folders with a plugin.json (https://agent-plugins.org, version 1.0.0), found in plugins/ of .outrider,
@@ -68,11 +68,7 @@ def _parts(plugin: Plugin, extensions: Extensions) -> Iterator[str]:
     skills = [each for each in extensions.skills.skills if each.name.startswith(prefix)]
     commands = [each for each in extensions.commands.commands if each.name.startswith(prefix)]
     yield f"{counted(len(skills), 'skill')}, {counted(len(commands), 'command')}"
-    yield from map(_program_line, plugin.programs)
+    yield from (revealed_line(mask_environment_secrets(each)) for each in plugin.programs)
     if plugin.is_waiting:
         yield "its servers and hooks are not used until you agree: outrider trust"
     yield from (f"note: {safe_line(remark)}" for remark in plugin.remarks)
-
-
-def _program_line(text: str) -> str:
-    return revealed_line(mask_environment_secrets(text))

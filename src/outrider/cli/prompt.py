@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 from outrider.cli.options import UsageError
 from outrider.cli.prompt_options import output_format, parse
 from outrider.processes.signals import exit_code, sentence
-from outrider.visible_text import safe_lines
+from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from outrider.cli.interrupts import Interrupts
-    from outrider.cli.prompt_output import Outcome, Output
+    from outrider.cli.prompt_output import PromptOutcome, PromptOutput
 
 
 def prompt(arguments: list[str]) -> int:
     """Run a prompt, or resume a session. On every path the output ends as its format requires."""
     options, usage_error = _parse_options(arguments)
     from outrider.cli.interrupts import Interrupts  # imported late, so that --help stays fast
-    from outrider.cli.prompt_output import Outcome, StandardOutput, output_for
+    from outrider.cli.prompt_output import PromptOutcome, StandardOutput, output_for
 
     with StandardOutput() as stdout, Interrupts() as interrupts:
         output = output_for(output_format(arguments), stdout, quiet=bool(options and options.quiet))
-        wrong = Outcome("error", error=usage_error, wrong_usage=True)
+        wrong = PromptOutcome("error", error=usage_error, wrong_usage=True)
         outcome = _run_prompt(options, output, interrupts) if options else wrong
         with suppress(KeyboardInterrupt):  # the program is ending already
             output.write_result(outcome)
@@ -43,18 +43,18 @@ def _parse_options(arguments: list[str]) -> tuple[argparse.Namespace | None, str
         return None, str(error)
 
 
-def _run_prompt(options: argparse.Namespace, output: Output, interrupts: Interrupts) -> Outcome:
-    from outrider.cli.prompt_output import Outcome
+def _run_prompt(options: argparse.Namespace, output: PromptOutput, interrupts: Interrupts) -> PromptOutcome:
+    from outrider.cli.prompt_output import PromptOutcome
 
     try:
         from outrider.cli.prompt_run import PromptRun  # this import is slow enough to be interrupted
 
         return PromptRun(options, output, interrupts).run()
     except KeyboardInterrupt:
-        return Outcome("cancelled")
+        return PromptOutcome("cancelled")
 
 
-def _report_end(outcome: Outcome, interrupts: Interrupts) -> None:
+def _report_end(outcome: PromptOutcome, interrupts: Interrupts) -> None:
     from outrider.cli.prompt_output import print_stderr
 
     if outcome.status == "cancelled" and interrupts.caught:

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
+from outrider.cli.log_option import option_value
 from outrider.cli.options import Parser, UsageError
 
 Format: TypeAlias = Literal["text", "json", "stream-json"]
@@ -43,14 +44,9 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 def output_format(arguments: Sequence[str]) -> Format:
     """Return the requested output format, even if the other arguments are invalid."""
-    found = "text"
-    for number, argument in enumerate(arguments):
-        if argument == "--":
-            break
-        if argument == "--output-format" and number + 1 < len(arguments):
-            found = arguments[number + 1]
-        elif argument.startswith("--output-format="):
-            found = argument.partition("=")[2]
+    found, others = option_value(list(arguments), "--output-format")
+    while (later := option_value(others, "--output-format"))[0] is not None:  # the last one counts
+        found, others = later
     return next((each for each in FORMATS if each == found), "text")
 
 

@@ -18,7 +18,7 @@ from outrider.descriptors import fill_closed_streams
 from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean
-from outrider.visible_text import safe_lines
+from outrider.text.visible import safe_lines
 
 _NORMAL_STOPS = ("end", "tool_use")
 _INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exceeded": 5}
@@ -26,7 +26,7 @@ _INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exce
 _COUNTS = [name for name in Usage.__struct_fields__ if name not in ("cost", "context_tokens")]
 
 
-class Outcome(msgspec.Struct, frozen=True):
+class PromptOutcome(msgspec.Struct, frozen=True):
     """The outcome of a run, successful or not."""
 
     status: RunStatus
@@ -126,7 +126,7 @@ class StandardOutput:
             self.failure = error
 
 
-class Output:
+class PromptOutput:
     """An output format. With `show_progress`, events are shown on stderr while the run goes on."""
 
     def __init__(self, stdout: StandardOutput, *, show_progress: bool) -> None:
@@ -143,15 +143,15 @@ class Output:
             with suppress(OSError):
                 self._printer.show(event)
 
-    def write_result(self, outcome: Outcome) -> None:
+    def write_result(self, outcome: PromptOutcome) -> None:
         """Write the end of the output."""
         raise NotImplementedError
 
 
-class TextOutput(Output):
+class TextOutput(PromptOutput):
     """The last text of the model, or the data as JSON in one line."""
 
-    def write_result(self, outcome: Outcome) -> None:
+    def write_result(self, outcome: PromptOutcome) -> None:
         """Write the text, if any. Text in place of data required by a schema is not the answer: it goes to stderr."""
         if not outcome.text or outcome.status == "cancelled":
             return
@@ -166,15 +166,15 @@ class TextOutput(Output):
             self.stdout.write_text(clean(f"{text}\n\n{sources}" if sources else f"{text}\n"))
 
 
-class JsonOutput(Output):
+class JsonOutput(PromptOutput):
     """One JSON object."""
 
-    def write_result(self, outcome: Outcome) -> None:
+    def write_result(self, outcome: PromptOutcome) -> None:
         """Write the object in one line."""
         self.stdout.write(encode_json(outcome.fields()) + b"\n")
 
 
-class StreamOutput(Output):
+class StreamOutput(PromptOutput):
     """One JSON object per line: the id of the session, each event, then the result."""
 
     def write_session(self, session: str) -> None:
@@ -186,12 +186,12 @@ class StreamOutput(Output):
         super().write_event(event)
         self.stdout.write(encode_json(event) + b"\n")
 
-    def write_result(self, outcome: Outcome) -> None:
+    def write_result(self, outcome: PromptOutcome) -> None:
         """Write the last line."""
         self.stdout.write(encode_json({"type": "result", **outcome.fields()}) + b"\n")
 
 
-def output_for(wanted: Format, stdout: StandardOutput, *, quiet: bool = False) -> Output:
+def output_for(wanted: Format, stdout: StandardOutput, *, quiet: bool = False) -> PromptOutput:
     """Return the output for a format. Text shows progress on stderr, JSON only if that is a terminal, events never."""
     if wanted == "stream-json":
         return StreamOutput(stdout, show_progress=False)

@@ -5,32 +5,34 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.cli.chat.mentions import missing_files, with_mentioned_files
 from outrider.cli.interrupts import Interrupts
+from outrider.cli.mentions import missing_files, with_mentioned_files
 from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
-from outrider.cli.prompt_front import PromptFront
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
-from outrider.cli.prompt_output import Outcome, Output, print_stderr
+from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.consent.item import waiting_note
-from outrider.coding.mcp.finding import find_servers
+from outrider.coding.front_end import FrontEnd
+from outrider.coding.mcp.server_files import find_servers
+from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.prompt_expansion import calls_by_name, expand_prompt, looks_like_command, unknown_command
-from outrider.coding.sentences import DEMO_ANSWERS
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox.titles import title
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Usage
 from outrider.errors import (
+    ConversationError,
     OutriderError,
 )
 from outrider.log.entries import SessionSettings as Recorded
@@ -42,16 +44,19 @@ from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.sync import default_log
 from outrider.text import clean, counted, dollars
-from outrider.visible_text import safe_line
+from outrider.text.visible import revealed_line, safe_line
 
 if TYPE_CHECKING:
+    from outrider.coding.workbench import Workbench
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+    from outrider.runtime.session import Session
     from outrider.runtime.structured_output import Report
 
 
 class PromptRun:
     """One prompt, run to its outcome."""
 
-    def __init__(self, options: argparse.Namespace, output: Output, interrupts: Interrupts) -> None:
+    def __init__(self, options: argparse.Namespace, output: PromptOutput, interrupts: Interrupts) -> None:
         self._options = options
         self._output = output
         self._interrupts = interrupts
@@ -64,7 +69,7 @@ class PromptRun:
         self._usage = Usage()
         self._text = ""
 
-    def run(self) -> Outcome:
+    def run(self) -> PromptOutcome:
         """Run the prompt and return the outcome. Errors and interrupts set its status; they do not raise."""
         try:
             with ExitStack() as stack:
@@ -81,9 +86,9 @@ class PromptRun:
                 "error", f"internal error: {type(error).__name__}: {error}; set OUTRIDER_DEBUG=FILE to log the details"
             )
 
-    def _outcome(self, status: Any, error: str = "", *, wrong_usage: bool = False) -> Outcome:
+    def _outcome(self, status: Any, error: str = "", *, wrong_usage: bool = False) -> PromptOutcome:
         report, session = self._report, self._session
-        return Outcome(
+        return PromptOutcome(
             status,
             self._text,
             report.data if report else None,
@@ -96,7 +101,7 @@ class PromptRun:
             wrong_usage=wrong_usage,
         )
 
-    def _run_prompt(self, stack: ExitStack) -> Outcome:
+    def _run_prompt(self, stack: ExitStack) -> PromptOutcome:
         options = self._options
         if options.schema is not None:
             self._report = read_schema(options.schema)
@@ -141,7 +146,7 @@ class PromptRun:
     def _opened(self, bench: Workbench, log: Log, name: str | None) -> Session:
         """Return the session that is continued, or a new one."""
         model, effort = self._options.model, self._options.effort
-        return bench.open(log, name, model=model, effort=effort, report=self._report, observer=self._observe)
+        return bench.open(log, name, model=model, effort=effort, observer=self._observe)
 
     def _prompt_parts(
         self, prompt: str, folder: Path, servers: Sequence[str], *, streaming: bool
@@ -169,7 +174,7 @@ class PromptRun:
             )
         return os.getcwd()
 
-    def _run_session(self, session: Session, bench: Workbench, parts: list[Any]) -> Outcome:
+    def _run_session(self, session: Session, bench: Workbench, parts: list[Any]) -> PromptOutcome:
         report = self._report
         streaming = self._options.input_format == "stream-json"
         if not parts and not session.is_unfinished and not report and not streaming:
@@ -177,7 +182,7 @@ class PromptRun:
             self._print_note(
                 f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
             )
-            return Outcome("done", session=session.id)
+            return PromptOutcome("done", session=session.id)
         result = self._interrupts.run(self._work_and_tell(session, bench, parts))
         if result is None:
             raise UsageError("standard input has no message; write one JSON object per line, or give a prompt")
@@ -188,7 +193,7 @@ class PromptRun:
             outcome, text=result.text, stop_reason=result.stop_reason, citations=result.citations
         )
 
-    async def _work_and_tell(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult | None:
+    async def _work_and_tell(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult[Any] | None:
         """Run the prompt, and say once if there is no sandbox. Its trial would delay the first request."""
         telling = asyncio.create_task(self._tell_of_sandbox(bench))
         try:
@@ -203,18 +208,13 @@ class PromptRun:
             if note := await asyncio.to_thread(lambda: bench.sandbox_note):
                 self._print_note(safe_line(f"outrider: {note}"))
 
-    async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult | None:
+    async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult[Any] | None:
         """Run the prompt, with the resources of MCP servers that it mentions. None if the input had no message."""
         if self._options.input_format == "stream-json":
             from outrider.cli.message_lines import MessageLines, converse
 
             return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench))
-        parts = await _expanded(parts, bench)
-        if not self._report:
-            return await session.run(parts)
-        from outrider.runtime.structured_output import run_to_report  # few prompts ask for data
-
-        return await run_to_report(session, self._report, parts)
+        return await session.run(await _expanded(parts, bench), output=self._report)
 
     def _observe(self, event: Event) -> None:
         if self._has_asked:
@@ -241,8 +241,6 @@ class PromptRun:
         if missing := _missing_tools(recorded, bench):
             names = safe_line(", ".join(missing))
             self._print_note(f"This session used tools that are not loaded ({names}); to use them, give --tools again.")
-        if session.provider.name == "demo" and session.agent.model != "demo":
-            self._print_note(DEMO_ANSWERS)
 
 
 async def _expanded(parts: Sequence[str | Attachment], bench: Workbench) -> list[str | Attachment]:
@@ -266,7 +264,63 @@ def _check_command(prompt: str, bench: Workbench) -> None:
         raise UsageError(safe_line(unknown_command(prompt, bench.prompt_commands.descriptions)))
 
 
-def _summary_line(session: Session, result: RunResult) -> str:
+def _summary_line(session: Session, result: RunResult[Any]) -> str:
     parts = (session.provider.name, counted(result.turns, "turn"), dollars(result.usage.cost))
     summary = " · ".join(part for part in parts if part)
     return f"[{summary} · to resume: outrider --resume {session.id[:8]}]"
+
+
+class PromptFront:
+    """Answers, messages and stops from elsewhere. There is no dialogue here. Implements `Front`."""
+
+    place = "in the terminal"
+
+    def __init__(self, note: Callable[[str], None]) -> None:
+        self._note = note
+        self._bench: Workbench | None = None
+        self._session: Session | None = None
+
+    def use(self, bench: Workbench, session: Session) -> None:
+        """Serve this session."""
+        self._bench, self._session = bench, session
+
+    def front_end(self, *, with_dialogue: bool) -> FrontEnd:
+        """Return it for a workbench. With a dialogue, questions wait for an answer elsewhere."""
+        return FrontEnd(self.ask, self.elicit, remote=self) if with_dialogue else FrontEnd(remote=self)
+
+    async def ask(self, question: Question) -> Answer:
+        """Wait until the question is answered elsewhere."""
+        asked = " · ".join((title(question.tool, question.input), *question.facts))
+        self._note(f"A question waits for an answer elsewhere: {revealed_line(asked)}")
+        never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        """Wait until the question of a server is answered elsewhere."""
+        self._note(f"A question of the MCP server {safe_line(question.server)} waits for an answer elsewhere.")
+        never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
+        return await never
+
+    def answered(self, text: str) -> None:
+        """Show how a question was answered."""
+        self._note(safe_line(text))
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the permission mode."""
+        if self._bench:
+            self._bench.use_mode(mode, self._session)
+
+    async def say(self, text: str) -> None:
+        """Queue a message for the run that goes on. Raises ConversationError if it has ended."""
+        try:
+            if self._session:
+                await self._session.steer(text)
+        except ConversationError:
+            raise
+        except OutriderError as error:
+            self._note(f"A message from elsewhere was not delivered: {error}")
+
+    def stop(self) -> None:
+        """Cancel the run."""
+        if self._session:
+            self._session.cancel()

@@ -20,10 +20,12 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.log.entries import (
+    Asked,
     AttachmentStored,
     AttemptFailed,
     CallResult,
     CompactionEntry,
+    Decided,
     Entry,
     Intent,
     MessageEntry,
@@ -31,6 +33,8 @@ from outrider.log.entries import (
     Requested,
     ResultsClearedEntry,
     RewindEntry,
+    RunStarted,
+    RunStopped,
     SessionRecovered,
     SessionSettings,
     SessionStarted,
@@ -42,9 +46,12 @@ from outrider.log.entries import (
     TitleEntry,
     UnknownEntry,
 )
+from outrider.log.log import Log
+from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
+from outrider.providers.resolution import window_of_name
 from outrider.text import counted, dollars, human_size, thousands
-from outrider.visible_text import safe_line, safe_lines
+from outrider.text.visible import safe_line, safe_lines
 
 LINES, CHARACTERS = 8, 600
 """Maximum lines of a text and characters of a line, unless --full is set."""
@@ -117,6 +124,8 @@ def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
             yield "titled", title or "(the model gave no title)"
         case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
             yield _format_steering(entry, full)
+        case RunStarted() | RunStopped() | Asked() | Decided():
+            yield _run_or_question(entry)
         case _:
             yield _event(entry, full)
 
@@ -135,6 +144,20 @@ def _format_steering(entry: SteeringQueued | SteeringWithdrawn | SteeringDeliver
         case SteeringWithdrawn():
             return "withdrawn", "a queued message"
     return "delivered", "the queued message that follows"
+
+
+def _run_or_question(entry: RunStarted | RunStopped | Asked | Decided) -> tuple[str, str]:
+    match entry:
+        case RunStarted(continues=continues):
+            return "run", "goes on" if continues else "begins"
+        case RunStopped(status=status, turns=turns, error=error):
+            return "run", f"ends: {status}, {counted(turns, 'turn')}{f', {error}' if error else ''}"
+        case Asked(question=question):
+            return "asked", str(question.get("title") or question.get("message") or "")
+    verdict = "denied"
+    if entry.allowed:
+        verdict = "allowed" if entry.input is None else "allowed with changed arguments"
+    return "decided", f"{verdict} by {entry.by}{f': {entry.answer}' if entry.answer else ''}"
 
 
 def _event(entry: Entry, full: bool) -> tuple[str, str]:
@@ -252,3 +275,22 @@ def _at(moment: float, form: str) -> str:
         return time.strftime(form, time.localtime(moment))
     except (OverflowError, ValueError, OSError):
         return "(invalid time)"
+
+
+SHORTENINGS = 5
+"""How many of the newest compactions are listed."""
+
+
+def context_lines(log: Log, summary: Summary) -> Iterator[str]:
+    """Yield the tokens of the last request and the compactions of a session, for its header."""
+    if (used := context_used(log.newest(summary.id))) is not None:
+        window = window_of_name(summary.model)
+        share = f" of {thousands(window)} tokens ({used / window:.0%})" if window else " tokens"
+        yield f"  context   {thousands(used)}{share}"
+    records = log.shortenings(summary.id)
+    if len(records) > SHORTENINGS:
+        yield f"  shortened {counted(len(records), 'time')}; the last {SHORTENINGS}:"
+    for record in records[-SHORTENINGS:]:
+        if isinstance(record.entry, CompactionEntry | ResultsClearedEntry):
+            name, text = format_shortening(record.entry)
+            yield f"  {name:<9} {text}, {format_time(record.time)}, entry {record.seq}"

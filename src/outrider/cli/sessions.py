@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from outrider.cli.command_parser import command_parser
 from outrider.cli.log_option import HELP as LOG_HELP
-from outrider.cli.rewinding import add_options, rewind
-from outrider.cli.session_context import context_lines
-from outrider.cli.session_format import format_entry, format_header, format_list
+from outrider.cli.rewind_command import add_options, rewind
+from outrider.cli.session_format import context_lines, format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
 from outrider.cli.stdin import confirm, stdin_bytes
 from outrider.errors import LogError, OutriderError, UnknownSessionError
@@ -23,7 +23,7 @@ from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.sync import default_log
 from outrider.text import counted, human_size
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 DESCRIPTION = """\
 List the stored sessions, the most recent first; or show, export, import, copy, rewind, rename or delete one. An ID is
@@ -69,12 +69,7 @@ def sessions(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outrider sessions",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("sessions", DESCRIPTION, EXAMPLES)
     parser.set_defaults(action=_list)
     _add_listing(parser)
     parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
@@ -174,7 +169,10 @@ def _import(log: Log, options: argparse.Namespace) -> None:
         with Path(options.file).open("rb") as file:
             imported = _read(log, file)
     print(imported.id)
-    print(f"Imported {counted(imported.entries, 'line')} of {_title(log, imported.id)}.", file=sys.stderr)
+    print(
+        f"Imported {counted(imported.entries, 'line')} of {safe_line(f'“{log.session(imported.id).title}”')}.",
+        file=sys.stderr,
+    )
     if imported.missing:
         names = safe_line(", ".join(imported.missing[:5]))
         print(f"Its files are missing: {names}. To include them, export with --attachments.", file=sys.stderr)
@@ -229,7 +227,3 @@ def _recover(log: Log, options: argparse.Namespace) -> None:
         print("  The list of sessions was damaged, so the newest entries of a session may be lost as well.")
     elif not found.lost:
         print("  No entry was lost.")
-
-
-def _title(log: Log, name: str) -> str:
-    return safe_line(f"“{log.session(name).title}”")

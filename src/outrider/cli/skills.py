@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from outrider.cli.found_list import Row, print_found
+from outrider.cli.list_command import ListRow, print_found, run_list_command
 from outrider.coding.extensions import find_extensions
 
 DESCRIPTION = """\
@@ -18,13 +18,13 @@ EPILOG = "exit codes: 0 done, 2 wrong usage, or a skill was refused"
 
 def skills(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("outrider skills", None, DESCRIPTION, EPILOG, formatter_class=form)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    options = parser.parse_args(arguments)
+    return run_list_command("skills", DESCRIPTION, EPILOG, arguments, _list)
+
+
+def _list(options: argparse.Namespace) -> int:
     found = find_extensions(Path.cwd()).skills
     rows = [
-        Row(each.skill.name, each.skill.description, each.origin, str(each.skill.path), each.skill.remarks)
+        ListRow(each.skill.name, each.skill.description, each.origin, str(each.skill.path), each.skill.remarks)
         for each in found.found
     ]
     empty = "No skills. To add one, write .agents/skills/NAME/SKILL.md; see docs/skills.md."

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from outrider.cli.styles import fit
 from outrider.conversation.messages import Citation
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 LONGEST_LABEL = 100
 _PROGRAMS = ("iTerm.app", "WezTerm", "ghostty", "vscode", "Hyper", "rio")

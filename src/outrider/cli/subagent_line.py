@@ -23,7 +23,7 @@ from outrider.runtime.events import (
     TurnStarted,
 )
 from outrider.text import counted, dollars
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 
 class SubagentLine:

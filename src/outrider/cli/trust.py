@@ -9,15 +9,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from outrider.cli.command_parser import command_parser, reported
 from outrider.cli.stdin import confirm
-from outrider.coding.config.masking import mask_environment_secrets
 from outrider.coding.consent.item import ConsentItem, shown_path
 from outrider.coding.consent.store import Consents
+from outrider.coding.masking import mask_environment_secrets
 from outrider.coding.project_trust import ProjectTrust, find_trust, revoke_trust
 from outrider.environment import data_folder
-from outrider.errors import ConfigError, OutriderError
+from outrider.errors import ConfigError
 from outrider.text import counted
-from outrider.visible_text import revealed_line, safe_line
+from outrider.text.visible import revealed_line, safe_line
 
 DESCRIPTION = """\
 Show all that a project wants and that needs your consent: settings that allow more than your own, hooks, MCP servers,
@@ -39,19 +40,18 @@ _MOST_FILES_SHOWN = 20
 def trust(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    try:
+
+    def run() -> int:
         folder = Path(options.folder)
         if not folder.is_dir():
             raise ConfigError(f"there is no folder {options.folder}")
         return _run(find_trust(folder), options)
-    except (OutriderError, RuntimeError) as error:
-        print(safe_line(f"outrider trust: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, ConfigError | RuntimeError) else 1
+
+    return reported("trust", run)
 
 
 def _parser() -> argparse.ArgumentParser:
-    form = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("outrider trust", None, DESCRIPTION, EPILOG, formatter_class=form)
+    parser = command_parser("trust", DESCRIPTION, EPILOG)
     parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="the project; this folder by default")
     action = parser.add_mutually_exclusive_group()
     action.add_argument("--yes", action="store_true", help="agree without a prompt, for example without a terminal")

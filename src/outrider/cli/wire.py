@@ -7,9 +7,10 @@ import re
 import sys
 from pathlib import Path
 
+from outrider.cli.command_parser import add_tools_option, command_parser
 from outrider.cli.stdin import stdin_bytes
+from outrider.coding.stored_request import NOTHING_TO_SEND, pretty, reply_of_turn, sending_provider, session_request
 from outrider.coding.tool_files import read_tools
-from outrider.coding.wire import NOTHING_TO_SEND, pretty, reply_of_turn, sending_provider, session_request
 from outrider.conversation.codec import from_json
 from outrider.conversation.history import History
 from outrider.conversation.messages import AttachmentBlock
@@ -25,8 +26,8 @@ from outrider.errors import (
 )
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
-from outrider.providers.environment import without_password
-from outrider.providers.secrets import MASK
+from outrider.providers.credentials.secrets import MASK
+from outrider.providers.transport.network import without_password
 from outrider.sync import default_log
 
 DESCRIPTION = """\
@@ -75,12 +76,7 @@ def wire(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outrider wire",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("wire", DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "conversation",
         metavar="CONVERSATION",
@@ -95,12 +91,10 @@ def _parser() -> argparse.ArgumentParser:
         "model of that reply)",
     )
     parser.add_argument("--turn", type=int, metavar="N", help="the request of a session's reply N, counted from 1")
-    parser.add_argument(
-        "--tools",
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="tools to offer: a Python file with @tool functions (the file is executed), or a JSON file with "
+    add_tools_option(
+        parser,
+        "FILE",
+        "tools to offer: a Python file with @tool functions (the file is executed), or a JSON file with "
         '[{"name": …, "description": …, "parameters": {…}}]; may be repeated',
     )
     parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt (default: the session's)")

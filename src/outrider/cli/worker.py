@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
+from outrider.cli.command_parser import add_tools_option, command_parser
 from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.processes.signals import on_signals
 
@@ -36,7 +37,7 @@ def worker(arguments: list[str]) -> int:
     options = _parser().parse_args(arguments)
     from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
     from outrider.errors import OutriderError
-    from outrider.visible_text import safe_lines
+    from outrider.text.visible import safe_lines
 
     try:
         asyncio.run(_work(options))
@@ -47,20 +48,13 @@ def worker(arguments: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="outrider worker",
-        description=DESCRIPTION,
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = command_parser("worker", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("--log", metavar="PLACE", help=LOG_HELP)
-    add(
-        *("--tools",),
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="a Python file with @tool functions that tasks need; may be repeated",
+    add_tools_option(
+        parser,
+        "FILE",
+        "a Python file with @tool functions that tasks need; may be repeated",
     )
     add("--batch", default="", metavar="ID", help="run tasks of this batch only")
     add("-q", "--quiet", action="store_true", help="print only errors")
@@ -70,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _work(options: argparse.Namespace) -> None:
-    from outrider.batches.queue import open_queue
+    from outrider.batches.batch import open_queue
     from outrider.batches.running import TaskRunner
     from outrider.coding.batch_sessions import CodingSessions
     from outrider.coding.tool_files import load_tools
@@ -130,7 +124,7 @@ class _Reporting:
 def result_line(result: TaskResult) -> str:
     """Return one line about a result, for people."""
     from outrider.text import dollars
-    from outrider.visible_text import safe_line
+    from outrider.text.visible import safe_line
 
     parts: Sequence[str] = [f"{result.seconds:.1f} s", dollars(result.usage.cost), result.error]
     return safe_line(f"{result.id}: {result.status} · {' · '.join(part for part in parts if part)}")

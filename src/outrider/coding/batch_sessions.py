@@ -15,14 +15,13 @@ from outrider.batches.metering import Meter
 from outrider.batches.task import Task
 from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
-from outrider.coding.mcp.finding import find_servers
+from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.errors import ConfigError
 from outrider.log.log import Log
-from outrider.providers import resolve
+from outrider.providers.resolution import resolve
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
-from outrider.runtime.structured_output import Report
 from outrider.tools.tool import Tool
 
 
@@ -34,9 +33,9 @@ class CodingSessions:
         self._environment = os.environ if environment is None else environment
 
     @asynccontextmanager
-    async def __call__(self, task: Task, id: str, report: Report | None, meter: Meter) -> AsyncIterator[Session]:
+    async def __call__(self, task: Task, id: str, meter: Meter) -> AsyncIterator[Session]:
         """Open the session of a task."""
-        bench, session = await asyncio.to_thread(self._open, task, id, report, meter)
+        bench, session = await asyncio.to_thread(self._open, task, id, meter)
         try:
             yield session
         finally:
@@ -44,7 +43,7 @@ class CodingSessions:
                 await session.aclose()
             await asyncio.to_thread(bench.close)
 
-    def _open(self, task: Task, id: str, report: Report | None, meter: Meter) -> tuple[Workbench, Session]:
+    def _open(self, task: Task, id: str, meter: Meter) -> tuple[Workbench, Session]:
         folder = task_folder(task)
         settings = task_settings(task, folder, self._environment)
         bench = Workbench(
@@ -57,7 +56,7 @@ class CodingSessions:
             meter=meter,
         )
         try:
-            return bench, bench.open(self._log, id, model=task.model or None, report=report, create=True)
+            return bench, bench.open(self._log, id, model=task.model or None, create=True)
         except BaseException:
             bench.close()
             raise

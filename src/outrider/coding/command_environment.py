@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Collection, Mapping
 
-from outrider.providers.secrets import MODEL_KEYS, masked
+from outrider.providers.credentials.secrets import MODEL_KEYS, masked
 
 CHANGES_COMMANDS = ("BASH_ENV", "ENV", "CDPATH", "GLOBIGNORE", "SHELLOPTS", "BASHOPTS")
 """Variables that make bash run a file first, change the folder, or parse a command differently."""

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.commands.finding import FoundCommands, find_commands
+from outrider.coding.commands.command import FoundCommands, find_commands
 from outrider.coding.config.loading import load
 from outrider.coding.consent.item import ConsentItem
-from outrider.coding.hooks.finding import FoundHooks, find_hooks
+from outrider.coding.found_skills import FoundSkills, find_skills
+from outrider.coding.hooks.hook_files import FoundHooks, find_hooks
 from outrider.coding.places import Place, find_places
-from outrider.coding.plugins.finding import FoundPlugins, find_plugins
-from outrider.coding.skills.finding import FoundSkills, find_skills
+from outrider.coding.plugins.found_plugins import FoundPlugins, find_plugins
 
 
 class Extensions:

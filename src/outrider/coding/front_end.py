@@ -1,17 +1,41 @@
-"""What a workbench uses of its front end: the chat, `-p`, an editor or the web page."""
+"""What a workbench and other processes use of a front end: the chat, `-p`, an editor or the web page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
-from outrider.coding.permissions.question import Ask
-from outrider.coding.remote.front import Front
+from outrider.coding.permissions.question import Ask, Mode
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import OnElicit
+
+
+class Front(Protocol):
+    """The front end of a session. All methods are called on its event loop, and return at once except for `say`."""
+
+    @property
+    def place(self) -> str:
+        """Where its user answers, as in `in the terminal`."""
+        ...
+
+    def answered(self, text: str) -> None:
+        """Show that a question was answered elsewhere, and how; or what an answer has stored."""
+
+    def use_mode(self, mode: Mode) -> None:
+        """Change the permission mode, as the user could."""
+
+    async def say(self, text: str) -> None:
+        """Send a message of the user: the run that goes on takes it, or a new one begins.
+
+        Return when the front end is done with it: the run has ended, or it was a command, or it was refused. Raises
+        ConversationError if the session will not get it; then its sender says it elsewhere.
+        """
+
+    def stop(self) -> None:
+        """Cancel the run that goes on, if any."""
 
 
 class FrontEnd(msgspec.Struct, frozen=True):

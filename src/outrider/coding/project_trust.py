@@ -12,7 +12,7 @@ from outrider.coding.config.loading import load
 from outrider.coding.consent.item import ConsentItem
 from outrider.coding.consent.store import Consents, consent_folder
 from outrider.coding.extensions import Extensions
-from outrider.coding.mcp.finding import find_servers
+from outrider.coding.mcp.server_files import find_servers
 from outrider.environment import data_folder
 
 

@@ -16,11 +16,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.permissions.patterns import to_regex
-from outrider.coding.sandbox.keeper import is_placeholder
-from outrider.coding.wildcards import alternatives
+from outrider.coding.placeholder_keeper import is_placeholder
+from outrider.coding.wildcards import alternatives, to_regex
 from outrider.filesystem import real_path
-from outrider.visible_text import HIDDEN
+from outrider.text.visible import HIDDEN
 
 SECRETS: tuple[str, ...] = (
     *(".env", ".env.*", ".envrc", "!.env.example", "!.env.sample", "!.env.template", "!.env.*.example", "!.env.dist"),

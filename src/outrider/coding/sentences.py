@@ -30,7 +30,9 @@ COMMANDS = {
 """What the commands do that the chat and editors both have."""
 SERVER_TOOL = "The model's API runs it."
 NOT_INTERRUPTED = "No turn was interrupted."
-DEMO_ANSWERS = "No API key is set: using the demo model, which is not an LLM. To enter a key: outrider login."
+NO_KEY = (
+    "No API key is set. To enter one: outrider login. To look around without one: /model demo, which is not an LLM."
+)
 
 
 def model_is(name: str) -> str:

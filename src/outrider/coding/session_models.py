@@ -7,10 +7,9 @@ from collections.abc import Callable
 from outrider.coding.config.settings import Settings
 from outrider.environment import default_model
 from outrider.errors import OutriderError, UnknownModelError
-from outrider.providers import resolve
 from outrider.providers.base import Provider
-from outrider.subagents.models import model_for
-from outrider.subagents.profile import Profile
+from outrider.providers.resolution import resolve
+from outrider.subagents.profile import Profile, model_for
 
 
 class SessionModels:

@@ -7,17 +7,17 @@ import threading
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.permissions.files import is_hidden
-from outrider.coding.sandbox.keeper import remove_unused
+from outrider.coding.permissions.file_access import is_hidden
+from outrider.coding.placeholder_keeper import remove_unused
 from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
-from outrider.coding.toolbox.shell.shell import Shell
+from outrider.coding.toolbox.shell.shell import SandboxPlaces, Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import protected_files
 from outrider.errors import ConfigError
@@ -64,7 +64,7 @@ class SessionTools:
         """
         unset = unset_variables(os.environ, self._settings.sandbox.pass_env)
         obeyed = () if for_hooks else self._permissions.policy.obeyed
-        return Shell(workspace, lambda: self.sandbox, self.environment, unset, **self._confinement(obeyed))
+        return Shell(workspace, lambda: self.sandbox, self.environment, unset, self._sandbox_places(obeyed))
 
     @property
     def offers_search(self) -> bool:
@@ -96,7 +96,7 @@ class SessionTools:
 
     @cached_property
     def _tried_sandbox(self) -> Sandbox | None:
-        from outrider.coding.sandbox.finding import find_sandbox  # the first command needs it, not the first request
+        from outrider.coding.sandbox.available import find_sandbox  # the first command needs it, not the first request
         from outrider.coding.sandbox.host_filter import filter_hosts
 
         wanted = self._settings.sandbox
@@ -146,12 +146,11 @@ class SessionTools:
             own=policy.own,
         )
 
-    def _confinement(self, obeyed: Sequence[str]) -> dict[str, Any]:
-        """What commands in the sandbox may write, may not read, and may not change."""
-        return {
-            "writable": self._permissions.policy.folders,
-            "masked": lambda: self._permissions.policy.masked,
-            "own": lambda: self._permissions.policy.own,
-            "accepted": lambda access: self._permissions.policy.accepted_doubts(access),
-            "kept": (*protected_files(self._settings, self._folder), *map(Path, obeyed)),
-        }
+    def _sandbox_places(self, obeyed: Sequence[str]) -> SandboxPlaces:
+        return SandboxPlaces(
+            writable=self._permissions.policy.folders,
+            masked=lambda: self._permissions.policy.masked,
+            own=lambda: self._permissions.policy.own,
+            accepted=lambda access: self._permissions.policy.accepted_doubts(access),
+            kept=(*protected_files(self._settings, self._folder), *map(Path, obeyed)),
+        )

@@ -1,15 +1,17 @@
-"""The system prompt of the coding agent and its sub-agents."""
+"""The system prompt of the coding agent and its sub-agents, with the project's `AGENTS.md` and `CLAUDE.md`."""
 
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
 import msgspec
 
-from outrider.coding.instructions import as_prompt, project_instructions
+from outrider.coding.project_texts import ProjectText, project_texts
 from outrider.prompts import prompt
+from outrider.text import clean
 
 
 class SystemPrompt(msgspec.Struct, frozen=True):
@@ -51,3 +53,21 @@ def _instructions(folder: Path) -> str:
 
 def _joined(*parts: str) -> str:
     return "\n\n".join(filter(None, parts))
+
+
+NAMES = ("AGENTS.md", "CLAUDE.md")
+
+
+def project_instructions(folder: Path, *, home: Path | None = None) -> list[ProjectText]:
+    """Return the instructions for a folder, from the outermost folder to the nearest."""
+    found = project_texts(folder, lambda _: NAMES, home=home)
+    unique = {(each.path.parent, each.text): each for each in reversed(found)}  # once if both files agree
+    return list(reversed(unique.values()))
+
+
+def as_prompt(instructions: Sequence[ProjectText]) -> str:
+    """Return the instructions as a part of the system prompt, or ""."""
+    if not instructions:
+        return ""
+    parts = [f"Instructions from {clean(str(each.path))}:\n\n{each.text}" for each in instructions]
+    return "\n\n".join([prompt("project_instructions"), *parts])

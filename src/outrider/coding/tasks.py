@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from outrider.coding.toolbox.background_commands import BackgroundCommand, BackgroundCommands
 from outrider.coding.toolbox.shell.outcomes import exit_sentence
-from outrider.terminal_text import rendered
+from outrider.text.terminal import rendered
 
 USAGE = "Write /tasks, /tasks N, or /tasks end N."
 NONE = "No commands run in the background."

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from outrider.coding.config.settings import Settings
 from outrider.coding.own_places import own_places
-from outrider.coding.permissions.patterns import escaped
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import SECRETS
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding.wildcards import escaped
 from outrider.environment import config_file, data_folder
 from outrider.processes.programs import Programs
 

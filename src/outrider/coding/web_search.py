@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-from outrider.coding.lean import is_lean
+from outrider.coding.lean_tools import is_lean
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.toolbox import WEB_SEARCH
 from outrider.providers.base import Provider
-from outrider.providers.capabilities import Capabilities
+from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.tools.server_tool import ServerTool, web_search
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ There are two languages of path patterns. They differ in what spans folders, and
 - `GLOB`, for Glob, Grep and ignore files: `**` is special only as a whole name (`a/**/b`), and `x/**` matches what is
   inside `x`. A pattern of Glob begins at the searched folder. One in a .gitignore without a slash matches names at any
   depth, the last pattern that matches decides, and braces have no meaning (`snapshots/ignoring.py`).
-- Rules, secrets and settings (`permissions/patterns.py`): `**` spans folders anywhere, and `x/**` matches `x` too,
+- Rules, secrets and settings (`compile_pattern`, `to_regex`): `**` spans folders anywhere, and `x/**` matches `x` too,
   because a rule about everything in a folder is also about the folder. A pattern begins at the working folder, at `~`
   or at `/`.
 
@@ -14,7 +14,9 @@ Names of models, MCP tools and hosts are no paths; they are compared with `fnmat
 
 from __future__ import annotations
 
+import functools
 import itertools
+import os.path
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -162,3 +164,66 @@ def _braces(text: str) -> tuple[int, int, list[str]] | None:
                 cuts = [start, *commas[start], at]
                 return start, at + 1, [text[a + 1 : b] for a, b in itertools.pairwise(cuts)]
     return None
+
+
+WILD = re.compile(r"[*?\[\]{}\\]")
+
+
+def escaped(path: str) -> str:
+    """Return the pattern that matches only this path."""
+    return WILD.sub(lambda special: "\\" + special.group(), path)
+
+
+@functools.lru_cache(maxsize=4096)
+def compile_pattern(pattern: str, folder: str, wide: bool) -> re.Pattern[str]:
+    """Return a regular expression that matches the absolute paths of a pattern.
+
+    A relative pattern is relative to the folder, and matches at any depth in it if it has no slash; `/…` and `~/…` are
+    absolute. A narrow pattern matches exactly what it says, so that a rule does not allow more than it seems to. A wide
+    one also matches everything inside a folder, ignores case, and without a slash matches anywhere on the disk.
+    """
+    choices = "|".join(_absolute(each, folder, wide) for each in alternatives(pattern))
+    return re.compile(f"(?:{choices})" + ("(?:/.*)?" if wide else ""), re.DOTALL | (re.IGNORECASE if wide else 0))
+
+
+def _absolute(pattern: str, folder: str, wide: bool) -> str:
+    base, pattern = _based(pattern, folder, wide)
+    return re.escape(base) + "/" + to_regex(pattern)
+
+
+def absolute(pattern: str, folder: str) -> str:
+    """Return a pattern without braces as an absolute one; one without a slash stays, because it matches anywhere.
+
+    >>> absolute("docs/**", "/work"), absolute("*.sql", "/work")
+    ('/work/docs/**', '*.sql')
+    """
+    if "/" not in pattern.rstrip("/"):
+        return pattern
+    base, pattern = _based(pattern, folder, True)
+    return f"{escaped(base)}/{pattern}"
+
+
+def _based(pattern: str, folder: str, wide: bool) -> tuple[str, str]:
+    """Return the folder that a pattern starts from, and the rest of the pattern."""
+    base = "" if folder == "/" else folder
+    if pattern == "~" or pattern.startswith("~/"):
+        base, pattern = os.path.expanduser("~").rstrip("/"), pattern[2:]
+    elif pattern.startswith("/"):
+        base, pattern = "", pattern[1:]
+    elif "/" not in pattern.rstrip("/"):
+        base, pattern = ("" if wide else base), f"**/{pattern}"
+    while pattern.startswith(("./", "../")):
+        if pattern.startswith("../"):
+            base = base.rpartition("/")[0]
+        pattern = pattern.partition("/")[2]
+    return base, pattern
+
+
+def to_regex(pattern: str) -> str:
+    """Convert a pattern without braces. `x/` and `x/**` match the folder and everything in it."""
+    if pattern.endswith("/"):
+        pattern += "**"
+    return _WILDCARDS.to_regex(pattern)
+
+
+_WILDCARDS = Wildcards({r"/\*\*\Z": "(?:/.*)?", r"\*\*/": FOLDERS, r"\*\*(?!\*)": ANYTHING})

@@ -13,21 +13,19 @@ from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
+from outrider.coding.consent.command_line import server_line
 from outrider.coding.consent.coverage import cover
-from outrider.coding.consent.server_lines import server_line
 from outrider.coding.extensions import Extensions
+from outrider.coding.found_skills import FoundSkills, index_folder, readable_rules, skills_section
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
-from outrider.coding.hooks.session_hooks import SessionHooks
-from outrider.coding.lean import is_lean, lean_tools
+from outrider.coding.lean_tools import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.profiles import FoundProfiles, find_profiles
-from outrider.coding.remote.control import RemoteControl
-from outrider.coding.remote.dialogue import Dialogue
+from outrider.coding.remote.control import Dialogue, RemoteControl
+from outrider.coding.session_hooks import SessionHooks
 from outrider.coding.session_models import SessionModels
 from outrider.coding.session_tools import SessionTools
-from outrider.coding.skills.finding import FoundSkills
-from outrider.coding.skills.prompting import index_folder, readable_rules, skills_section
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, situation, subagent_prompt
 from outrider.coding.toolbox.workspace import Workspace
@@ -38,9 +36,9 @@ from outrider.errors import ConfigError, LogError
 from outrider.log.log import Log
 from outrider.mcp.servers import StdioServer
 from outrider.processes.programs import Programs
-from outrider.providers import resolve
 from outrider.providers.base import Effort, EffortChoice, Provider
-from outrider.providers.efforts import check_effort, offered
+from outrider.providers.catalogue.efforts import check_effort, offered
+from outrider.providers.resolution import resolve
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.agent_spec import AgentSpec
@@ -55,8 +53,7 @@ if TYPE_CHECKING:
     from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
-    from outrider.runtime.session_servers import Mcp
-    from outrider.runtime.structured_output import Report
+    from outrider.mcp.session_servers import Mcp
     from outrider.runtime.titling import Titler
 
 NO_SUBAGENT_TOOLS = (
@@ -164,14 +161,15 @@ class Workbench:
             return None
         from outrider.coding.mcp.authorization import authorize
         from outrider.mcp.running import RunningServers
+        from outrider.mcp.server_limits import ServerHost
 
+        programs = self.workspace.programs
         running = RunningServers(
             servers,
             on_elicit=self._dialogue.elicit if self._front_end.elicit else None,
             on_notice=self._front_end.on_server_notice,
             authorize=authorize,
-            environment={**self._tools.environment, "PATH": self.workspace.programs.path},
-            programs=self.workspace.programs,
+            host=ServerHost({**self._tools.environment, "PATH": programs.path}, programs),
             grace=self._start_seconds,
             tools_share=self.settings.mcp.tools_share,
         )
@@ -225,7 +223,6 @@ class Workbench:
         *,
         model: str | Provider | None = None,
         effort: Effort | None = None,
-        report: Report | None = None,
     ) -> Agent:
         """Return the agent for this folder. An effort that its model does not have is left out."""
         model = model or self.models.default
@@ -247,7 +244,7 @@ class Workbench:
             effort=offered(provider, effort) if effort else None,
         )
         self.models.agent_provider, self.effort = agent.provider, effort
-        return report.attached_to(agent) if report else agent
+        return agent
 
     def open(
         self,
@@ -256,7 +253,6 @@ class Workbench:
         *,
         model: str | None = None,
         effort: EffortChoice | None = None,
-        report: Report | None = None,
         observer: Callable[[Event], None] | None = None,
         titled: bool = False,
         create: bool = False,
@@ -275,7 +271,7 @@ class Workbench:
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
             check_effort(resolve(model or self.models.default), effort)
-        agent = self.agent(model=model, effort=kept if effort is None else _level(effort), report=report)
+        agent = self.agent(model=model, effort=kept if effort is None else _level(effort))
         session = Session.open(
             log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions, create=create
         ).now()

@@ -230,9 +230,15 @@ class Attachment(msgspec.Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the file as a notebook shows it: a picture inline."""
-        from outrider.conversation.html import attachment_html  # only notebooks need it
+        from outrider.conversation.html import file_html, plain  # only notebooks need it
 
-        return attachment_html(self)
+        if self.is_remote:
+            return f"<p>📎 {plain(self.name)} <code>{plain(self.url)}</code></p>"
+        try:
+            data = b"".join(self.chunks())
+            return file_html(data, self.type_of(data[:4096]), self.name, self.description, len(data))
+        except AttachmentError as error:
+            return f"<p>📎 {plain(str(error))}</p>"
 
     @property
     def is_remote(self) -> bool:

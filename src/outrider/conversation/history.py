@@ -13,13 +13,28 @@ messages are sent instead of all.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from outrider.conversation.late import LateMessages
+from outrider.conversation.lazy_messages import LazyMessages
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.repairs import UNANSWERED as UNANSWERED
 from outrider.conversation.repairs import unanswered as unanswered
 from outrider.conversation.repairs import violations as violations
+from outrider.conversation.user_messages import messages_before
 from outrider.conversation.view import View, cleared
+
+
+class Shortening(NamedTuple):
+    """What is sent after a compaction or a clearing. A rewind to before it leaves it out."""
+
+    at: int = 0
+    """The number of messages before it."""
+    summary: Message | None = None
+    """The message that is sent instead of the compacted ones."""
+    start: int = 0
+    """The index of the first message that is sent. Negative if it is not loaded."""
+    cleared: int = 0
+    """The index of the first message whose results are sent whole. Negative if it is not loaded."""
 
 
 def repair(messages: Iterable[Message]) -> list[Message]:
@@ -28,7 +43,7 @@ def repair(messages: Iterable[Message]) -> list[Message]:
 
 
 class History:
-    """Append-only messages with their sendable form, which is updated incrementally.
+    """Append-only messages with their sendable form, which is made on first use and then grows.
 
     A long conversation may start with its tail only: `earlier` loads the rest on first use. If the conversation was
     compacted and the tail has all messages that are sent, a request does not need the rest.
@@ -44,15 +59,13 @@ class History:
         self, messages: Iterable[Message] = (), earlier: Callable[[], Iterable[Message]] | None = None
     ) -> None:
         self._earlier = earlier
-        self._messages: list[Message] = []
-        self._view = View()
-        self._summary: Message | None = None
-        self._start = 0
-        """The index of the first message that is sent, among those that are loaded."""
-        self._cleared = 0
-        """The index of the first message whose results are sent whole. Negative if it is not loaded."""
-        for message in messages:
-            self.append(message)
+        self._messages = list(messages)
+        self._shortenings: list[Shortening] = []
+        self._reserved: set[str] = set()
+        """The ids of calls that a rewind left out. They stay in use: a key must not name two calls."""
+        self._view: View | None = None
+        self._viewed = 0
+        """The number of messages that the view has."""
 
     def __len__(self) -> int:
         self.load()
@@ -70,7 +83,7 @@ class History:
     @property
     def late_messages(self) -> Sequence[Message]:
         """All messages so far, as they were added. Those that are not loaded are read when they are first needed."""
-        return self._messages.copy() if self._earlier is None else LateMessages(self._earlier, self._messages)
+        return self._messages.copy() if self._earlier is None else LazyMessages(self._earlier, self._messages)
 
     @property
     def tail(self) -> list[Message]:
@@ -85,12 +98,17 @@ class History:
     @property
     def summary(self) -> Message | None:
         """The message that is sent instead of the compacted messages, if there was a compaction."""
-        return self._summary
+        return self._now.summary
+
+    @property
+    def start(self) -> int:
+        """The index of the first message that is sent after the summary. Negative if it is not loaded."""
+        return self._now.start
 
     @property
     def is_abridged(self) -> bool:
         """Whether a compaction or a clearing shortened what is sent."""
-        return self._summary is not None or self._cleared != 0
+        return self.summary is not None or self._now.cleared != 0
 
     @property
     def pending(self) -> tuple[ToolUseBlock, ...]:
@@ -111,22 +129,39 @@ class History:
         """Return a model's message ready to be added: without blank text, and with a unique id for each call."""
         if not self.is_ready:
             self.load()
-        return self._view.normalized(message, knows_all_ids=self.is_loaded)
+        return self._current_view().normalized(message, knows_all_ids=self.is_loaded)
 
     def append(self, message: Message) -> None:
         """Add a message. The sendable form only grows, except for an open user message at its end."""
         self._messages.append(message)
-        self._view.append(message)
 
     def sendable(self) -> Sequence[Message]:
         """Return the messages to send. Later messages do not change the returned sequence."""
         if not self.is_ready:
             self.load()
-        return self._view.sendable()
+        return self._current_view().sendable()
+
+    @property
+    def call_ids(self) -> set[str]:
+        """The ids of the calls in the loaded messages."""
+        return call_ids(self._messages)
+
+    def follow(self, earlier: Callable[[], Iterable[Message]]) -> None:
+        """Say that these messages are the tail of a conversation, and how to load what is before them."""
+        self._earlier = earlier
+
+    def before(self, index: int) -> History:
+        """Return the conversation as it was before a message of the user. The ids of the calls since stay in use."""
+        former = History(messages_before(self._messages, index))
+        former._shortenings = [each for each in self._shortenings if each.at <= index]
+        former._reserved = self._reserved | call_ids(self._messages[index:])
+        return former
 
     def reserve(self, ids: Iterable[str]) -> None:
         """Treat call ids as used: those of messages that were left out by a rewind."""
-        self._view.reserve(ids)
+        self._reserved.update(ids)
+        if self._view:
+            self._view.reserve(ids)
 
     # Compaction
 
@@ -134,14 +169,20 @@ class History:
         """Send the summary and the last `kept` messages from now on, with what follows. `messages` stays whole."""
         if kept > len(self._messages):
             self.load()
-        self._summary, self._start = summary, max(0, len(self._messages) - kept)
-        self._rebuild()
+        self._shorten(summary, len(self._messages) - kept, self._now.cleared)
 
     def clear_results(self, kept: int) -> None:
         """Send one line for each long result from now on, except in the last `kept` messages and what follows."""
-        before = len(self._messages) - kept
-        self._cleared = before if not self._cleared else max(self._cleared, before)
-        self._rebuild()
+        before, now = len(self._messages) - kept, self._now
+        self._shorten(now.summary, now.start, max(now.cleared, before) if now.cleared else before)
+
+    def _shorten(self, summary: Message | None, start: int, cleared: int) -> None:
+        self._shortenings.append(Shortening(len(self._messages), summary, start, cleared))
+        self._view = None
+
+    @property
+    def _now(self) -> Shortening:
+        return self._shortenings[-1] if self._shortenings else WHOLE
 
     def newest_first(self) -> Iterator[Message]:
         """Iterate over the loaded messages, the newest first."""
@@ -154,17 +195,27 @@ class History:
         return list(self._shown())
 
     def _shown(self) -> Iterable[Message]:
-        if self._summary is not None:
-            yield self._summary
-        for index in range(self._start, len(self._messages)):
+        _, summary, start, whole_from = self._now
+        if summary is not None:
+            yield summary
+        for index in range(max(0, start), len(self._messages)):
             message = self._messages[index]
-            yield cleared(message) if index < self._cleared else message
+            yield cleared(message) if index < whole_from else message
 
-    def _rebuild(self) -> None:
-        former, self._view = self._view, View()
-        for message in self._shown():
-            self._view.append(message)
-        self._view.reserve(former.ids)
+    def _current_view(self) -> View:
+        """Return the view, with the messages that were added since it was last used."""
+        view = self._view
+        if view is None:
+            view = self._view = View()
+            for message in self._shown():
+                view.append(message)
+            view.reserve(self._reserved)
+            view.reserve(call_ids(self._messages[: max(0, self._now.start)]))
+        else:
+            for index in range(self._viewed, len(self._messages)):
+                view.append(self._messages[index])
+        self._viewed = len(self._messages)
+        return view
 
     # Loading
 
@@ -176,7 +227,7 @@ class History:
     @property
     def is_ready(self) -> bool:
         """Whether all messages that are sent are loaded."""
-        return self._earlier is None or self._summary is not None
+        return self._earlier is None or self.summary is not None
 
     def load(self) -> None:
         """Load the earlier messages, which may take a moment."""
@@ -187,15 +238,14 @@ class History:
     def loaded(self, tail: Sequence[Message]) -> History:
         """Return a new history of the earlier messages and this tail. Thread-safe: it does not change this one."""
         earlier = list(self._earlier() if self._earlier else ())
-        whole = History()
-        whole._messages = [*earlier, *tail]
-        whole._summary = self._summary
-        whole._start = self._start + len(earlier) if self._summary else 0
-        whole._cleared = max(0, self._cleared + len(earlier)) if self._cleared else 0
-        whole._rebuild()
-        if self._summary is not None:
-            replies = (message for message in earlier if message.role == "assistant")
-            whole._view.reserve(call.id for reply in replies for call in reply.tool_calls)
+        count = len(earlier)
+        whole = History([*earlier, *tail])
+        whole._shortenings = [
+            Shortening(at + count, summary, start + count if summary else 0, max(0, cut + count) if cut else 0)
+            for at, summary, start, cut in self._shortenings
+        ]
+        whole._reserved = self._reserved
+        whole._current_view()
         return whole
 
     def replace_with(self, loaded: History, count: int) -> None:
@@ -203,8 +253,17 @@ class History:
         if not self.is_loaded:
             for message in self._messages[count:]:
                 loaded.append(message)
-            if self._summary is not None:
+            if self.summary is not None:
                 # What is sent is the same, so the objects stay, and with them the bytes that adapters have rendered.
-                self._view.reserve(loaded._view.ids)
-                loaded._view = self._view
+                view = self._current_view()
+                view.reserve(loaded._current_view().ids)
+                loaded._view = view
             self.__dict__.update(loaded.__dict__)
+
+
+def call_ids(messages: Iterable[Message]) -> set[str]:
+    """Return the ids of the calls in these messages."""
+    return {call.id for message in messages if message.role == "assistant" for call in message.tool_calls}
+
+
+WHOLE = Shortening()

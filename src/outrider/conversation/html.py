@@ -7,33 +7,18 @@ pictures are inline, and links lead to the web or to mail when a person clicks t
 from __future__ import annotations
 
 import json
-import re
 from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Block,
-    Message,
-    RawBlock,
-    ServerToolResultBlock,
-    ServerToolUseBlock,
-    TextBlock,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-)
 from outrider.errors import AttachmentError
-from outrider.text import clean, human_size, shorten
+from outrider.text import human_size, shorten
+from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
-
-    from outrider.conversation.store import AttachmentStore
 
 MOST_MESSAGES = 200
 LONGEST_TEXT = 20_000
@@ -42,17 +27,34 @@ LARGEST_PICTURE = 5_000_000
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types that every browser shows. SVG is not among them: it can refer to other files."""
 
-# Control characters, and characters that change the order of others, such as U+202E.
-_HIDDEN = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 _SCHEMES = ("https://", "http://", "mailto:")
 _ROLE = '<div style="margin:.6em 0;padding-left:.8em;border-left:3px solid {colour}"><b>{role}</b>{body}</div>'
 _COLOURS = {"user": "#4a90d9", "assistant": "#8a6fc0"}
 _PRE = '<pre style="white-space:pre-wrap;max-height:30em;overflow:auto">{}</pre>'
 
 
+class ShownMessage(Protocol):
+    """A message: what is shown of `Message`, which is made of blocks and shows itself with this module."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def content(self) -> Sequence[Any]: ...
+    @property
+    def tool_calls(self) -> Sequence[Any]: ...
+    @property
+    def tool_results(self) -> Sequence[Any]: ...
+
+
+class PictureSource(Protocol):
+    """An attachment store."""
+
+    def read(self, reference: Any, /) -> bytes: ...
+
+
 def plain(text: str) -> str:
     """Return a text as HTML that shows it as it is."""
-    return escape(_HIDDEN.sub("\N{REPLACEMENT CHARACTER}", clean(text)))
+    return escape(safe_lines(text))
 
 
 def preformatted(text: str) -> str:
@@ -70,7 +72,7 @@ def markdown(text: str) -> str:
     if len(text) > LONGEST_TEXT:
         return preformatted(text)
     try:
-        return str(_parser().render(_HIDDEN.sub("\N{REPLACEMENT CHARACTER}", clean(text))))
+        return str(_parser().render(safe_lines(text)))
     except (RecursionError, ValueError):  # nested too deeply, or an address that cannot be parsed
         return preformatted(text)
 
@@ -81,7 +83,7 @@ def call_summary(name: str, input: Mapping[str, Any], mark: str = "🔧") -> str
     return f"{mark} <code>{plain(name)}</code> <code>{plain(arguments[:LONGEST_SUMMARY])}</code>"
 
 
-def conversation_html(messages: Sequence[Message], store: AttachmentStore | None = None) -> str:
+def conversation_html(messages: Sequence[ShownMessage], store: PictureSource | None = None) -> str:
     """Return a conversation, with each result inside its call."""
     left_out = max(0, len(messages) - MOST_MESSAGES)
     shown = list(messages[left_out:])
@@ -91,58 +93,42 @@ def conversation_html(messages: Sequence[Message], store: AttachmentStore | None
     return head + "".join(_message(message, store, results, called) for message in shown)
 
 
-def message_html(message: Message, store: AttachmentStore | None = None) -> str:
+def message_html(message: ShownMessage, store: PictureSource | None = None) -> str:
     """Return one message."""
     return _message(message, store, {}, set())
 
 
-def attachment_html(attachment: Attachment) -> str:
-    """Return a file: a picture inline, any other by its name, type and size."""
-    if attachment.is_remote:
-        return f"<p>📎 {plain(attachment.name)} <code>{plain(attachment.url)}</code></p>"
-    try:
-        data = b"".join(attachment.chunks())
-        return _file(data, attachment.type_of(data[:4096]), attachment.name, attachment.description, len(data))
-    except AttachmentError as error:
-        return f"<p>📎 {plain(str(error))}</p>"
-
-
 def _message(
-    message: Message,
-    store: AttachmentStore | None,
-    results: Mapping[str, ToolResultBlock],
-    called: Iterable[str],
+    message: ShownMessage, store: PictureSource | None, results: Mapping[str, Any], called: Iterable[str]
 ) -> str:
     parts = [
         _block(block, message.role, store, results)
         for block in message.content
-        if not (isinstance(block, ToolResultBlock) and block.tool_use_id in called)
+        if not (block.type == "tool_result" and block.tool_use_id in called)
     ]
     if not parts and message.content:
         return ""  # results only, and each is shown in its call
     return _ROLE.format(colour=_COLOURS.get(message.role, "#888"), role=plain(message.role), body="".join(parts))
 
 
-def _block(block: Block, role: str, store: AttachmentStore | None, results: Mapping[str, ToolResultBlock]) -> str:
-    match block:
-        case TextBlock():
+def _block(block: Any, role: str, store: PictureSource | None, results: Mapping[str, Any]) -> str:
+    match block.type:
+        case "text":
             return markdown(block.text) if role == "assistant" else preformatted(block.text)
-        case ThinkingBlock():
+        case "thinking":
             return folded("💭 thinking", preformatted(block.thinking)) if block.thinking else ""
-        case ToolUseBlock() | ServerToolUseBlock():
+        case "tool_use" | "server_tool_use":
             return _call(block, results.get(block.id), store)
-        case ToolResultBlock():
+        case "tool_result":
             return folded("❌ result" if block.is_error else "↩ result", _result(block, store))
-        case ServerToolResultBlock():
+        case "server_tool_result":
             return folded("❌ result" if block.is_error else "↩ result", preformatted(block.text))
-        case RawBlock():
+        case "raw":
             return folded(f"▫ {block.kind}", preformatted(json.dumps(block.state.data, default=repr)))
     return _stored(block, store)
 
 
-def _call(
-    block: ToolUseBlock | ServerToolUseBlock, result: ToolResultBlock | None, store: AttachmentStore | None
-) -> str:
+def _call(block: Any, result: Any | None, store: PictureSource | None) -> str:
     mark = "🔧" if result is None else "❌" if result.is_error else "✅"
     arguments = json.dumps(block.input, ensure_ascii=False, indent=2, default=repr)
     pictures = "" if result is None else "".join(_stored(each, store) for each in result.attachments)
@@ -150,21 +136,22 @@ def _call(
     return folded(call_summary(block.name, block.input, mark), body) + pictures
 
 
-def _result(block: ToolResultBlock, store: AttachmentStore | None) -> str:
+def _result(block: Any, store: PictureSource | None) -> str:
     return preformatted(block.text) + "".join(_stored(each, store) for each in block.attachments)
 
 
-def _stored(block: AttachmentBlock, store: AttachmentStore | None) -> str:
+def _stored(block: Any, store: PictureSource | None) -> str:
     data = b""
     if store is not None and block.mime_type in PICTURES and 0 <= block.size <= LARGEST_PICTURE:
         try:
             data = store.read(block)
         except AttachmentError as error:
             return f"<p>📎 {plain(str(error))}</p>"
-    return _file(data, block.mime_type, block.label, block.description, block.size)
+    return file_html(data, block.mime_type, block.label, block.description, block.size)
 
 
-def _file(data: bytes, mime_type: str, name: str, description: str, size: int) -> str:
+def file_html(data: bytes, mime_type: str, name: str, description: str, size: int) -> str:
+    """Return a file: a picture inline, any other by its name, type and size."""
     caption = f"📎 {plain(name)} <small>{plain(mime_type)}, {human_size(max(size, 0))}</small> {plain(description)}"
     if data and mime_type in PICTURES and len(data) <= LARGEST_PICTURE:
         source = f"data:{mime_type};base64,{b64encode(data).decode()}"

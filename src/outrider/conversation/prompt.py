@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import AttachmentBlock, TextBlock
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.text import clean
 
 Part: TypeAlias = TextBlock | AttachmentBlock | Attachment
@@ -18,7 +19,7 @@ def parts_of(prompt: Prompt) -> list[Part]:
     """Return the parts of a prompt with clean text, without empty text. Files are not stored yet."""
     if isinstance(prompt, str | Attachment):
         prompt = [prompt]
-    elif isinstance(prompt, Mapping) or not isinstance(prompt, Iterable):
+    elif isinstance(prompt, Mapping | Message | bytes | bytearray) or not isinstance(prompt, Iterable):
         raise _not_a_prompt(prompt)
     return [_part(part) for part in prompt if part != ""]
 
@@ -35,5 +36,12 @@ def _part(part: object) -> Part:
 
 
 def _not_a_prompt(value: object) -> TypeError:
-    kind = type(value).__name__
-    return TypeError(f"a prompt is text, an Attachment, or a list of them, not {kind}; messages go into conversation=")
+    kind, advice = type(value).__name__, "write str(…) to send it as text"
+    if isinstance(value, Message | Mapping):
+        advice = "to go on with messages, use agent.session(messages), think(…, conversation=messages) or run(messages)"
+    elif isinstance(value, os.PathLike | bytes | bytearray):
+        source = "Attachment.from_path(…)" if isinstance(value, os.PathLike) else "Attachment(…)"
+        advice = f"write {source} to send a file"
+    elif value is None:
+        advice = "leave it out to go on without one"
+    return TypeError(f"a prompt is text, an Attachment, or a list of them, not {kind}; {advice}")

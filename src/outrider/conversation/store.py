@@ -5,13 +5,15 @@ A history refers to files by hash and holds no bytes. Requests to a model read t
 
 from __future__ import annotations
 
+import io
 import os
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock
+from outrider.environment import data_folder
 from outrider.errors import AttachmentError
 from outrider.filesystem import make_private, sync_folder
 from outrider.text import clean
@@ -32,11 +34,9 @@ class AttachmentStore(Protocol):
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Store the bytes if they are new, and return the reference."""
-        ...
 
     def read(self, reference: AttachmentBlock) -> bytes:
         """Return the bytes, after checking them against the reference."""
-        ...
 
 
 class MemoryStore:
@@ -47,19 +47,17 @@ class MemoryStore:
 
     def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
         """Keep the bytes in memory."""
-        data = b"".join(attachment.chunks(max_bytes))
-        name = sha256(data)
-        mime_type = clean(attachment.type_of(data[:4096]))
-        self._files.setdefault(name, data)
-        label, note = clean(attachment.name), clean(attachment.description)
-        return AttachmentBlock(name, mime_type, len(data), label, note, url=attachment.url)
+        file = io.BytesIO()
+        reference = copied(attachment, max_bytes, file)
+        self._files.setdefault(reference.sha256, file.getvalue())
+        return reference
 
     def read(self, reference: AttachmentBlock) -> bytes:
         """Return the stored bytes."""
         try:
-            return _checked(self._files[reference.sha256], reference)
+            return checked(self._files[reference.sha256], reference)
         except KeyError:
-            raise _missing(reference) from None
+            raise missing(reference) from None
 
 
 class FolderStore:
@@ -86,23 +84,16 @@ class FolderStore:
             finally:
                 temporary.unlink(missing_ok=True)
         except OSError as error:
-            raise AttachmentError(f"the attachment store {self.folder} cannot be written: {error.strerror}") from error
+            raise AttachmentError(
+                f"the attachment store {self.folder} cannot be written: {error.strerror}; pass another folder, or "
+                "store=MemoryStore()"
+            ) from error
 
     def _copy(self, attachment: Attachment, max_bytes: int, handle: int, temporary: Path) -> AttachmentBlock:
-        import hashlib
-
-        digest, size, head = hashlib.sha256(), 0, b""
         with os.fdopen(handle, "wb") as file:
-            for chunk in attachment.chunks(max_bytes):
-                head = head or chunk[:4096]
-                size += len(chunk)
-                digest.update(chunk)
-                file.write(chunk)
-            kind = clean(attachment.type_of(head))
+            reference = copied(attachment, max_bytes, file)
             file.flush()
             os.fsync(file.fileno())
-        label, note = clean(attachment.name), clean(attachment.description)
-        reference = AttachmentBlock(digest.hexdigest(), kind, size, label, note, url=attachment.url)
         path = self._path(reference.sha256)
         if not _refresh(path, reference.sha256):
             make_private(path.parent)
@@ -115,18 +106,16 @@ class FolderStore:
         try:
             data = self._path(reference.sha256).read_bytes()
         except OSError:
-            raise _missing(reference) from None
-        if sha256(data) != reference.sha256:
-            raise _changed(reference)
-        return _checked(data, reference)
+            raise missing(reference) from None
+        return checked(data, reference)
 
     def chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
         """Return the bytes in chunks, after verifying all of them. A large file is never in memory as a whole."""
         path = self._path(reference.sha256)
         if not path.is_file():
-            raise _missing(reference)
+            raise missing(reference)
         if not _holds(path, reference.sha256):
-            raise _changed(reference)
+            raise changed(reference)
         return _read_chunks(path)
 
     def _path(self, name: str) -> Path:
@@ -134,6 +123,28 @@ class FolderStore:
         if len(name) != 64 or not set(name) <= set("0123456789abcdef"):
             raise AttachmentError(f"{name[:80]!r} is not a SHA-256")
         return self.folder / name[:2] / name
+
+
+def default_store() -> AttachmentStore:
+    """Return the store of everything without a log: a folder of the data folder, where other processes find the files.
+
+    One store for scripts, agents and sessions: a conversation that one of them saved can be continued by any.
+    """
+    return FolderStore(lambda: data_folder() / "attachments")
+
+
+def copied(attachment: Attachment, max_bytes: int, file: IO[bytes]) -> AttachmentBlock:
+    """Copy the bytes of an attachment into a file, in chunks, and return the reference."""
+    import hashlib
+
+    digest, size, head = hashlib.sha256(), 0, b""
+    for chunk in attachment.chunks(max_bytes):
+        head = head or chunk[:4096]
+        size += len(chunk)
+        digest.update(chunk)
+        file.write(chunk)
+    kind, label, note = map(clean, (attachment.type_of(head), attachment.name, attachment.description))
+    return AttachmentBlock(digest.hexdigest(), kind, size, label, note, url=attachment.url)
 
 
 def _refresh(path: Path, name: str) -> bool:
@@ -164,7 +175,10 @@ def _holds(path: Path, name: str) -> bool:
         return False
 
 
-def _checked(data: bytes, reference: AttachmentBlock) -> bytes:
+def checked(data: bytes, reference: AttachmentBlock) -> bytes:
+    """Return the bytes if they are those of the reference. Raise AttachmentError."""
+    if sha256(data) != reference.sha256:
+        raise changed(reference)
     if reference.size not in (len(data), SIZE_UNKNOWN):
         raise AttachmentError(
             f"{reference.label} has {len(data):,} bytes, not {reference.size:,} as its reference says"
@@ -172,9 +186,11 @@ def _checked(data: bytes, reference: AttachmentBlock) -> bytes:
     return data
 
 
-def _changed(reference: AttachmentBlock) -> AttachmentError:
+def changed(reference: AttachmentBlock) -> AttachmentError:
+    """Return the error for a file whose bytes are not those of its reference."""
     return AttachmentError(f"{reference.label} was changed in the attachment store and cannot be used")
 
 
-def _missing(reference: AttachmentBlock) -> AttachmentError:
+def missing(reference: AttachmentBlock) -> AttachmentError:
+    """Return the error for a file that is not in the store."""
     return AttachmentError(f"{reference.label} is not in the attachment store (sha256 {reference.sha256[:12]}…)")

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from outrider.log.append import Append
     from outrider.log.copying import Fork, Import
     from outrider.log.entries import SessionStarted
-    from outrider.log.files import FileStore
     from outrider.log.holder import Holder
     from outrider.log.inbox_tables import InboxTables
     from outrider.log.passage_tables import PassageTables
     from outrider.log.pending_write import PendingWrite
+    from outrider.log.session_files import FileStore
     from outrider.log.session_filter import SessionFilter
     from outrider.log.snapshot_store import SnapshotStore
-    from outrider.log.usage_tables import UsageTables
+    from outrider.log.sql import Index
 
 LOST = "the session was taken over by another process, or deleted; open it again to continue from the disk"
 
@@ -39,101 +39,79 @@ class Backend(Protocol):
     @property
     def location(self) -> str:
         """The place for messages: a folder, or a URL without its password."""
-        ...
 
     @property
     def folder(self) -> Path:
         """The folder of this machine for what belongs to the log and is not in it: the snapshots of folders."""
-        ...
 
     @property
     def warning(self) -> str:
         """A warning about the location for the user; empty if all is well."""
-        ...
 
     @property
     def store(self) -> FileStore:
         """The bytes of attachments, by hash."""
-        ...
 
     def exists(self) -> bool:
         """Return whether there is a log. The first write creates it."""
-        ...
 
     def close(self) -> None:
         """Finish what is queued, and disconnect. The next use connects again."""
-        ...
 
     # Reading
 
     def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
         """Return the sessions that have a title and no parent, the most recently opened first."""
-        ...
 
     def indexable(self, where: SessionFilter) -> list[Indexable]:
         """Return how far each session goes that the filter describes, also those that no list shows."""
-        ...
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
         """Return the working folders and the models of the sessions that have a title and no parent, sorted."""
-        ...
 
     def with_prefix(self, prefix: str) -> list[SessionRow]:
         """Return the first two sessions whose ids begin with this, in order."""
-        ...
 
     def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
         """Return those of the sessions that are there."""
-        ...
 
     def named(self, ids: Sequence[str]) -> list[SessionRow]:
         """Return those of the sessions that are there."""
-        ...
 
     def children(self, id: str) -> list[SessionRow]:
         """Return the sessions with this parent, in order."""
-        ...
 
     def rows(self, extent: Extent, upto: int | None = None) -> Iterator[Row]:
         """Iterate over the rows of a session up to a seq. Raise DamagedLogError if any is missing or damaged."""
-        ...
 
     def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
         """Iterate over the next rows after a seq. Raise DamagedLogError if any is missing or damaged."""
-        ...
 
     def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
         """Return the rows before a seq, oldest first. Raise DamagedLogError if any is missing or damaged."""
-        ...
 
     def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
         """Return the rows by session number and seq, if they are there. Raise DamagedLogError if any is damaged."""
-        ...
 
     def newest_rows(self, extent: Extent, count: int) -> list[Row]:
         """Return the newest rows, oldest first. Raise DamagedLogError if any is missing or damaged."""
-        ...
 
     def rows_of_kinds(self, extent: Extent, kinds: Sequence[str]) -> list[Row]:
         """Return the intact rows of these kinds, in order."""
-        ...
 
     def rows_of_each(
         self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
     ) -> Iterator[list[Row]]:
         """Iterate over sessions: yield the next intact rows of these kinds after a seq of each, at most `count`."""
-        ...
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
         """Return the id of each session and the checksum of one entry, given session numbers and a seq for each.
 
         A session without the entry is left out.
         """
-        ...
 
     def references(self, number: int) -> set[str]:
         """Return the hashes of the files that a session may read."""
-        ...
 
     # Holding
 
@@ -142,54 +120,41 @@ class Backend(Protocol):
 
         The session's number in `append` is not known yet. `link` is appended to the parent in the same commit.
         """
-        ...
 
     def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
         """Hold a session with the next fence, unless another did meanwhile. Return whether this succeeded."""
-        ...
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
         """Clear the holder if the fence is still this one."""
-        ...
 
     def is_held(self, row: SessionRow) -> bool:
         """Return whether a live process holds the session."""
-        ...
 
     # Writing
 
     def submit(self, append: Append) -> PendingWrite:
         """Queue entries and return a handle for the running event loop. Entries of a session stay in order."""
-        ...
 
     def append(self, append: Append) -> None:
         """Append entries and wait."""
-        ...
 
     def fork(self, fork: Fork) -> None:
         """Write a copy of a session."""
-        ...
 
     def add(self, incoming: Import) -> None:
         """Write an imported session, under another id if the log has its id."""
-        ...
 
     def delete(self, doomed: Sequence[SessionRow]) -> None:
         """Delete sessions, all or none. Raise SessionHeldError if one was opened since it was read."""
-        ...
 
     def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
         """Delete the files that no session refers to. Return how many, and their size in bytes."""
-        ...
 
     def passage_tables(self) -> PassageTables:
         """Return the tables of the search index."""
-        ...
 
-    def usage_tables(self) -> UsageTables:
-        """Return the tables of the usage index."""
-        ...
+    def usage_index(self) -> Index:
+        """Return the place of the usage index."""
 
     def inbox_tables(self) -> InboxTables:
         """Return the tables of questions and messages."""
-        ...

@@ -12,16 +12,18 @@ import msgspec
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.log.entries import (
     CallResult,
+    Decided,
     Entry,
+    RunStopped,
     SessionSettings,
     SessionStarted,
     SteeringWithdrawn,
     decode_if_known,
     encode,
 )
-from outrider.log.replay import Replay
 from outrider.log.rows import Row, row
 from outrider.log.seal import Seal
+from outrider.log.state import SessionState
 from outrider.log.summary import SessionRow
 from outrider.log.summary_update import SummaryUpdate
 from outrider.version import __version__
@@ -44,14 +46,14 @@ class Fork:
     def __init__(self, source: SessionRow, cut: int, rows: Iterable[Row], seal: Seal) -> None:
         self.source, self.cut = source, cut
         self.started = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
-        self.update, replay = SummaryUpdate(), Replay()
+        self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
         for each in _without_first(rows):
             entry = decode_if_known(each[3], each[4])
             self.update.add(entry, len(each[4]))
-            replay.apply(entry)
+            state.apply(entry)
         self.update.usage = Usage()  # it counts for the original
-        self._ending = [*endings(replay)]
+        self._ending = [*endings(state)]
         for entry in self._ending:
             self.update.add(entry, 0)
         settings = self.update.settings
@@ -87,16 +89,16 @@ class Import:
     def __init__(self, name: str, entries: Iterable[ImportedEntry], files: Set[str]) -> None:
         self.started = SessionStarted(name, __version__)
         self._entries: list[ImportedEntry] = []
-        self.update, replay = SummaryUpdate(), Replay()
+        self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
         for seq, when, kind, body in entries:
             entry = decode_if_known(kind, body)
             if isinstance(entry, SessionSettings):
-                entry = msgspec.structs.replace(entry, seal=None, elsewhere=None)
+                entry = msgspec.structs.replace(entry, seal=None, elsewhere=None, owner=None, metadata=None)
             self._entries.append((seq, when, kind, body))
             self.update.add(entry, len(body))
-            replay.apply(entry)
-        for entry in endings(replay):
+            state.apply(entry)
+        for entry in endings(state):
             self._entries.append((self.last + 1, time.time(), *encode(entry)))
             self.update.add(entry, 0)
         # A session may read only files whose bytes were imported with it: knowing a hash is not enough.
@@ -118,10 +120,13 @@ class Import:
             yield row(number, *entry)
 
 
-def endings(replay: Replay) -> Iterator[Entry]:
-    """Yield the entries that end the open calls and withdraw the queued messages of a copy."""
-    yield from (CallResult(_not_run(call)) for call in replay.open_calls)
-    yield from map(SteeringWithdrawn, replay.queued)
+def endings(state: SessionState) -> Iterator[Entry]:
+    """Yield the entries that end what is open in a copy: calls, queued messages, questions and the run."""
+    yield from (CallResult(_not_run(call)) for call in state.open_calls)
+    yield from map(SteeringWithdrawn, state.queued)
+    yield from (Decided(False, "nobody: this is a copy", question=each) for each in state.questions)
+    if state.is_running:
+        yield RunStopped("cancelled")
 
 
 def _first_row(number: int, started: SessionStarted) -> Row:

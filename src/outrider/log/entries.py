@@ -65,6 +65,26 @@ class SessionSettings(Entry, frozen=True):
     """The newest entry that was not written by this user: the session was imported, or comes from another machine."""
     seal: str | None = None
     """The signature of the values that choose where data goes and what it costs. See `log/seal.py`."""
+    owner: str | None = None
+    """Whose session it is: a name that the program with the log chooses. Empty if it has no owner."""
+    metadata: dict[str, str] | None = None
+    """What else that program wants to know of it."""
+
+    def merged(self, new: SessionSettings) -> SessionSettings:
+        """Return these settings with the new values applied."""
+        given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not None}
+        return msgspec.structs.replace(self, **given)
+
+    def changes(self, new: SessionSettings) -> SessionSettings | None:
+        """Return the new settings that differ from these, or None if none does."""
+        different = {
+            name: value
+            for name in new.__struct_fields__
+            if (value := getattr(new, name)) is not None and value != getattr(self, name)
+        }
+        if not new.effort and not self.effort:
+            different.pop("effort", None)  # the default is stored only if it replaces another value
+        return SessionSettings(**different) if different else None
 
 
 class MessageEntry(Entry, frozen=True):
@@ -79,6 +99,8 @@ class MessageEntry(Entry, frozen=True):
     """The model that wrote a reply."""
     first_token: float | None = None
     """Seconds from the request to the first delta of a reply, where it was measured."""
+    stop_detail: str = ""
+    """What the API says about the end of a reply, such as why it refused."""
 
 
 class Intent(Entry, frozen=True):
@@ -91,6 +113,8 @@ class Intent(Entry, frozen=True):
     key: str
     """The idempotency key. It stays the same when the call runs again, so a receiver can ignore the second call."""
     input: dict[str, Any]
+    is_edited: bool = False
+    """Whether the approver changed the arguments: they are not those of the model's call."""
 
 
 class CallResult(Entry, frozen=True):
@@ -122,8 +146,33 @@ class AttachmentStored(Entry, frozen=True):
     attachment: AttachmentBlock
 
 
+class RunStarted(Entry, frozen=True):
+    """A run begins. Without a `RunStopped` after it, the process was killed, or the run goes on."""
+
+    kind: ClassVar[str] = "run_started"
+    limits: dict[str, Any] = {}
+    """Those that differ from the defaults."""
+    continues: bool = False
+    """Whether it counts on from the run before it: the session of a sub-agent is one task, also after a kill."""
+
+
+class RunStopped(Entry, frozen=True):
+    """A run is over."""
+
+    kind: ClassVar[str] = "run_stopped"
+    status: str
+    turns: int = 0
+    usage: Usage = Usage()
+    """The usage of the run, its sub-agents included."""
+    error: str = ""
+    text: str | UnsetType = UNSET
+    """What the run ends with, if it is not the text of the newest reply or of the final result."""
+    output: Any | UnsetType = UNSET
+    """The data of the answer, if it has a schema."""
+
+
 class RunCancelled(Entry, frozen=True):
-    """A run of the session was cancelled."""
+    """Work of the session that is not a run was cancelled. Earlier versions wrote it for runs as well."""
 
     kind: ClassVar[str] = "cancelled"
 
@@ -255,6 +304,38 @@ class Requested(Entry, frozen=True):
     output_schema: dict[str, Any] | UnsetType | None = UNSET
     reminder: str | UnsetType = UNSET
 
+    def merged(self, new: Requested) -> Requested:
+        """Return what requests have after the new entry."""
+        given = {name: value for name in new.__struct_fields__ if (value := getattr(new, name)) is not UNSET}
+        return msgspec.structs.replace(self, **given)
+
+
+class Asked(Entry, frozen=True):
+    """A person is asked: whether a call may run, or what a server wants to know."""
+
+    kind: ClassVar[str] = "asked"
+    id: str
+    call_id: str
+    """The call that it is about; empty for a question of a server."""
+    question: dict[str, Any]
+    """The question as data, with everything that the person sees; see `log/questions.py`."""
+
+
+class Decided(Entry, frozen=True):
+    """It is decided whether a call may run, or a question has its answer."""
+
+    kind: ClassVar[str] = "decided"
+    allowed: bool
+    by: str
+    """Who or what decided: a rule, a mode, a hook, or a person and where."""
+    call_id: str = ""
+    question: str = ""
+    """The id of the question, if a person was asked."""
+    answer: str = ""
+    """The id of the option that the person chose, or why the call was denied."""
+    input: dict[str, Any] | None = None
+    """The arguments that the call is allowed with, if they are not those of the model."""
+
 
 class UnknownEntry(Entry, frozen=True):
     """An entry of a kind that this version does not know."""
@@ -282,6 +363,10 @@ KINDS: dict[str, type[Entry]] = {
         AttemptFailed,
         AttachmentStored,
         RunCancelled,
+        RunStarted,
+        RunStopped,
+        Asked,
+        Decided,
         SubagentLinked,
         SessionRecovered,
         CompactionEntry,

@@ -4,17 +4,30 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from outrider.conversation.messages import Usage
 from outrider.errors import LogError
 from outrider.log.append import Append
 from outrider.log.backend import Backend
 from outrider.log.entries import Entry, SessionSettings
-from outrider.log.files import SessionFiles
 from outrider.log.pending_write import PendingWrite
-from outrider.log.replay import merged
 from outrider.log.rows import Extent
 from outrider.log.seal import Seal
+from outrider.log.session_files import SessionFiles
+
+
+class Holding(NamedTuple):
+    """A session at the time of opening."""
+
+    id: str
+    extent: Extent
+    """Its rows."""
+    fence: int
+    """The number of its holder: writes of an earlier one fail."""
+    settings: SessionSettings
+    usage: Usage
+    """The usage of its requests."""
 
 
 class Journal:
@@ -22,17 +35,13 @@ class Journal:
 
     def __init__(
         self,
-        id: str,
-        extent: Extent,
-        fence: int,
+        holding: Holding,
         files: SessionFiles,
-        settings: SessionSettings,
-        usage: Usage,
         backend: Backend,
         seal: Seal,
         release: Callable[..., None],
     ) -> None:
-        self.id = id
+        self.id, extent, fence, settings, usage = holding
         self.files = files
         self.settings = settings
         """The newest value of each setting."""
@@ -104,7 +113,7 @@ class Journal:
         for index, entry in enumerate(entries):
             if isinstance(entry, SessionSettings):
                 signed[index] = entry = self._seal.entry(self.id, settings, entry)
-                settings = merged(settings, entry)
+                settings = settings.merged(entry)
         return signed
 
     def _settle(self, append: Append, write: PendingWrite) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -158,6 +158,17 @@ class Log(LogReader):
         finally:
             journal.close()
 
+    def annotate(self, id: str, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
+        """Set the owner of a session, or its metadata, all of it. Raises SessionHeldError if it is open elsewhere."""
+        from outrider.log.session_labels import labels
+
+        new = labels(owner, metadata)
+        journal = self._open(id, mark_opened=False)
+        try:
+            journal.write_now(new)
+        finally:
+            journal.close()
+
     def delete(self, id: str) -> None:
         """Delete a session and those of its sub-agents. `remove_unreferenced_files` then deletes its files."""
         doomed = self._with_children(self._find(id))
@@ -207,12 +218,12 @@ class Log(LogReader):
             )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:
-        from outrider.log.journal import Journal
+        from outrider.log.journal import Holding, Journal
 
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
-        files = self._files(extent.session)
-        return Journal(id, extent, fence, files, settings, usage, self._backend, self._seal, release)
+        holding = Holding(id, extent, fence, settings, usage)
+        return Journal(holding, self._files(extent.session), self._backend, self._seal, release)
 
     def _release(self, number: int, fence: int, *, wait: bool) -> None:
         if self._held.get(number) == fence:

@@ -66,35 +66,27 @@ class Passages(Protocol):
 
     def states(self) -> dict[int, IndexState]:
         """Return how far each session is indexed."""
-        ...
 
     def clear(self) -> None:
         """Empty the index."""
-        ...
 
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         """Add passages in one transaction, if the state is still the old one. Return the state then."""
-        ...
 
     def together(self) -> AbstractContextManager[None]:
         """Add passages of several sessions in one transaction where a commit is slow. After an error none is added."""
-        ...
 
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
         """Return the best passages, those with all words whole first, then the newest."""
-        ...
 
     def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
         """Return the seqs and kinds of the passages with this `reference` or `message`, in order."""
-        ...
 
     def newest(self, session: int, count: int) -> list[tuple[str, int]]:
         """Return the references and messages of the newest passages, newest first."""
-        ...
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove what deleted sessions have left."""
-        ...
 
 
 class PassageTables(Protocol):
@@ -103,12 +95,9 @@ class PassageTables(Protocol):
     @property
     def is_separate(self) -> bool:
         """Whether the index is in a file of its own, which may be older than the log, or of another log."""
-        ...
 
     def exists(self) -> bool:
         """Return whether anything was ever indexed."""
-        ...
 
     def run(self, work: Callable[[Passages], T]) -> T:
         """Run work on the tables, perhaps once more on empty ones. Raise LogError if that fails."""
-        ...

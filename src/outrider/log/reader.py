@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 
     from outrider.conversation.passages import Found
     from outrider.log.backend import Backend
-    from outrider.log.files import SessionFiles
-    from outrider.log.replay import Replay
     from outrider.log.search import SearchIndex
+    from outrider.log.session_files import SessionFiles
+    from outrider.log.state import SessionState
     from outrider.log.summary import SessionRow, Summary
     from outrider.log.usage_index import UsageIndex, UsageReport
     from outrider.log.usage_tables import Dimension, TurnUsage
@@ -127,7 +127,7 @@ class LogReader:
         if not self._find(id).settings.rewound:
             yield from self.records(id)
             return
-        from outrider.log.replay import without_rewound
+        from outrider.log.state import without_rewound
 
         yield from without_rewound(self.records(id))
 
@@ -153,7 +153,7 @@ class LogReader:
         If the session is `abridged`, it begins with the messages that the newest compaction kept, or earlier. `whole`
         is for sessions with rewinds, which may go back to any message: then it is everything.
         """
-        from outrider.log.replay import has_view, start_of_tail
+        from outrider.log.state import fold, start_of_tail
 
         count = LAST_SEQ if whole else PAGE
         while True:
@@ -161,42 +161,41 @@ class LogReader:
             if len(page) < count:
                 return page, 0
             start = start_of_tail([record.entry for record in page])
-            if start is not None and (not abridged or has_view(page[start:])):
+            if start is not None and (not abridged or fold(page[start:]).has_view):
                 return page[start:], page[start].seq - 1
             count *= 8
 
     def messages(self, id: str, upto: int | None = None) -> list[Message]:
         """Return the conversation, or its beginning. Raise NewerLogError if this version cannot read all of it."""
-        return self.replay(id, upto).messages
+        return self.state(id, upto).messages
 
-    def replay(self, id: str, upto: int | None = None) -> Replay:
+    def state(self, id: str, upto: int | None = None) -> SessionState:
         """Return the state of a session after its entries. Raise NewerLogError if this version cannot read them all."""
-        from outrider.log.replay import replayed
+        from outrider.log.state import fold
 
-        return replayed(records(self._backend.rows(self._find(id).extent, upto)))
+        return fold(records(self._backend.rows(self._find(id).extent, upto)))
 
-    def replay_end(self, id: str, upto: int, *, entries: int, size: int) -> tuple[Replay, int]:
+    def state_at_end(self, id: str, upto: int, *, entries: int, size: int) -> tuple[SessionState, int]:
         """Return the state after the newest of the entries up to one, and the seq of the last entry that it leaves out.
 
         It begins with a reply and has about `entries` entries or `size` bytes; more if a compaction or a rewind needs
         them. The seq is 0 if the state has all messages that are sent.
         """
-        from outrider.log.replay import replayed, start_of_tail
+        from outrider.log.state import fold, start_of_tail
 
         row = self._find(id)
         count = min(PAGE, entries)
         while True:
             rows = self._backend.rows_before(row.extent, upto + 1, count)
             if len(rows) < count:
-                return replayed(records(rows)), 0
+                return fold(records(rows)), 0
             is_enough = count >= entries or sum(len(each[4]) for each in rows) >= size
             page = list(records(rows)) if is_enough else []
             start = start_of_tail([record.entry for record in page])
             if start is not None:
-                replay = replayed(page[start:])
-                has_view = replay.summary is not None and replay.start >= 0
-                if not replay.needs_earlier and (has_view or not row.settings.abridged):
-                    return replay, 0 if has_view else page[start].seq - 1
+                state = fold(page[start:])
+                if not state.needs_earlier and (state.has_view or not row.settings.abridged):
+                    return state, 0 if state.has_view else page[start].seq - 1
             count *= 4
 
     def shortenings(self, id: str) -> list[Record]:
@@ -209,12 +208,10 @@ class LogReader:
 
     def requested(self, id: str, upto: int | None = None) -> Requested | None:
         """Return what the newest request had beside its messages, or that of the reply `upto`; None for old logs."""
-        from outrider.log.replay import combined
-
         found: Requested | None = None
         for record in known_records(self._backend.rows_of_kinds(self._find(id).extent, [Requested.kind])):
             if isinstance(record.entry, Requested) and (upto is None or record.seq <= upto):
-                found = combined(found, record.entry)
+                found = found.merged(record.entry) if found else record.entry
         return found
 
     def snapshots(self, id: str) -> list[Record]:
@@ -245,10 +242,10 @@ class LogReader:
         Those of sub-agents count, too. What is new since the last use is indexed first, for about `seconds`; the report
         says whether that was enough.
         """
-        from outrider.log.usage_index import Progress, UsageReport
+        from outrider.log.usage_index import IndexProgress, UsageReport
 
         if not self._backend.exists():
-            return UsageReport(Progress(0, 0), [])
+            return UsageReport(IndexProgress(0, 0), [])
         return self._usage.sums(dimension, since, seconds)
 
     def turns(self, id: str) -> list[TurnUsage]:
@@ -302,7 +299,7 @@ class LogReader:
     def _usage(self) -> UsageIndex:
         from outrider.log.usage_index import UsageIndex
 
-        return UsageIndex(self._backend, self._backend.usage_tables())
+        return UsageIndex(self._backend, self._backend.usage_index())
 
     def _find(self, name: str) -> SessionRow:
         wanted = clean(name)
@@ -321,7 +318,7 @@ class LogReader:
         return self._backend.children(row.summary.id)
 
     def _files(self, number: int) -> SessionFiles:
-        from outrider.log.files import SessionFiles
+        from outrider.log.session_files import SessionFiles
 
         return SessionFiles(self._backend.store, partial(self._references, number))
 

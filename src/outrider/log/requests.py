@@ -14,34 +14,31 @@ from msgspec import UNSET
 from outrider.conversation.messages import Message
 from outrider.conversation.store import AttachmentStore
 from outrider.log.entries import Requested
-from outrider.log.replay import combined
 from outrider.providers.base import ModelSettings, Request
-from outrider.providers.secrets import without_secrets
+from outrider.providers.credentials.secrets import without_secrets
 from outrider.struct_types import described
 from outrider.tools.server_tool import ServerTool
 
 
 class RequestLedger:
-    """Knows what the log says about the requests of a session, and what the next one adds to it."""
+    """Knows what the next request adds to what the log says about the requests of a session."""
 
-    def __init__(self, known: Requested | None = None) -> None:
-        self._known = known or Requested()
+    def __init__(self) -> None:
         self._last: tuple[Any, ...] = ()
-        """The parts of the request that was written last, to see quickly that nothing has changed."""
+        """The parts of a request of which the log knows everything, to see quickly that nothing has changed."""
+        self._known: Requested | None = None
 
-    def new_in(self, request: Request) -> Requested | None:
+    def new_in(self, request: Request, known: Requested | None) -> Requested | None:
         """Return the entry for a request, or None if the log knows all of it."""
-        if _parts(request) == self._last:
+        parts = _parts(request)
+        if known is self._known and parts == self._last:
             return None
-        now = _told(request)
-        new = {name: value for name, value in _fields(now) if value != getattr(self._known, name)}
-        return Requested(**new) if new else None
-
-    def mark_written(self, request: Request, entry: Requested | None) -> None:
-        """Take note that the log has the entry for this request."""
-        self._last = _parts(request)
-        if entry:
-            self._known = combined(self._known, entry)
+        before = known or Requested()
+        new = {name: value for name, value in _fields(_told(request)) if value != getattr(before, name)}
+        if new:
+            return Requested(**new)
+        self._known, self._last = known, parts
+        return None
 
 
 def restored(requested: Requested, messages: Sequence[Message], store: AttachmentStore) -> Request | None:

@@ -14,6 +14,7 @@ from outrider.log.entries import Record, decode, decode_if_known
 Row: TypeAlias = tuple[int, int, float, str, bytes, int]
 """Session, seq, time, kind, body, checksum."""
 
+_TYPES = int, int, float, str, bytes, int
 LAST_SEQ = 2**53
 
 
@@ -30,12 +31,9 @@ def checksum(session: int, seq: int, time: float, kind: str, body: bytes) -> int
 
 def is_intact(row: tuple[Any, ...]) -> bool:
     """Check that a row is as it was written. In a damaged file any column may hold any type."""
-    session, seq, time, kind, body, expected = row
-    if not isinstance(session, int) or not isinstance(seq, int):
+    if tuple(map(type, row)) != _TYPES:
         return False
-    if not isinstance(time, float) or not isinstance(kind, str) or not isinstance(body, bytes):
-        return False
-    return bool(checksum(session, seq, time, kind, body) == expected)
+    return bool(checksum(*row[:5]) == row[5])
 
 
 class Extent(msgspec.Struct, frozen=True):

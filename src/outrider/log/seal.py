@@ -14,7 +14,6 @@ import msgspec
 
 from outrider.log.entries import SessionSettings
 from outrider.log.key import LogKey
-from outrider.log.replay import merged
 from outrider.text import clean_value
 
 SEALED = ("model", "system", "limits", "cwd", "effort", "elsewhere")
@@ -44,8 +43,8 @@ class Seal:
         if all(getattr(new, name) is None for name in SEALED):
             return new
         if not before.seal and before.elsewhere:
-            new = msgspec.structs.replace(merged(_UNCHOSEN, new), elsewhere=before.elsewhere)
-        return self.signed(session, new, merged(before, new))
+            new = msgspec.structs.replace(_UNCHOSEN.merged(new), elsewhere=before.elsewhere)
+        return self.signed(session, new, before.merged(new))
 
     def signed(self, session: str, entry: SessionSettings, settings: SessionSettings) -> SessionSettings:
         """Return the entry with the signature of the settings that hold after it."""

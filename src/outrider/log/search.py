@@ -15,9 +15,9 @@ from outrider.conversation.passages import Found, Passage, PassageReader, only_c
 from outrider.conversation.search_query import SearchQuery, fold
 from outrider.log.backend import Backend
 from outrider.log.entries import CallResult, Entry, MessageEntry, decode_if_known
-from outrider.log.files import SessionFiles
 from outrider.log.passage_tables import Hit, IndexedPassage, IndexState, Passages, PassageTables, Scope
 from outrider.log.rows import Row
+from outrider.log.session_files import SessionFiles
 from outrider.log.summary import Indexable, SessionRow
 
 STEP_ROWS, STEP_BYTES = 4_000, 4_000_000

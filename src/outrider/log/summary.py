@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -46,6 +46,10 @@ class Summary(msgspec.Struct, frozen=True):
     """The process that has it open, or that ended without closing it."""
     folder: str = ""
     """The working folder. Empty if it has none."""
+    owner: str = ""
+    """Whose session it is, if the program that made it said so."""
+    metadata: Mapping[str, str] = {}
+    """What else that program stored about it."""
 
 
 class Indexable(NamedTuple):
@@ -124,7 +128,7 @@ def session_row(row: Sequence[Any]) -> SessionRow:
         settings = msgspec.json.decode(columns.settings, type=described(SessionSettings))
         return SessionRow(
             columns.number,
-            _summary(columns, settings.cwd or ""),
+            _summary(columns, settings),
             settings,
             columns.entries,
             columns.fence,
@@ -149,15 +153,27 @@ def _damaged_list(error: Exception) -> DamagedLogError:
     )
 
 
-def _summary(row: _Columns, folder: str) -> Summary:
+def _summary(row: _Columns, settings: SessionSettings) -> Summary:
     cost = None if row.cost is None else rounded_cost(row.cost)
     usage = Usage(
         row.input_tokens, row.output_tokens, row.cached_tokens, row.cache_write_tokens, row.reasoning_tokens, cost
     )
     holder = msgspec.json.decode(row.holder, type=described(Holder)) if row.holder else None
-    times = row.created, row.updated
     return Summary(
-        row.id, row.title, row.model, *times, row.turns, usage, row.size, row.last, row.parent, holder, folder
+        row.id,
+        row.title,
+        row.model,
+        row.created,
+        row.updated,
+        row.turns,
+        usage,
+        row.size,
+        row.last,
+        row.parent,
+        holder,
+        settings.cwd or "",
+        settings.owner or "",
+        settings.metadata or {},
     )
 
 

@@ -16,7 +16,6 @@ from outrider.log.entries import (
     SessionSettings,
     TitleEntry,
 )
-from outrider.log.replay import merged
 from outrider.text import clean
 
 TITLE_CHARACTERS = 80
@@ -86,20 +85,20 @@ class SummaryUpdate:
                 self.usage += usage or Usage()
             case CompactionEntry() | ResultsClearedEntry():
                 self.usage += getattr(entry, "usage", None) or Usage()
-                self.settings = merged(self.settings, SessionSettings(abridged=True))
+                self.settings = self.settings.merged(SessionSettings(abridged=True))
                 self.settings_changed = True
             case TitleEntry(title=title, usage=usage):
                 self.usage += usage or Usage()
-                self.settings = merged(self.settings, SessionSettings(made_title=clean(title)))
+                self.settings = self.settings.merged(SessionSettings(made_title=clean(title)))
                 self.settings_changed = True
             case RewindEntry(conversation=True):
-                self.settings = merged(self.settings, SessionSettings(rewound=True))
+                self.settings = self.settings.merged(SessionSettings(rewound=True))
                 self.settings_changed = True
             case AttachmentStored(attachment=attachment):
                 self.files.append(attachment.sha256)
                 self.size += attachment.size
             case SessionSettings(model=model):
-                self.settings = merged(self.settings, entry)
+                self.settings = self.settings.merged(entry)
                 self.settings_changed = True
                 self.model = model or self.model
 

@@ -28,8 +28,8 @@ from outrider.log.copying import ImportedEntry, endings
 from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionStarted, decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
-from outrider.log.replay import Replay
 from outrider.log.rows import LAST_SEQ
+from outrider.log.state import SessionState
 from outrider.struct_types import described
 
 VERSION = 1
@@ -125,7 +125,7 @@ def import_conversation(log: Log, text: bytes) -> Imported:
     try:
         from_json(text, journal.files)
         said = [*map(MessageEntry, messages)]
-        journal.write_now(*said, *endings(Replay(said)))
+        journal.write_now(*said, *endings(SessionState(said)))
     except BaseException:
         journal.close()
         log.delete(journal.id)

@@ -12,8 +12,10 @@ from typing import NamedTuple, TypeAlias
 
 from outrider.log.backend import Backend
 from outrider.log.entries import CompactionEntry, MessageEntry
+from outrider.log.request_usage import USED_KINDS, RequestUsage, used_in
 from outrider.log.rows import Row
 from outrider.log.session_filter import SessionFilter
+from outrider.log.sql import Index, IndexDatabase
 from outrider.log.summary import Indexable, SessionRow
 from outrider.log.usage_tables import (
     Dimension,
@@ -22,10 +24,8 @@ from outrider.log.usage_tables import (
     Usages,
     UsageState,
     UsageSums,
-    UsageTables,
     quarter_of,
 )
-from outrider.log.used import USED_KINDS, Used, used_in
 
 STEP_ROWS = 4_000
 """Entries that one step reads at most; others can read and write between two steps."""
@@ -37,7 +37,7 @@ Behind: TypeAlias = tuple[Indexable, UsageState]
 """A session with new entries, and how far it is indexed."""
 
 
-class Progress(NamedTuple):
+class IndexProgress(NamedTuple):
     """How much was indexed of what was new."""
 
     done: int
@@ -53,54 +53,56 @@ class Progress(NamedTuple):
 class UsageReport(NamedTuple):
     """Sums, and how much of the log they cover."""
 
-    progress: Progress
+    progress: IndexProgress
     sums: list[tuple[str | int, UsageSums]]
 
 
 class UsageIndex:
     """The usage index of a log. It is opened for each use; several threads and processes may share it."""
 
-    def __init__(self, log: Backend, tables: UsageTables) -> None:
+    def __init__(self, log: Backend, tables: Index) -> None:
         self._log = log
         self._tables = tables
         self._updating = threading.Lock()
         self._looked: tuple[float, int] | None = None
         """When the index was last complete, and how many sessions it had then."""
-        self._progress = Progress(0, 1)
+        self._progress = IndexProgress(0, 1)
 
     def sums(self, dimension: Dimension, since: float, seconds: float) -> UsageReport:
         """Return the sums from a time on, after indexing what is new for about so long. The next use continues."""
 
-        def work(index: Usages) -> UsageReport:
+        def work(database: IndexDatabase) -> UsageReport:
+            index = Usages(database)
             progress = self._update(index, seconds if index.is_kept else threading.TIMEOUT_MAX)
             return UsageReport(progress, index.sums(dimension, quarter_of(since)))
 
-        return self._tables.run(work)
+        return self._tables.use(work)
 
     def turns(self, session: SessionRow) -> list[TurnUsage]:
         """Return the replies and compactions of a session, in order."""
 
-        def work(index: Usages) -> list[TurnUsage]:
+        def work(database: IndexDatabase) -> list[TurnUsage]:
+            index = Usages(database)
             self._advance(index, self._behind_of(index, [session.indexable]))
-            return list(index.turns(session.number))
+            return index.turns(session.number)
 
-        return self._tables.run(work)
+        return self._tables.use(work)
 
     def forget(self, sessions: Iterable[SessionRow]) -> None:
         """Remove deleted sessions."""
         if self._tables.exists():
             numbers = [row.number for row in sessions]
-            self._tables.run(lambda index: index.forget(numbers))
+            self._tables.use(lambda database: Usages(database).forget(numbers))
 
     # Updating
 
-    def _update(self, index: Usages, seconds: float) -> Progress:
+    def _update(self, index: Usages, seconds: float) -> IndexProgress:
         """Index what is new in all sessions, unless another thread does."""
         if not self._updating.acquire(timeout=seconds):
             return self._progress
         try:
             began = time.time()
-            self._progress = Progress(0, 1)
+            self._progress = IndexProgress(0, 1)
             behind = self._behind(index)  # before the clock starts: however short the time is, each use gets further
             self._progress = self._advance(index, behind, time.monotonic() + seconds)
             if self._progress.is_complete:
@@ -109,7 +111,7 @@ class UsageIndex:
         finally:
             self._updating.release()
 
-    def _advance(self, index: Usages, behind: Sequence[Behind], deadline: float = float("inf")) -> Progress:
+    def _advance(self, index: Usages, behind: Sequence[Behind], deadline: float = float("inf")) -> IndexProgress:
         """Index what is new in these sessions."""
         total = sum(each.last - state.seq for each, state in behind)
         done = 0
@@ -117,7 +119,7 @@ class UsageIndex:
             if time.monotonic() > deadline:
                 break
             done += self._index_group(index, group, deadline)
-        return Progress(done, total)
+        return IndexProgress(done, total)
 
     def _behind(self, index: Usages) -> list[Behind]:
         """Return the sessions with new entries. After a complete update only those that changed since are looked at."""
@@ -190,7 +192,7 @@ def _step_of(
     return UsageAdvance(each.number, old, UsageState(each.id, *end, model, folder), sums, turns)
 
 
-def _turn(used: Used) -> TurnUsage | None:
+def _turn(used: RequestUsage) -> TurnUsage | None:
     """Return the turn that a request ends; None for an attempt that failed, or for a title."""
     if used.kind == CompactionEntry.kind:
         return TurnUsage(used.seq, used.time, used.tokens_after, is_compaction=True, cost=used.usage.cost)

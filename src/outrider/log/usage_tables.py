@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
-from typing import Literal, NamedTuple, Protocol, TypeAlias, TypeVar
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from outrider.conversation.messages import rounded_cost
-from outrider.log.used import Used
+from outrider.log.request_usage import RequestUsage
+from outrider.log.sql import IndexDatabase, Statement, Work
 
-T = TypeVar("T")
 Dimension: TypeAlias = Literal["quarter", "model", "folder"]
 """What sums are grouped by. A quarter of an hour is the largest time that is within one day in every time zone."""
 QUARTER_SECONDS = 900
@@ -43,7 +42,7 @@ class UsageSums(msgspec.Struct, array_like=True):
     measured: int = 0
     """The requests whose time to the first token is known."""
 
-    def add(self, used: Used) -> None:
+    def add(self, used: RequestUsage) -> None:
         """Add a request."""
         self.requests += 1
         self.input_tokens += used.usage.input_tokens
@@ -82,58 +81,93 @@ class UsageAdvance(NamedTuple):
     turns: list[TurnUsage]
 
 
-class Usages(Protocol):
+_STATE = ", ".join(UsageState.__struct_fields__)
+_TURN = ", ".join(TurnUsage._fields)
+_SUMS = UsageSums.__struct_fields__
+_ADD = (
+    f"INSERT INTO used (session, quarter, model, {', '.join(_SUMS)}) "
+    "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (session, quarter, model) DO UPDATE SET "
+    f"{', '.join(f'{name} = used.{name} + excluded.{name}' for name in _SUMS)}"
+)
+_ADD_TURN = f"INSERT INTO turn (session, {_TURN}) VALUES ($1, $2, $3, $4, $5, $6)"
+_TAKE = (
+    f"INSERT INTO usage_indexed AS known (session, {_STATE}) SELECT $1, $2, $3, $4, $5, $6 {{sessions}} "
+    f"ON CONFLICT (session) DO UPDATE SET ({_STATE}) = "
+    "(excluded.id, excluded.seq, excluded.checksum, excluded.model, excluded.folder) "
+    "WHERE known.seq = $7 AND known.checksum = $8 RETURNING 1"
+)
+_COLUMNS: dict[Dimension, str] = {
+    "quarter": "used.quarter",
+    "model": "coalesce(nullif(used.model, ''), usage_indexed.model)",
+    "folder": "usage_indexed.folder",
+}
+
+
+class Usages:
     """The tables of the index, while they are open."""
 
-    @property
-    def is_kept(self) -> bool:
-        """Whether the next use finds what this one adds. Else the folder cannot be written."""
-        ...
+    def __init__(self, database: IndexDatabase) -> None:
+        self._database = database
+        self.is_kept, self.together = database.is_kept, database.together
 
     def states(self, numbers: Sequence[int] | None = None) -> dict[int, UsageState]:
         """Return how far these sessions are indexed, or all."""
-        ...
+        query = f"SELECT session, {_STATE} FROM usage_indexed"
+        if numbers is None:
+            rows = self._database.fetch(query)
+        else:
+            rows = self._database.fetch(f"{query} WHERE session = ANY($1)", list(numbers))
+        return {number: UsageState(*state) for number, *state in rows}
 
     def count(self) -> int:
         """Return how many sessions are indexed."""
-        ...
+        return int(self._database.fetch("SELECT count(*) FROM usage_indexed")[0][0])
 
     def advance(self, step: UsageAdvance) -> UsageState:
         """Add the changes in one transaction, if the state is still the old one. Return the state then."""
-        ...
+        number, new = step.number, msgspec.structs.astuple(step.new)
+        sums = [(number, *key, *msgspec.structs.astuple(each)) for key, each in step.sums.items()]
+        known = "$7 = 0 OR EXISTS (SELECT 1 FROM usage_indexed WHERE session = $1)"
 
-    def together(self) -> AbstractContextManager[None]:
-        """Advance several sessions in one transaction where a commit is slow. After an error none is."""
-        ...
+        def work() -> Work[UsageState]:
+            # The row of the state is taken first, so that one process at a time indexes a session. Appends do not wait.
+            take = f"{_TAKE.format(sessions=f'{self._database.sessions} AND ({known})')}"
+            if not (yield Statement(take, (number, *new, step.old.seq, step.old.checksum))):
+                # Another process was quicker, or has emptied the index, or the session is gone.
+                found = yield Statement(f"SELECT {_STATE} FROM usage_indexed WHERE session = $1", (number,))
+                return UsageState(*found[0]) if found else UsageState(step.new.id)
+            yield Statement(_ADD, rows=sums)
+            yield Statement(_ADD_TURN, rows=[(number, *turn) for turn in step.turns])
+            return step.new
+
+        return self._database.run(work)
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove sessions."""
-        ...
+
+        def work() -> Work[None]:
+            for table in ("used", "turn", "usage_indexed"):
+                yield Statement(f"DELETE FROM {table} WHERE session = ANY($1)", (list(numbers),))
+
+        self._database.run(work)
 
     def sums(self, dimension: Dimension, since: int) -> list[tuple[str | int, UsageSums]]:
         """Return the sums by one dimension, of the quarters from `since` on."""
-        ...
+        kinds = {"cost": "double precision", "first_token": "double precision"}
+        sums = ", ".join(f"CAST(sum(used.{name}) AS {kinds.get(name, 'bigint')})" for name in _SUMS)
+        rows = self._database.fetch(
+            f"SELECT {_COLUMNS[dimension]}, {sums} FROM used JOIN usage_indexed USING (session) "
+            "WHERE used.quarter >= $1 GROUP BY 1",
+            since,
+        )
+        return [(name, UsageSums(*values)) for name, *values in rows]
 
-    def turns(self, number: int) -> Iterator[TurnUsage]:
-        """Iterate over the replies and compactions of a session, in order."""
-        ...
-
-
-class UsageTables(Protocol):
-    """The place of the index."""
-
-    @property
-    def is_separate(self) -> bool:
-        """Whether the index is in a file of its own, which may be older than the log, or of another log."""
-        ...
-
-    def exists(self) -> bool:
-        """Return whether anything was ever indexed."""
-        ...
-
-    def run(self, work: Callable[[Usages], T]) -> T:
-        """Run work on the tables, perhaps once more on empty ones. Raise LogError if that fails."""
-        ...
+    def turns(self, number: int) -> list[TurnUsage]:
+        """Return the replies and compactions of a session, in order."""
+        rows = self._database.fetch(f"SELECT {_TURN} FROM turn WHERE session = $1 ORDER BY seq", number)
+        return [
+            TurnUsage(seq, time, tokens, bool(is_compaction), cost) for seq, time, tokens, is_compaction, cost in rows
+        ]
 
 
 def quarter_of(time: float) -> int:

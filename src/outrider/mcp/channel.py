@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 
-class Progress(msgspec.Struct, frozen=True):
+class CallProgress(msgspec.Struct, frozen=True):
     """How far a request has come. Numbers that the server does not tell are None."""
 
     progress: float | None
@@ -16,20 +16,17 @@ class Progress(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Receiver(Protocol):
+class ServerListener(Protocol):
     """Receives what a server sends on its own. The channel calls it in its event loop."""
 
     async def answer(self, method: str, params: msgspec.Raw) -> Any:
         """Return the result of a server's request. Raises McpError with a code to refuse it."""
-        ...
 
     def notified(self, method: str, params: msgspec.Raw) -> None:
         """Take a notification. Must not raise."""
-        ...
 
     def closed(self, reason: Exception) -> None:
         """Learn that the channel ended by itself. Called at most once, and not after `close`. Must not raise."""
-        ...
 
 
 class Channel(Protocol):
@@ -40,7 +37,6 @@ class Channel(Protocol):
 
     async def open(self) -> None:
         """Start the server or connect to it. Raises McpError."""
-        ...
 
     async def request(
         self,
@@ -48,7 +44,7 @@ class Channel(Protocol):
         params: dict[str, Any],
         *,
         timeout: float | None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
         """Send a request and return its result as JSON.
@@ -58,15 +54,12 @@ class Channel(Protocol):
         is over, the channel tells the server. With `on_progress` the request asks for progress. Only HTTP sends
         `headers`.
         """
-        ...
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
         """Send a notification. Failures are not reported."""
-        ...
 
     async def close(self) -> None:
         """End the connection, and the server if the channel started it. Open requests raise McpClosedError."""
-        ...
 
 
 class Authorization(Protocol):
@@ -74,8 +67,6 @@ class Authorization(Protocol):
 
     async def headers(self) -> Mapping[str, str]:
         """Return the headers for the next request."""
-        ...
 
     async def challenged(self, status: int, www_authenticate: str | None) -> bool:
         """Handle status 401 or 403. Return whether to send the request again."""
-        ...

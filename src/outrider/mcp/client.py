@@ -9,11 +9,11 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from outrider.errors import McpClosedError, McpError, McpLoginError
-from outrider.mcp.bounds import DEFAULT, Bounds
-from outrider.mcp.channel import Authorization, Channel, Progress
+from outrider.mcp.channel import Authorization, CallProgress, Channel
 from outrider.mcp.elicitation import OnElicit, elicit
 from outrider.mcp.handshake import Agreement, agree, agree_on, agree_on_handshake, decoded
-from outrider.mcp.lists import ListCache, read_list
+from outrider.mcp.input_required import Send, call_with_input
+from outrider.mcp.lists import ListCache, keep_listening, read_list
 from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
 from outrider.mcp.protocol import (
     CALL_TOOL,
@@ -41,15 +41,12 @@ from outrider.mcp.protocol import (
     ResourceTemplate,
     ToolSpec,
 )
-from outrider.mcp.rounds import Send, call_with_input
-from outrider.mcp.running_task import TaskServer
+from outrider.mcp.server_limits import DEFAULT, ServerHost
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
-from outrider.mcp.subscription import keep_listening
-from outrider.mcp.tasks import Tasks
+from outrider.mcp.tasks import Tasks, TaskServer
 from outrider.processes.processes import Processes
-from outrider.processes.programs import Programs
+from outrider.text.visible import one_line
 from outrider.trace_context import trace_context
-from outrider.visible_text import one_line
 
 T = TypeVar("T")
 OutcomeT = TypeVar("OutcomeT", bound=Outcome)
@@ -77,13 +74,11 @@ class Client:
         on_change: OnChange | None = None,
         on_close: OnClose | None = None,
         authorization: Authorization | None = None,
-        environment: Mapping[str, str] | None = None,
-        programs: Programs | None = None,
+        host: ServerHost = DEFAULT,
         processes: Processes | None = None,
-        bounds: Bounds = DEFAULT,
         handshake_first: bool = False,
     ) -> None:
-        """`environment` is what a program inherits; `processes` ends it if this process is killed.
+        """`processes` ends a program if this process is killed.
 
         `handshake_first` saves time with a server that is known to be old: some do not answer the newest first request.
         """
@@ -96,10 +91,8 @@ class Client:
         self._on_change = on_change
         self._on_close = on_close
         self._authorization = authorization
-        self._environment = environment
-        self._programs = programs
+        self._host = host
         self._processes = processes
-        self._bounds = bounds
         self._handshake_first = handshake_first
         self._channel: Channel | None = None
         self._lists = ListCache()
@@ -109,7 +102,7 @@ class Client:
         self._asking = 0
         """How many questions of the server wait for a person."""
         self._tasks = Tasks(
-            TaskServer(server.name, server.timeout, bounds, self._send, self.answer, lambda: self._asking > 0)
+            TaskServer(server.name, server.timeout, host.bounds, self._send, self.answer, lambda: self._asking > 0)
         )
         self._listening: asyncio.Task[None] | None = None
 
@@ -135,7 +128,7 @@ class Client:
         name: str,
         arguments: Mapping[str, Any],
         *,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
     ) -> CallToolResult:
         """Call a tool, and follow its task if it becomes one. Cancelling the caller cancels it on the server."""
         agreed, timeout = self._agreed, self.server.timeout
@@ -253,7 +246,7 @@ class Client:
         assert isinstance(self.server, HttpServer)
         if self._channel:
             await self._channel.close()
-        channel = LegacySseChannel(self.server, self, authorization=self._authorization, bounds=self._bounds)
+        channel = LegacySseChannel(self.server, self, authorization=self._authorization, bounds=self._host.bounds)
         self._channel = channel
         try:
             await channel.open()
@@ -273,18 +266,11 @@ class Client:
         if isinstance(self.server, HttpServer):
             from outrider.mcp.http import HttpChannel  # brings the HTTP library
 
-            return HttpChannel(self.server, self, authorization=self._authorization, bounds=self._bounds)
+            return HttpChannel(self.server, self, authorization=self._authorization, bounds=self._host.bounds)
         from outrider.mcp.stdio import StdioChannel
 
         processes = self._processes = self._processes or Processes()
-        return StdioChannel(
-            self.server,
-            self,
-            processes=processes,
-            environment=self._environment,
-            programs=self._programs,
-            bounds=self._bounds,
-        )
+        return StdioChannel(self.server, self, processes=processes, host=self._host)
 
     def _start_listening(self) -> None:
         agreed, channel = self._agreed, self._channel
@@ -315,7 +301,7 @@ class Client:
         if cached is not None:
             return cached
         version = self._lists.version(kind)
-        found = await read_list(self._page, method, field, type, self._bounds)
+        found = await read_list(self._page, method, field, type, self._host.bounds)
         self.skipped[kind] = found.skipped
         self._lists.put(method, kind, found.items, found.seconds, version)
         return found.items
@@ -335,7 +321,7 @@ class Client:
         async def once(params: dict[str, Any]) -> msgspec.Raw:
             return await self._send(method, params, REQUEST_SECONDS)
 
-        answer, name, rounds = self.answer, self.server.name, self._bounds.rounds
+        answer, name, rounds = self.answer, self.server.name, self._host.bounds.rounds
         return await call_with_input(send or once, params, type, answer, name, method, rounds)
 
     async def _is_task(self, name: str) -> bool:
@@ -352,7 +338,7 @@ class Client:
         method: str,
         params: dict[str, Any],
         timeout: float | None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
         # A server that records spans adds them to the trace.

@@ -11,7 +11,7 @@ from outrider.errors import McpError
 from outrider.mcp.handshake import decoded
 from outrider.mcp.protocol import ELICIT, INVALID_PARAMS, RELATED_TASK_KEY, ElicitParams
 from outrider.mcp.schemas import accepted_schema
-from outrider.visible_text import plain_text, revealed
+from outrider.text.visible import plain_text, revealed
 
 _LONGEST_MESSAGE = 4_000
 _LONGEST_URL = 4_000

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 from outrider.errors import McpError, McpLoginError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.exchange import PendingRequest
-from outrider.mcp.redirects import redirect_target
 from outrider.mcp.servers import HttpServer, secrets_of
-from outrider.providers.transport import Response, Timeouts, Transport
+from outrider.providers.transport.http import Response, Timeouts, Transport
+from outrider.text.visible import one_line
 from outrider.version import __version__
-from outrider.visible_text import one_line
 
 EVENTS = "text/event-stream"
 _SENT = {
@@ -27,6 +28,40 @@ _PASSING = (429, 502, 503, 504)
 """Statuses of a server, or of a gateway before it, that is away for a while."""
 _MOST_REPEATS = 5
 """How often one message is sent again: after redirects, and after the authorization has changed."""
+
+
+class BackgroundTasks:
+    """The tasks of a channel over HTTP: requests, and messages that are sent in the background."""
+
+    def __init__(self, most_answers: int) -> None:
+        self._most_answers = most_answers
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._answers: set[asyncio.Task[None]] = set()
+        """The messages that are sent in the background: some of the tasks."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start a task."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def start_answer(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Start to send a message, unless too many are on their way."""
+        if len(self._answers) < self._most_answers:
+            task = self.start(work())
+            self._answers.add(task)
+            task.add_done_callback(self._answers.discard)
+
+    def cancel(self) -> None:
+        """Cancel all tasks but the one that calls this."""
+        for task in self._tasks - {asyncio.current_task()}:
+            task.cancel()
+
+    async def close(self) -> None:
+        """Cancel all tasks, and wait for their end."""
+        self.cancel()
+        await asyncio.gather(*tuple(self._tasks), return_exceptions=True)
 
 
 class Endpoint:
@@ -122,3 +157,24 @@ class Endpoint:
         finally:
             if pending:
                 pending.on_hold = False
+
+
+def redirect_target(url: str, location: str) -> str | None:
+    """Return the address to which a request is sent again, or None if it must not be.
+
+    Tokens and arguments may not go to another host, nor from https to http.
+
+    >>> redirect_target("http://example.org/mcp", "/mcp/")
+    'http://example.org/mcp/'
+    >>> redirect_target("https://example.org/mcp", "https://example.com/mcp")
+    """
+    try:
+        target = urljoin(url, location)
+        here, there = urlsplit(url), urlsplit(target)
+        is_same = (here.scheme, here.hostname, here.port) == (there.scheme, there.hostname, there.port)
+        is_upgrade = (here.scheme, there.scheme) == ("http", "https") and here.hostname == there.hostname
+    except ValueError:
+        return None
+    has_password = there.username is not None or there.password is not None
+    is_usable = bool(location) and target.isprintable() and not has_password
+    return target if is_usable and target != url and (is_same or (is_upgrade and here.port == there.port)) else None

@@ -14,8 +14,7 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
 from outrider.jsonrpc import NULL, ErrorObject, IncomingMessage, RpcError
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.channel import Progress, Receiver
+from outrider.mcp.channel import CallProgress, ServerListener
 from outrider.mcp.protocol import (
     CANCELLED,
     DISCOVER,
@@ -26,9 +25,10 @@ from outrider.mcp.protocol import (
     CancelledParams,
     ProgressParams,
 )
+from outrider.mcp.server_limits import Bounds
 from outrider.struct_types import described
 from outrider.text import human_size
-from outrider.visible_text import plain_text
+from outrider.text.visible import plain_text
 
 Send = Callable[[bytes], None]
 """Sends one line. May raise McpError."""
@@ -48,7 +48,12 @@ class PendingRequest:
     __slots__ = ("future", "id", "line", "method", "on_hold", "on_progress", "progressed", "timeout", "until")
 
     def __init__(
-        self, id: int, line: bytes, method: str, timeout: float | None, on_progress: Callable[[Progress], None] | None
+        self,
+        id: int,
+        line: bytes,
+        method: str,
+        timeout: float | None,
+        on_progress: Callable[[CallProgress], None] | None,
     ) -> None:
         loop = asyncio.get_running_loop()
         self.id = id
@@ -72,9 +77,9 @@ class PendingRequest:
 class Exchange:
     """Matches the messages of one server with the requests of the client. Every request ends exactly once."""
 
-    def __init__(self, name: str, receiver: Receiver, bounds: Bounds) -> None:
+    def __init__(self, name: str, listener: ServerListener, bounds: Bounds) -> None:
         self.name = name
-        self._receiver = receiver
+        self._listener = listener
         self._bounds = bounds
         self._ids = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
@@ -90,7 +95,7 @@ class Exchange:
         method: str,
         params: dict[str, Any],
         timeout: float | None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
     ) -> PendingRequest:
         """Register a request. The caller sends its `line`, then waits. Raises McpError if it cannot be JSON."""
         number = next(self._ids)
@@ -176,7 +181,7 @@ class Exchange:
         if method == CANCELLED:
             self._cancel_answer(params)
         else:
-            self._receiver.notified(method, params)
+            self._listener.notified(method, params)
 
     def _progress(self, params: msgspec.Raw) -> None:
         try:
@@ -187,13 +192,13 @@ class Exchange:
         pending = self._pending.get(told.progress_token) if isinstance(told.progress_token, int) else None
         if pending is None or pending.on_progress is None:
             self._count_stray()
-            self._receiver.notified(PROGRESS, params)  # of a task, perhaps
+            self._listener.notified(PROGRESS, params)  # of a task, perhaps
             return
         pending.progressed += 1
         if pending.progressed > self._bounds.stray_messages:
             self._count_stray()
         self._restart_time(pending)
-        pending.on_progress(Progress(told.progress, told.total, told.message or ""))
+        pending.on_progress(CallProgress(told.progress, told.total, told.message or ""))
 
     def _start_answer(self, message: IncomingMessage, send: Send) -> None:
         their_id, method = bytes(message.id), message.method_name()
@@ -212,7 +217,7 @@ class Exchange:
 
     async def _answer(self, id: bytes, method: str, params: msgspec.Raw, send: Send) -> None:
         try:
-            line = jsonrpc.response(id, await self._receiver.answer(method, params))
+            line = jsonrpc.response(id, await self._listener.answer(method, params))
         except McpError as error:
             code = METHOD_NOT_FOUND if error.code is None else error.code
             line = jsonrpc.error_response(id, RpcError(code, str(error), error.data))

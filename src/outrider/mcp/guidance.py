@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from outrider.prompts import prompt
-from outrider.visible_text import one_line
+from outrider.text.visible import one_line
 
 LONGEST = 2_000
 """Characters of one server."""

@@ -28,8 +28,8 @@ from outrider.mcp.protocol import (
     ServerCapabilities,
 )
 from outrider.struct_types import described
+from outrider.text.visible import one_line, plain_text
 from outrider.version import __version__
-from outrider.visible_text import one_line, plain_text
 
 SILENCE_SECONDS = 10.0
 """How long `server/discover` may stay without an answer before `initialize` is tried."""

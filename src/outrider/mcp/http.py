@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -17,9 +17,8 @@ import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.channel import Authorization, Progress, Receiver
-from outrider.mcp.endpoint import EVENTS, Endpoint
+from outrider.mcp.channel import Authorization, CallProgress, ServerListener
+from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint
 from outrider.mcp.exchange import Exchange, PendingRequest, result_of
 from outrider.mcp.handshake import decoded
 from outrider.mcp.parameter_headers import standard_headers
@@ -32,10 +31,11 @@ from outrider.mcp.protocol import (
     MODERN_VERSIONS,
     InitializeResult,
 )
+from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.sse import EventReader
-from outrider.providers.transport import Response
-from outrider.visible_text import one_line
+from outrider.providers.transport.http import Response
+from outrider.text.visible import one_line
 
 _ERROR_BYTES = 64 * 1024
 _NOT_STREAMABLE = (400, 404, 405, 406, 415)
@@ -51,7 +51,7 @@ class HttpChannel:
     def __init__(
         self,
         server: HttpServer,
-        receiver: Receiver,
+        listener: ServerListener,
         *,
         authorization: Authorization | None = None,
         bounds: Bounds,
@@ -60,17 +60,15 @@ class HttpChannel:
         self.is_refused = False
         """Whether the address takes no messages at all, as one of the older transport of 2024-11-05."""
         self._server = server
-        self._receiver = receiver
+        self._listener = listener
         self._endpoint = Endpoint(server, authorization)
         self._bounds = bounds
-        self._exchange = Exchange(server.name, receiver, bounds)
+        self._exchange = Exchange(server.name, listener, bounds)
         self._session = ""
         self._greeting: dict[str, Any] = {}
         """The parameters of `initialize`, to begin a new session after the server has lost this one."""
         self._renewing = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: set[asyncio.Task[None]] = set()
-        """The messages that are sent in the background: some of the tasks."""
+        self._tasks = BackgroundTasks(bounds.answers)
         self._listening: asyncio.Task[None] | None = None
         self._is_closed = False
 
@@ -84,15 +82,14 @@ class HttpChannel:
         params: dict[str, Any],
         *,
         timeout: float | None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
-        """Send a request and return its result. See `Channel`."""
         self._check_open()
         if method == INITIALIZE:
             self._greeting = params
         pending = self._exchange.begin(method, params, timeout, on_progress)
-        task = self._start(self._deliver(pending, {**self._headers_of(method, params), **headers}))
+        task = self._tasks.start(self._deliver(pending, {**self._headers_of(method, params), **headers}))
         try:
             return await self._exchange.wait(pending, self._drop if self._is_stateless else self._send_later)
         except (asyncio.CancelledError, McpTimeoutError, McpClosedError):
@@ -100,22 +97,19 @@ class HttpChannel:
             raise
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
         if self._is_closed:
             return
         await self._post_message(jsonrpc.notification(method, params), self._headers_of(method, params))
         if method == INITIALIZED and not self._is_stateless:
             if self._listening:
                 self._listening.cancel()
-            self._listening = self._start(self._listen())
+            self._listening = self._tasks.start(self._listen())
 
     async def close(self) -> None:
         """End the open requests and the session."""
         was_closed, self._is_closed = self._is_closed, True
         self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
-        for task in (tasks := tuple(self._tasks)):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         if self._session and not was_closed:
             with contextlib.suppress(McpError, ProviderError, TimeoutError):
                 async with asyncio.timeout(_CLOSE_SECONDS), self._send("DELETE", None, {}):
@@ -133,19 +127,10 @@ class HttpChannel:
         if self._is_closed:
             raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     def _send_later(self, line: bytes) -> None:
         """Send a message in the background: an answer to a server's request, or a notification."""
         self._check_open()
-        if len(self._answers) < self._bounds.answers:
-            task = self._start(self._post_message(line, {}))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
+        self._tasks.start_answer(lambda: self._post_message(line, {}))
 
     def _drop(self, line: bytes) -> None:
         """Send nothing: since 2026-07-28 closing the stream of a request cancels it, and there is nothing to answer."""
@@ -247,9 +232,8 @@ class HttpChannel:
         if not self._is_closed:
             self._is_closed = True
             self._exchange.close(McpClosedError(str(reason)))
-            for task in self._tasks - {asyncio.current_task()}:
-                task.cancel()
-            self._receiver.closed(reason)
+            self._tasks.cancel()
+            self._listener.closed(reason)
 
     # Refusals
 
@@ -310,7 +294,7 @@ class HttpChannel:
                 self.protocol_version = version
             await self.notify(INITIALIZED, {})
         for change in CHANGES:  # the server may be another one now
-            self._receiver.notified(change, msgspec.Raw(b"{}"))
+            self._listener.notified(change, msgspec.Raw(b"{}"))
 
     async def _listen(self) -> None:
         """Read the messages that belong to no request, until the channel closes or the server offers no stream."""

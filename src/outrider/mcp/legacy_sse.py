@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.channel import Authorization, Progress, Receiver
-from outrider.mcp.endpoint import EVENTS, Endpoint
+from outrider.mcp.channel import Authorization, CallProgress, ServerListener
+from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint, redirect_target
 from outrider.mcp.exchange import Exchange, PendingRequest
-from outrider.mcp.redirects import redirect_target
+from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.sse import EventReader
-from outrider.providers.transport import Response
+from outrider.providers.transport.http import Response
 
 _ERROR_BYTES = 64 * 1024
 
@@ -30,26 +29,29 @@ class LegacySseChannel:
     """A channel whose answers come on one stream. It ends with the stream."""
 
     def __init__(
-        self, server: HttpServer, receiver: Receiver, *, authorization: Authorization | None = None, bounds: Bounds
+        self,
+        server: HttpServer,
+        listener: ServerListener,
+        *,
+        authorization: Authorization | None = None,
+        bounds: Bounds,
     ) -> None:
         self.protocol_version = ""
         self._server = server
-        self._receiver = receiver
+        self._listener = listener
         self._authorization = authorization
         self._stream = Endpoint(server, authorization)
         self._messages: Endpoint | None = None
         self._bounds = bounds
-        self._exchange = Exchange(server.name, receiver, bounds)
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._answers: set[asyncio.Task[None]] = set()
-        """The messages that are sent in the background: some of the tasks."""
+        self._exchange = Exchange(server.name, listener, bounds)
+        self._tasks = BackgroundTasks(bounds.answers)
         self._is_closed = False
 
     async def open(self) -> None:
         """Open the stream, and wait until it says where messages go. Raises McpError."""
         self._stream.check()
         opened: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
-        self._start(self._listen(opened))
+        self._tasks.start(self._listen(opened))
         try:
             async with asyncio.timeout(self._server.startup_timeout):
                 self._messages = await opened
@@ -62,18 +64,16 @@ class LegacySseChannel:
         params: dict[str, Any],
         *,
         timeout: float | None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
-        """Send a request and return its result. See `Channel`."""
         if self._is_closed:
             raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
         pending = self._exchange.begin(method, params, timeout, on_progress)
-        self._start(self._deliver(pending))
+        self._tasks.start(self._deliver(pending))
         return await self._exchange.wait(pending, self._send_later)
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
         if not self._is_closed:
             await self._post(jsonrpc.notification(method, params))
 
@@ -81,23 +81,13 @@ class LegacySseChannel:
         """End the stream and the open requests."""
         self._is_closed = True
         self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
-        for task in (tasks := tuple(self._tasks)):
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
         for endpoint in filter(None, (self._stream, self._messages)):
             await endpoint.close()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
-
     def _send_later(self, line: bytes) -> None:
-        if not self._is_closed and len(self._answers) < self._bounds.answers:
-            task = self._start(self._post(line))
-            self._answers.add(task)
-            task.add_done_callback(self._answers.discard)
+        if not self._is_closed:
+            self._tasks.start_answer(lambda: self._post(line))
 
     async def _post(self, line: bytes) -> None:
         assert self._messages is not None
@@ -132,7 +122,7 @@ class LegacySseChannel:
         elif not self._is_closed:
             self._is_closed = True
             self._exchange.close(McpClosedError(str(reason)))
-            self._receiver.closed(reason)
+            self._listener.closed(reason)
 
     async def _read(self, response: Response, opened: asyncio.Future[Endpoint]) -> None:
         """Read the events. The first one of the name `endpoint` opens the channel."""

@@ -1,18 +1,21 @@
-"""Lists of a server: read page by page within limits, and kept as long as the server allows."""
+"""Lists of a server: read page by page within limits, kept as long as the server allows, and watched for changes."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.protocol import ListKind, Page, Prompt
+from outrider.errors import McpClosedError, McpError
+from outrider.mcp.channel import Channel
+from outrider.mcp.protocol import LISTEN, METHOD_NOT_FOUND, ListKind, Page, Prompt
+from outrider.mcp.server_limits import Bounds
 from outrider.struct_types import described
 from outrider.text import human_size
-from outrider.visible_text import plain_text
+from outrider.text.visible import plain_text
 
 T = TypeVar("T")
 
@@ -28,7 +31,6 @@ class ReadPage(Protocol):
 
     def __call__(self, method: str, params: dict[str, Any], type: type[Page], /) -> Awaitable[Page]:
         """Return the page."""
-        ...
 
 
 class FullList(msgspec.Struct, Generic[T]):
@@ -119,3 +121,26 @@ class ListCache:
         """Drop the lists of a kind, because they changed."""
         self._versions[kind] = self.version(kind) + 1
         self._kept = {method: kept for method, kept in self._kept.items() if kept[0] != kind}
+
+
+_FIRST_PAUSE = 1.0
+_LONGEST_PAUSE = 300.0
+
+
+async def keep_listening(channel: Channel, meta: dict[str, Any], kinds: Sequence[ListKind]) -> None:
+    """Listen until the channel closes. The notifications go to the channel's receiver.
+
+    A stream that ends is opened again, after longer and longer pauses.
+    """
+    wanted = {f"{kind}ListChanged": True for kind in kinds}
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            await channel.request(LISTEN, {"notifications": wanted, "_meta": meta}, timeout=None)
+        except McpClosedError:
+            return
+        except McpError as error:
+            if error.code == METHOD_NOT_FOUND:
+                return
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, _LONGEST_PAUSE)

@@ -1,4 +1,7 @@
-"""Tokens from the token endpoint of an authorization server, and the registration of the client there."""
+"""Tokens from the token endpoint of an authorization server, and the registration of the client there.
+
+`ClientCredentials` authorizes a program by itself, without a person.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,9 @@ from urllib.parse import quote
 import msgspec
 
 from outrider.errors import McpLoginError
-from outrider.mcp.oauth_discovery import ServerMetadata
+from outrider.mcp.oauth_discovery import ServerMetadata, discover, parse_challenge
 from outrider.mcp.oauth_requests import OAuthRequests
+from outrider.mcp.servers import HttpServer
 from outrider.mcp.tokens import Registration, Tokens
 
 CLIENT_NAME = "Outrider"
@@ -101,3 +105,41 @@ def _chosen(client: Registration, methods: Sequence[str] | None) -> str:
     return next((each for each in ("client_secret_basic", "client_secret_post") if each in (methods or ())), "") or (
         "client_secret_basic"
     )
+
+
+class ClientCredentials:
+    """The authorization of a client that was registered beforehand. Tokens are kept in memory only."""
+
+    def __init__(self, server: HttpServer, client: Registration) -> None:
+        self._url = server.url
+        self._client = client
+        self._requests = OAuthRequests(server.url)
+        self._tokens: Tokens | None = None
+        self._asked = ""
+        """The scopes of the last refused token: asking for them again would not help."""
+
+    async def headers(self) -> Mapping[str, str]:
+        """Return the header with the token; none before the first challenge."""
+        return {"Authorization": f"Bearer {self._tokens.access_token}"} if self._tokens else {}
+
+    async def challenged(self, status: int, www_authenticate: str | None) -> bool:
+        """Get a token. Return whether there is a new one. Raises McpLoginError."""
+        challenge = parse_challenge(www_authenticate)
+        if status == 403 and (challenge.error != "insufficient_scope" or challenge.scope == self._asked):
+            return False
+        try:
+            found = await discover(self._requests, self._url, challenge)
+            scope = challenge.scope or found.scopes
+            fields = {"grant_type": "client_credentials", "resource": found.resource}
+            self._tokens = await request_token(
+                self._requests,
+                found.server.token_endpoint,
+                self._client,
+                {**fields, "scope": scope} if scope else fields,
+                scope=scope,
+                methods=found.server.token_endpoint_auth_methods_supported,
+            )
+            self._asked = challenge.scope
+            return True
+        finally:
+            await self._requests.close()

@@ -9,11 +9,11 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from outrider.errors import McpLoginError, ProviderError
-from outrider.providers.addresses import is_literal, is_local_name, system_resolver, why_private
-from outrider.providers.transport import Timeouts, Transport
+from outrider.providers.transport.addresses import is_literal, is_local_name, system_resolver, why_private
+from outrider.providers.transport.http import Timeouts, Transport
 from outrider.struct_types import described
+from outrider.text.visible import one_line
 from outrider.version import __version__
-from outrider.visible_text import one_line
 
 T = TypeVar("T")
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from outrider.errors import ConfigError, McpError
-from outrider.mcp.bounds import DEFAULT, Bounds
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import OnElicit
+from outrider.mcp.server_limits import DEFAULT, ServerHost
 from outrider.mcp.servers import HttpServer, McpServer, tool_prefix
-from outrider.mcp.supervision import Restarts, ServerStatus, SupervisedServer
+from outrider.mcp.supervision import ServerStatus, SupervisedServer
 from outrider.processes.processes import Processes
-from outrider.processes.programs import Programs
 from outrider.tools.tool import Tool
 
 OnNotice: TypeAlias = Callable[[str], None]
@@ -37,12 +36,9 @@ class ServerPool:
         on_notice: OnNotice | None = None,
         on_change: Callable[[], None] | None = None,
         authorize: Authorize | None = None,
-        environment: Mapping[str, str] | None = None,
-        programs: Programs | None = None,
-        restarts: Restarts | None = None,
-        bounds: Bounds = DEFAULT,
+        host: ServerHost = DEFAULT,
     ) -> None:
-        """`on_change` is called when the tools change. `environment` is what programs inherit, without keys."""
+        """`on_change` is called when the tools change."""
         self._processes = Processes()
         self._servers: dict[str, SupervisedServer] = {}
 
@@ -54,16 +50,14 @@ class ServerPool:
                 on_change=supervised.list_changed,
                 on_close=supervised.lost,
                 authorization=authorize(server) if authorize and isinstance(server, HttpServer) else None,
-                environment=environment,
-                programs=programs,
+                host=host,
                 processes=self._processes,
-                bounds=bounds,
                 handshake_first=supervised.is_old,
             )
 
         for server in distinct(servers):
             self._servers[server.name] = SupervisedServer(
-                server, make_client, on_notice or _ignore, on_change or _nothing, restarts or Restarts()
+                server, make_client, on_notice or _ignore, on_change or _nothing, host.restarts
             )
 
     def start(self) -> None:

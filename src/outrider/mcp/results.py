@@ -18,8 +18,8 @@ from outrider.errors import AttachmentError
 from outrider.mcp.protocol import CallToolResult, ContentBlock, GetPromptResult, ResourceContents
 from outrider.struct_types import described
 from outrider.text import human_size
+from outrider.text.visible import one_line, safe_lines
 from outrider.tools.result import ToolResult
-from outrider.visible_text import one_line, safe_lines
 
 MOST_FILES = 20
 _LONGEST_NAME = 100

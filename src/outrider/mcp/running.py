@@ -9,23 +9,22 @@ import asyncio
 import contextlib
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from outrider.errors import McpClosedError, McpError
-from outrider.mcp.bounds import DEFAULT, Bounds
+from outrider.mcp.server_limits import DEFAULT, ServerHost
 from outrider.mcp.servers import McpServer
-from outrider.processes.programs import Programs
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
     from outrider.mcp.pool import Authorize, OnNotice, ServerPool
-    from outrider.mcp.supervision import Restarts, ServerStatus
+    from outrider.mcp.supervision import ServerStatus
 
 GRACE = 1.0
 """Seconds that the first request of a session waits for servers that are still starting."""
@@ -50,14 +49,11 @@ class RunningServers:
         on_elicit: OnElicit | None = None,
         on_notice: OnNotice | None = None,
         authorize: Authorize | None = None,
-        environment: Mapping[str, str] | None = None,
-        programs: Programs | None = None,
+        host: ServerHost = DEFAULT,
         grace: float = GRACE,
         tools_share: float = TOOLS_SHARE,
-        restarts: Restarts | None = None,
-        bounds: Bounds = DEFAULT,
     ) -> None:
-        """`on_elicit` runs in the event loop that used the servers last. `environment` is what programs inherit.
+        """`on_elicit` runs in the event loop that used the servers last.
 
         `on_notice` gets each notice at once, in the thread of the servers. Without it, sessions take them.
         """
@@ -71,10 +67,7 @@ class RunningServers:
             on_elicit=self._elicit if on_elicit else None,
             on_notice=on_notice or self._keep_notice,
             authorize=authorize,
-            environment=environment,
-            programs=programs,
-            restarts=restarts,
-            bounds=bounds,
+            host=host,
         )
         self._on_elicit = on_elicit
         self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from outrider.errors import McpError, SchemaError
+from outrider.text.visible import plain_text
 from outrider.tools.schema import Schema
 from outrider.tools.schema.raw_schemas import map_subschemas
-from outrider.visible_text import plain_text
 
 MAX_BYTES = 100_000
 _LONGEST_DESCRIPTION = 2_000

@@ -16,15 +16,15 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpRefusedError
 from outrider.jsonrpc import LineSplitter
-from outrider.mcp.bounds import Bounds
-from outrider.mcp.channel import Progress, Receiver
+from outrider.mcp.channel import CallProgress, ServerListener
 from outrider.mcp.exchange import Exchange
+from outrider.mcp.server_limits import ServerHost
 from outrider.mcp.servers import StdioServer, secrets_of
 from outrider.processes.process_tree import MARK
 from outrider.processes.processes import Process, Processes, end
 from outrider.processes.programs import ProgramNotFoundError, Programs
+from outrider.text.visible import plain_text, without_colours
 from outrider.tools.threads import Threads
-from outrider.visible_text import plain_text, without_colours
 
 INHERITED = ("HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR")
 """The variables that a program inherits if the caller gives no environment: none of them is a key."""
@@ -42,22 +42,20 @@ class StdioChannel:
     def __init__(
         self,
         server: StdioServer,
-        receiver: Receiver,
+        listener: ServerListener,
         *,
         processes: Processes,
-        environment: Mapping[str, str] | None = None,
-        programs: Programs | None = None,
-        bounds: Bounds,
+        host: ServerHost,
     ) -> None:
         self.protocol_version = ""
         self._server = server
-        self._receiver = receiver
+        self._listener = listener
         self._processes = processes
-        self._environment = inherited_environment() if environment is None else environment
-        self._programs = programs
-        self._bounds = bounds
-        self._exchange = Exchange(server.name, receiver, bounds)
-        self._lines = LineSplitter(bounds.message_bytes)
+        self._environment = inherited_environment() if host.environment is None else host.environment
+        self._programs = host.programs
+        self._bounds = host.bounds
+        self._exchange = Exchange(server.name, listener, host.bounds)
+        self._lines = LineSplitter(host.bounds.message_bytes)
         self._stderr = b""
         self._process: Process | None = None
         self._writer: asyncio.WriteTransport | None = None
@@ -97,10 +95,9 @@ class StdioChannel:
         params: dict[str, Any],
         *,
         timeout: float | None,
-        on_progress: Callable[[Progress], None] | None = None,
+        on_progress: Callable[[CallProgress], None] | None = None,
         headers: Mapping[str, str] = {},
     ) -> msgspec.Raw:
-        """Send a request and return its result. See `Channel`."""
         pending = self._exchange.begin(method, params, timeout, on_progress)
         try:
             self._send(pending.line)
@@ -110,7 +107,6 @@ class StdioChannel:
         return await self._exchange.wait(pending, self._send)
 
     async def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
         with contextlib.suppress(McpError):
             self._send(jsonrpc.notification(method, params))
 
@@ -202,7 +198,7 @@ class StdioChannel:
         was_closed, self._is_closed = self._is_closed, True
         self._exchange.close(McpClosedError(str(told)))
         if not was_closed:
-            self._receiver.closed(told)
+            self._listener.closed(told)
 
     async def _end(self) -> None:
         if self._writer:

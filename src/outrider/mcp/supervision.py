@@ -10,13 +10,14 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.errors import McpClosedError, McpError, McpLoginError, McpRefusedError
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.client import Client
 from outrider.mcp.protocol import CallToolResult, ListKind
+from outrider.mcp.server_limits import Restarts
 from outrider.mcp.servers import HttpServer, McpServer
 from outrider.mcp.tools import server_tools
+from outrider.text.visible import one_line
 from outrider.tools.tool import Tool
-from outrider.visible_text import one_line
 
 State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 
@@ -24,24 +25,6 @@ CALL_WAIT = 30.0
 """Seconds that a call waits for a server that is being started again."""
 _LONGEST_ERROR = 1_500
 _MOST_NOTICES = 5
-
-
-class Restarts(msgspec.Struct, frozen=True):
-    """How often a server is started again."""
-
-    most: int = 5
-    """Restarts in a row."""
-    first_pause: float = 1.0
-    """Seconds before the first one; each further pause is twice as long."""
-    longest_pause: float = 30.0
-    healthy_after: float = 60.0
-    """Seconds of running after which the count begins again."""
-    list_pause: float = 1.0
-    """The least seconds between two readings of a changed list."""
-
-    def pause(self, failures: int) -> float:
-        """Return the seconds to wait after so many failures in a row."""
-        return float(min(self.first_pause * 2 ** (failures - 1), self.longest_pause))
 
 
 class ServerStatus(msgspec.Struct, frozen=True):
@@ -122,7 +105,7 @@ class SupervisedServer:
         return self._client
 
     async def call(
-        self, name: str, arguments: Mapping[str, Any], on_progress: Callable[[Progress], None]
+        self, name: str, arguments: Mapping[str, Any], on_progress: Callable[[CallProgress], None]
     ) -> CallToolResult:
         """Call a tool, after waiting a while for a server that is being started. Raises McpError."""
         await self._wait_for(self._settled.wait())

@@ -9,16 +9,16 @@ from typing import Any, Protocol
 
 from outrider.conversation.attachments import sha256
 from outrider.errors import McpError
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.protocol import CallToolResult, ToolAnnotations, ToolSpec
 from outrider.mcp.results import tool_result
 from outrider.mcp.schemas import accepted_schema
 from outrider.mcp.servers import tool_prefix
+from outrider.text.visible import one_line, plain_text
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.schema import Signature
 from outrider.tools.tool import Effect, Tool
-from outrider.visible_text import one_line, plain_text
 
 LONGEST_NAME = 64
 LONGEST_DESCRIPTION = 4_000
@@ -32,10 +32,9 @@ class CallServer(Protocol):
     """Calls a tool of one server by the server's own name of it."""
 
     def __call__(
-        self, name: str, arguments: Mapping[str, Any], on_progress: Callable[[Progress], None], /
+        self, name: str, arguments: Mapping[str, Any], on_progress: Callable[[CallProgress], None], /
     ) -> Awaitable[CallToolResult]:
         """Return the result. Raises McpError."""
-        ...
 
 
 def server_tools(
@@ -103,7 +102,7 @@ class _ProgressSender:
         self._left = float(_PROGRESS_BURST)
         self._at = time.monotonic()
 
-    def __call__(self, progress: Progress) -> None:
+    def __call__(self, progress: CallProgress) -> None:
         now = time.monotonic()
         self._left = min(self._left + (now - self._at) * _PROGRESS_RATE, _PROGRESS_BURST)
         self._at = now
@@ -112,11 +111,11 @@ class _ProgressSender:
             self._context.progress(progress_text(progress))
 
 
-def progress_text(progress: Progress) -> str:
+def progress_text(progress: CallProgress) -> str:
     """Return progress as a line for people.
 
-    >>> progress_text(Progress(3, 10, "reading")), progress_text(Progress(0.5)), progress_text(Progress(None))
-    ('reading (3/10)', '0.5', '')
+    >>> progress_text(CallProgress(3, 10, "reading")), progress_text(CallProgress(0.5))
+    ('reading (3/10)', '0.5')
     """
     message = one_line(progress.message, 200)
     if progress.progress is None:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
 from functools import partial
@@ -16,40 +14,38 @@ import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, files_in
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import (
-    AuthenticationError,
-    ProviderError,
-    RequestRefusedError,
-)
-from outrider.providers.api_errors import BadCallError, classified, has_no_quota, is_retryable, mask_key, message_of
+from outrider.errors import AuthenticationError, MissingKeyError, ProviderError
 from outrider.providers.base import ModelSettings, Reply, Request, StopReason
-from outrider.providers.body import Body, Rendered, encode_items
-from outrider.providers.capabilities import Capabilities, capabilities_of, is_overridden, without_kind
+from outrider.providers.catalogue.capabilities import Capabilities, capabilities_of, is_overridden
+from outrider.providers.catalogue.efforts import effort_fields, temperature_fields
+from outrider.providers.catalogue.prices import context_tokens, with_cost
+from outrider.providers.credentials.keys import found_key
+from outrider.providers.credentials.secrets import masked
 from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
-from outrider.providers.efforts import effort_fields
-from outrider.providers.keys import found_key
-from outrider.providers.message_parts import NO_FILES, Family, File, Title, UserMessage
-from outrider.providers.network import host_name
-from outrider.providers.output_schemas import Dialect, expressed
-from outrider.providers.prepared_request import PreparedRequest
-from outrider.providers.prices import context_tokens, with_cost
-from outrider.providers.refused_files import file_fault, is_about_url
-from outrider.providers.render import Renderer, is_own
-from outrider.providers.secrets import masked
-from outrider.providers.server_tools import check_server_tools, portable
-from outrider.providers.shown_files import Kind, Omission, Room, surplus_files
-from outrider.providers.stream import Incoming, ReplyParser, merge_deltas
-from outrider.providers.too_long import too_long
-from outrider.providers.transcript import Rendering, Transcript
-from outrider.providers.transport import ErrorResponse, Timeouts, Transport, retry_delay
-from outrider.text import human_size
+from outrider.providers.refusals import PreparedRequest
+from outrider.providers.rendering.encoding import Rendered, encode_items
+from outrider.providers.rendering.message_parts import NO_FILES, Family, File, Title, UserMessage
+from outrider.providers.rendering.output_schemas import Dialect, expressed
+from outrider.providers.rendering.render import Renderer
+from outrider.providers.rendering.server_tools import check_server_tools, portable
+from outrider.providers.rendering.transcript import Rendering, Transcript
+from outrider.providers.streams.stream import Incoming, ReplyParser, merge_deltas
+from outrider.providers.transport.api_errors import (
+    BadCallError,
+    classified,
+    explained,
+    has_no_quota,
+    mask_key,
+    message_of,
+    too_long,
+)
+from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import ErrorResponse, Timeouts, Transport
+from outrider.providers.transport.network import host_name
 
 NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
 NO_GROUPS: Mapping[str, str] = {}
-MAX_FILE_RETRIES = 2
-"""How often one request is sent again with fewer files."""
-_PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
 
 
 class ApiProvider(ABC):
@@ -137,7 +133,16 @@ class ApiProvider(ABC):
 
     def is_own(self, state: ProviderState | None) -> bool:
         """Return whether opaque state is this model's and may be sent back to it."""
-        return is_own(state, self.prefix, self.model, self.route)
+        return state is not None and (state.provider, state.model, state.route) == (self.prefix, self.model, self.route)
+
+    def own_data(self, state: ProviderState | None) -> dict[str, Any]:
+        """Return the data of opaque state if it is this model's, else nothing: it must not be sent to another one."""
+        return state.data if state and self.is_own(state) and isinstance(state.data, dict) else {}
+
+    @property
+    def origin(self) -> ProviderState:
+        """Opaque state of this model, without its data."""
+        return ProviderState(self.prefix, self.model, None, self.route)
 
     @property
     def route(self) -> str:
@@ -192,33 +197,8 @@ class ApiProvider(ABC):
     def _fit(self, request: Request, name: str) -> Body:
         """Return a body within the limits of the API. The rendered messages are kept under the name."""
         rendering: Rendering = request.memory.setdefault(name, Rendering())
-        limits = self.capabilities
-        body = self._assemble(request, rendering)
-        left: Counter[str] = Counter()
-        while len(body) > limits.request_bytes or rendering.transcript.images > limits.images:
-            shown = rendering.transcript.shown
-            too_many = rendering.transcript.images > limits.images
-            room = Room(limits.images, limits.request_bytes - len(body) + sum(file.size for file in shown))
-            surplus = surplus_files(shown, room, request.messages[-1])
-            if not surplus:
-                raise RequestRefusedError(
-                    f"the request has {len(body):,} bytes and {self.label} takes {limits.request_bytes:,}; "
-                    "start a new conversation with the parts that matter"
-                )
-            for file in surplus:
-                reason = self._limit_of(is_images=too_many and bool(file.images))
-                rendering.leave_out([file], Omission(reason))
-                left[reason] += 1
-            body = self._assemble(request, rendering)
-        for reason, count in left.items():
-            rendering.notify(f"{count} {'file is' if count == 1 else 'files are'} not shown to the model: {reason}")
-        return body
-
-    def _limit_of(self, *, is_images: bool) -> str:
-        """Return the limit of a request for a note, and which files are kept."""
-        most = self.capabilities.images
-        limit = f"{most:,} image{'s' * (most != 1)}" if is_images else human_size(self.capabilities.request_bytes)
-        return f"{self.label} takes at most {limit} in a request, and newer files come first"
+        assemble = partial(self._assemble, request, rendering)
+        return rendering.fitting(assemble, self.capabilities, self.label, request.messages)
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
         check_server_tools(self.capabilities, request, self.name)
@@ -283,20 +263,12 @@ class ApiProvider(ABC):
 
     def temperature_fields(self, settings: ModelSettings) -> dict[str, float]:
         """Return the field of a request for its temperature. Empty if the model would refuse it."""
-        return (
-            {}
-            if settings.temperature is None or self._refuses_temperature(settings)
-            else {"temperature": settings.temperature}
-        )
-
-    def _refuses_temperature(self, settings: ModelSettings) -> bool:
-        taken = self.capabilities.temperature
-        return taken == "no" or (taken == "without_effort" and settings.effort not in (None, "none"))
+        return temperature_fields(self.capabilities, settings)
 
     def _left_out(self, request: Request) -> Iterator[str]:
         """Yield what the user should know about settings that are not sent, once a session."""
         name, settings = f"{self._memory_key} temperature", request.settings
-        if settings.temperature is not None and self._refuses_temperature(settings) and name not in request.memory:
+        if settings.temperature is not None and not self.temperature_fields(settings) and name not in request.memory:
             request.memory[name] = True
             beside = " together with an effort" if self.capabilities.temperature == "without_effort" else ""
             yield f"{self.name} does not take a temperature{beside}; it was left out"
@@ -367,9 +339,7 @@ class ApiProvider(ABC):
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool
     ) -> str:
         """Prepare the request without what the API refused: files, new tools. Raise the error if that is no cause."""
-        notice = "" if shown else self._send_bytes(error, request, prepared)
-        notice = notice or ("" if shown else self._drop_files(error, request, prepared))
-        notice = notice or ("" if shown else self._use_older_tools(error, request, prepared))
+        notice = "" if shown else prepared.fall_back(self, error, request)
         if not notice:
             prepared.restore()
             raise error
@@ -380,45 +350,6 @@ class ApiProvider(ABC):
         """Yield the bytes of the API's response."""
         explain = partial(self.explain, key=key)
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
-
-    def _send_bytes(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
-        """Send bytes instead of URLs if the API cannot fetch one. Return a notice, or "" if that is not the cause."""
-        has_urls = any(file.url for message in request.messages for file in files_in(message))
-        if not (has_urls and self.capabilities.url_types and is_about_url(error.status, str(error))):
-            return ""
-        known = self.capabilities
-        self.capabilities = msgspec.structs.replace(known, url_types=())
-        prepared.undo.append(lambda _: setattr(self, "capabilities", known))
-        return f"{error}; retrying with the files themselves"
-
-    def _drop_files(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
-        """Leave out files if the API refused the request because of them. Return a notice, or "" if it did not."""
-        rendering = prepared.rendering
-        sent = frozenset[Kind]().union(*(file.kinds for file in rendering.transcript.shown))
-        if not sent or len(prepared.undo) >= MAX_FILE_RETRIES:
-            return ""
-        match file_fault(error.status, str(error).replace(self.model, ""), sent):
-            case kind, "model":
-                known = self.capabilities
-                self.capabilities = without_kind(known, kind)
-                prepared.undo.append(lambda _: setattr(self, "capabilities", known))
-                for name in [name for name, kept in request.memory.items() if kept is rendering]:
-                    del request.memory[name]
-                return f"{error}; retrying without {_PLURALS[kind]}, and {self.name} gets no more of them"
-            case kind, _:
-                files = rendering.newest(kind)
-                rendering.leave_out(files, Omission(f"{self.label} refused it", as_text=kind == "document"))
-                prepared.undo.append(partial(Rendering.include, files=files))
-                instead = "with the text of" if kind == "document" else "without"
-                return f"{error}; retrying {instead} the newest {_PLURALS[kind]}"
-        return ""
-
-    def _use_older_tools(self, error: ProviderError, request: Request, prepared: PreparedRequest) -> str:
-        known = self.capabilities
-        if not self.older_server_tools(error, request):
-            return ""
-        prepared.undo.append(lambda _: setattr(self, "capabilities", known))
-        return f"{error}; retrying with older versions of its tools"
 
     def older_server_tools(self, error: ProviderError, request: Request) -> bool:
         """Use older versions of server tools if the API refused the newest ones. Return whether it did."""
@@ -448,9 +379,9 @@ class ApiProvider(ABC):
     def _required_key(self) -> str:
         variable, key = next(iter(self.key_variables), "api_key"), self.key
         if not key and self.key_required:
-            raise AuthenticationError(
-                f"there is no key for {self.label}; set {variable}, run `outrider login {self.prefix}`, "
-                "or pass api_key="
+            names = " or ".join(self.key_variables) or variable
+            raise MissingKeyError(
+                f"there is no key for {self.label}; set {names}, run `outrider login {self.prefix}`, or pass api_key="
             )
         if not key.isascii() or not key.isprintable():
             raise AuthenticationError(f"the key for {self.label} has invalid characters; check {variable}")
@@ -462,13 +393,7 @@ class ApiProvider(ABC):
         kind, sentence = self._classify(response.status, message)
         if has_no_quota(response):
             sentence = f"this key has no quota left with {self.label} ({message}); check the plan and its billing"
-        return kind(
-            sentence,
-            status=response.status,
-            request_id=response.headers.get("request-id") or response.headers.get("x-request-id") or "",
-            retryable=is_retryable(response),
-            retry_after=retry_delay(response.headers, time.time),
-        )
+        return explained(response, kind, sentence)
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         """Return the error class for a status, and a sentence that says what to do."""

@@ -29,7 +29,7 @@ class StopReason(StrEnum):
     OTHER = "other"
 
 
-REMARKABLE = {
+REMARKABLE: Mapping[str, str] = {
     StopReason.MAX_TOKENS: "the reply was cut off at its length limit",
     StopReason.REFUSAL: "the model refused to answer",
     StopReason.CONTENT_FILTER: "the provider's content filter ended the reply",
@@ -137,7 +137,8 @@ class Provider(Protocol):
     `ProviderError`. A stream that ends without a reply is incomplete. It does not change the request, and it may be
     cancelled at any point. The text of deltas can be encoded as UTF-8. One provider may serve many sessions. It sends
     the request once: the session discards the deltas of a failed attempt and sends the request again if the error is
-    `retryable`.
+    `retryable`. A provider for tests may have `passes_assertions = True`: then an AssertionError ends the run and
+    reaches its caller.
     """
 
     @property

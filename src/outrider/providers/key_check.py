@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from outrider.errors import AuthenticationError, ProviderError, UnknownModelError
-from outrider.providers import PREFIXES, resolve
 from outrider.providers.api import ApiProvider
-from outrider.providers.secrets import masked
-from outrider.providers.transport import ErrorResponse, Timeouts, Transport
+from outrider.providers.credentials.secrets import masked
+from outrider.providers.resolution import PREFIXES, resolve
+from outrider.providers.transport.http import ErrorResponse, Timeouts, Transport
 
 TIMEOUTS = Timeouts(connect=10, read=20)
 _LISTS = {"anthropic": "/v1/models", "gemini": "/v1beta/models"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from outrider.conversation.codec import MessageLike
 from outrider.conversation.prompt import Prompt
@@ -11,29 +11,47 @@ from outrider.conversation.store import AttachmentStore
 from outrider.providers.base import Effort, Provider
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.compaction import Compaction
+from outrider.runtime.deps import check_tool_deps
 from outrider.runtime.events import Event
 from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
-from outrider.runtime.observers import AnyObserver
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
-from outrider.runtime.session import ONE_RUN_SECONDS, Session
+from outrider.runtime.run_scope import RunOptions
+from outrider.runtime.session import ONE_RUN_SECONDS, AnyObserver, Session
+from outrider.runtime.system_prompt import SystemFunction
 from outrider.tools.approval import Approver
+from outrider.tools.context import DepsT
 from outrider.tools.server_tool import ServerTool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outrider.runtime.session_servers import Mcp
+    from outrider.mcp.session_servers import Mcp
+    from outrider.runtime.structured_output import OutputForm
     from outrider.skills.skill import Skill
 
 T = TypeVar("T")
 
 
-class Agent(AgentSpec, frozen=True, dict=True):
+class OneRun(RunOptions[DepsT], Generic[DepsT], total=False):
+    """What `run`, `stream` and `ask` of an agent take for the session of their own."""
+
+    store: AttachmentStore | None
+    """Where the files of the conversation are kept; in memory by default."""
+    cwd: str | Path | None
+    """The folder that tools work in; the current one by default."""
+    observer: AnyObserver | None
+    """Is called with each event."""
+    approve: Approver | None
+    """Decides before each call whether it may run."""
+
+
+class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
     """A frozen description of an agent: a model, its instructions, its tools and its limits.
 
-    `run`, `stream` and `ask` each use a session of their own; `session` opens one that goes on.
+    `run`, `stream` and `ask` each use a session of their own; `session` opens one that goes on. `Agent[Deps]` is an
+    agent with `deps_type=Deps`: its runs or its sessions get `deps`, and its tools have them in `ToolContext[Deps]`.
 
     >>> def shout(text: str) -> str:
     ...     "Say it louder."
@@ -48,7 +66,7 @@ class Agent(AgentSpec, frozen=True, dict=True):
             self,
             model: str | Provider,
             *,
-            system: str = "",
+            system: str | SystemFunction[DepsT] = "",
             situation: str = "",
             tools: Iterable[Callable[..., Any]] = (),
             server_tools: Iterable[ServerTool] = (),
@@ -59,13 +77,17 @@ class Agent(AgentSpec, frozen=True, dict=True):
             compaction: Compaction | None = ...,
             retry: Retry = ...,
             name: str = "agent",
-            deps: Any = None,
+            deps_type: type[DepsT] | None = None,
             effort: Effort | None = None,
             temperature: float | None = None,
             max_tokens: int | None = None,
             tool_choice: str | None = None,
             options: Mapping[str, Any] = ...,
         ) -> None: ...
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_tool_deps(self.deps_type, self.tools)
 
     def session(
         self,
@@ -75,44 +97,47 @@ class Agent(AgentSpec, frozen=True, dict=True):
         cwd: str | Path | None = None,
         observer: AnyObserver | None = None,
         approve: Approver | None = None,
-    ) -> Session:
+        deps: DepsT | None = None,
+    ) -> Session[DepsT]:
         """Open a session in memory, with the messages of an earlier conversation if there are any."""
-        return Session(self, messages, store=store, cwd=cwd, observer=observer, approve=approve)
+        return Session(self, messages, store=store, cwd=cwd, observer=observer, approve=approve, deps=deps)
 
-    def _one_run(self, **options: Any) -> Session:
-        session = self.session(**options)
+    def _one_run(self, options: OneRun[DepsT]) -> tuple[Session[DepsT], dict[str, Any]]:
+        """Open a session for one run. Return it with the options of the run."""
+        given: dict[str, Any] = {**options}
+        of_run = {name: given.pop(name) for name in RunOptions.__annotations__ if name in given}
+        session = self.session(**given)
         session.wait_for_servers(ONE_RUN_SECONDS)
-        return session
+        return session, of_run
 
-    async def run(
-        self,
-        prompt: Prompt,
-        *,
-        store: AttachmentStore | None = None,
-        cwd: str | Path | None = None,
-        observer: AnyObserver | None = None,
-        approve: Approver | None = None,
-    ) -> RunResult:
+    @overload
+    async def run(self, prompt: Prompt, *, output: None = None, **options: Unpack[OneRun[DepsT]]) -> RunResult[str]: ...
+    @overload
+    async def run(self, prompt: Prompt, *, output: type[T], **options: Unpack[OneRun[DepsT]]) -> RunResult[T]: ...
+    @overload
+    async def run(self, prompt: Prompt, *, output: OutputForm, **options: Unpack[OneRun[DepsT]]) -> RunResult[Any]: ...
+    async def run(self, prompt: Prompt, *, output: Any = None, **options: Unpack[OneRun[DepsT]]) -> RunResult[Any]:
         """Let the model work with its tools until it is done. Model and tool failures set `status`; they do not raise.
 
+        `output` is a Python type, of which `result.output` is a value, or a JSON Schema, for which it is decoded JSON;
+        without it `result.output` is the text. `options` are the fields of `OneRun`.
+
         >>> import asyncio
-        >>> asyncio.run(Agent("demo").run("What is 2+2?")).text
+        >>> asyncio.run(Agent("demo").run("What is 2+2?")).output
         '4'
         """
-        async with self._one_run(store=store, cwd=cwd, observer=observer, approve=approve) as session:
-            return await session.run(prompt)
+        session, of_run = self._one_run(options)
+        async with session:
+            result: RunResult[Any] = await session.run(prompt, output=output, **of_run)
+            return result
 
     async def stream(
-        self,
-        prompt: Prompt,
-        *,
-        store: AttachmentStore | None = None,
-        cwd: str | Path | None = None,
-        approve: Approver | None = None,
+        self, prompt: Prompt, *, output: Any = None, **options: Unpack[OneRun[DepsT]]
     ) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        async with self._one_run(store=store, cwd=cwd, approve=approve) as session:
-            events = session.stream(prompt)
+        session, of_run = self._one_run(options)
+        async with session:
+            events = session.stream(prompt, output=output, **of_run)
             try:
                 async for event in events:
                     yield event
@@ -120,58 +145,16 @@ class Agent(AgentSpec, frozen=True, dict=True):
                 await events.aclose()
 
     @overload
-    async def ask(
-        self,
-        prompt: Prompt,
-        *,
-        cwd: str | Path | None = None,
-        store: AttachmentStore | None = None,
-        observer: AnyObserver | None = None,
-        approve: Approver | None = None,
-    ) -> str: ...
+    async def ask(self, prompt: Prompt, output: None = None, **options: Unpack[OneRun[DepsT]]) -> str: ...
     @overload
-    async def ask(
-        self,
-        prompt: Prompt,
-        output: type[T],
-        *,
-        cwd: str | Path | None = None,
-        store: AttachmentStore | None = None,
-        observer: AnyObserver | None = None,
-        approve: Approver | None = None,
-    ) -> T: ...
+    async def ask(self, prompt: Prompt, output: type[T], **options: Unpack[OneRun[DepsT]]) -> T: ...
     @overload
-    async def ask(
-        self,
-        prompt: Prompt,
-        output: Any,
-        *,
-        cwd: str | Path | None = None,
-        store: AttachmentStore | None = None,
-        observer: AnyObserver | None = None,
-        approve: Approver | None = None,
-    ) -> Any: ...
-    async def ask(self, prompt: Prompt, output: Any = None, **options: Any) -> Any:
-        """Ask, and return the answer: text, or what `output` describes.
-
-        `output` is a Python type, of which a value comes back, or a JSON Schema, for which decoded JSON does. Raises
-        RunError if no answer comes; its `result` has the run.
+    async def ask(self, prompt: Prompt, output: OutputForm, **options: Unpack[OneRun[DepsT]]) -> Any: ...
+    async def ask(self, prompt: Prompt, output: Any = None, **options: Unpack[OneRun[DepsT]]) -> Any:
+        """Return `output` of `run(prompt, output=output)`. Raises RunError if there is none; its `result` is the run.
 
         >>> import asyncio
         >>> asyncio.run(Agent("demo").ask("What is 2+2?"))
         '4'
         """
-        if output is None:
-            async with self._one_run(**options) as session:
-                result = await session.run(prompt)
-            result.raise_for_status()
-            return result.text
-        from outrider.runtime.structured_output import Report, run_to_report  # imports the schemas of types
-
-        report = Report(output)
-        reporter = report.attached_to(self.replace(model=self.provider))
-        async with reporter._one_run(**options) as session:
-            result = await run_to_report(session, report, prompt)
-        if not report.has_data:
-            result.raise_for_status()
-        return report.value
+        return (await self.run(prompt, output=output, **options)).output

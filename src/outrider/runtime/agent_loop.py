@@ -1,38 +1,48 @@
-"""The agent loop: a reply of the model, the calls of the reply, and again, until no calls are left."""
+"""The agent loop: ask what comes next, do it, and again. What comes next is decided in `step.py`."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import Prompt, parts_of
-from outrider.errors import ContextExceededError, LogError, ProviderError, ValidationError
-from outrider.log.entries import CallResult, Intent
+from outrider.errors import (
+    ContextExceededError,
+    HookBlockedError,
+    LogError,
+    MissingKeyError,
+    ProviderError,
+    ValidationError,
+)
+from outrider.log.entries import AttemptFailed, CallResult, Entry, MessageEntry, Requested, RunStarted, RunStopped
 from outrider.log.pending_write import deliver_cancel
-from outrider.prompts import prompt as prompt_text
-from outrider.providers.base import REMARKABLE, Reply, StopReason
-from outrider.providers.windows import window_of
+from outrider.log.run_state import RunState
+from outrider.providers.base import Reply, StopReason
+from outrider.providers.catalogue.windows import window_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_batches import first_intents, run_calls
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.calls import Call
+from outrider.runtime.children import Children
 from outrider.runtime.compactor import Compactor
-from outrider.runtime.events import Compacted, MessageAdded, Notice, ReplyDiscarded, RunStatus, TurnStarted
+from outrider.runtime.entry_events import ending
+from outrider.runtime.events import Compacted, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
+from outrider.runtime.limits import Limits
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.prompt_files import stored_message, stored_results
 from outrider.runtime.record import SessionRecord
-from outrider.runtime.run import Progress
+from outrider.runtime.run import BudgetSpentError
+from outrider.runtime.step import Act, Correct, Deliver, Stop, Terms, Think, ends_with, next_step
 
-MAX_PAUSES = 20
-"""Requests of one turn, if the model pauses its reply again and again."""
-_REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+_DEFAULTS = Limits()
 
 
 class Results(msgspec.Struct, frozen=True):
@@ -47,27 +57,45 @@ class Results(msgspec.Struct, frozen=True):
 class AgentLoop:
     """Works on the conversation of one session with its model and tools. It does one thing at a time."""
 
-    def __init__(self, agent: AgentSpec, record: SessionRecord, environment: CallEnvironment) -> None:
+    def __init__(
+        self, agent: AgentSpec, record: SessionRecord, environment: CallEnvironment, children: Children
+    ) -> None:
         self._record = record
+        self._children = children
         self.environment = environment
         """What the calls share."""
-        self.model = ModelClient(agent, record)
+        self.model = ModelClient(agent, record, self.add_failure)
         self.compactor = Compactor(record, self.model, environment.cwd)
         self.hook_points = HookPoints()
+        self.parent: AgentLoop | None = None
+        """The loop of the parent session, whose budget a sub-agent shares."""
+        self.continues = False
+        """Whether the next run counts on from the one before: a sub-agent that was interrupted has one task."""
+        self.finished: RunFinished | None = None
+        """The end of the newest run, once it is over."""
+        self._limits: Limits | None = None
+        """The limits of the run that goes on."""
+        self._is_ending = False
+        """Whether its end is being stored together with its last reply."""
+        self._turn = 0
+        """The turn that it is at."""
+        self._continued = 0
+        """How often hooks have kept it going."""
+        self._prepared: list[Call] = []
+        """The calls of the newest reply, until they run."""
 
-    def use(self, agent: AgentSpec) -> None:
-        """Take the model, the tools, the prompt and the limits of an agent."""
+    def use(self, agent: AgentSpec, deps: Any) -> None:
+        """Take the model, the tools, the prompt and the limits of an agent, and the dependencies of the tools."""
         self.model.use(agent)
         self.compactor.use_model()
-        self.environment = msgspec.structs.replace(
-            self.environment, limits=agent.limits, deps=agent.deps, hooks=agent.hooks
-        )
+        self.environment = msgspec.structs.replace(self.environment, limits=agent.limits, deps=deps, hooks=agent.hooks)
 
-    def resume(self) -> None:
-        """Take the conversation from the log."""
-        measured = self._record.resume()
+    def restart(self) -> None:
+        """Begin anew with the conversation of the record, which is another one."""
         self.model.restart()
-        self.compactor.restart(measured)
+        self.compactor.restart()
+
+    # One step at a time
 
     async def think(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]]) -> Reply:
         """Add the prompt and results, and request one reply."""
@@ -77,63 +105,191 @@ class AgentLoop:
 
     async def act(self) -> Results:
         """Run the pending calls, and add their results."""
-        return await self._act(self._record.history.pending)
+        if not (uses := self._record.history.pending):
+            return Results(Message.user())
+        await self._act(uses)
+        assert self._record.history.last  # the message with the results
+        return Results(self._record.history.last, self._record.state.final)
 
     async def compact(self, focus: str) -> Compacted:
         """Summarise the conversation."""
         await self._record.load()
         return await self.compactor.compact("manual", focus)
 
-    async def run(
-        self, prompt: Prompt, progress: Progress, seconds: float | None, before: Callable[[], Awaitable[None]]
-    ) -> RunStatus:
-        """Think and act until the conversation has an answer, or a limit is reached. Return which.
+    # Runs
 
-        `before` is called once the prompt is in the history. Raises TimeoutError after so many seconds.
+    @property
+    def is_running(self) -> bool:
+        """Whether a run goes on. One whose end is being stored is over."""
+        return self._limits is not None and not self._is_ending
+
+    @property
+    def limits(self) -> Limits:
+        """The limits of the run that goes on, or else those of the agent."""
+        return self._limits or self.model.agent.limits
+
+    async def run(self, prompt: Prompt, limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
+        """Think and act until the conversation has an answer, or a limit is reached. `finished` then says which.
+
+        `before` is called once the prompt is in the history.
         """
-        self._record.progress = progress
+        if not isinstance(limits, Limits):
+            raise TypeError(f"limits must be Limits(…), as in Limits(max_turns=10), not {type(limits).__name__}")
+        self._limits, self._turn, self._continued, self._is_ending = limits, 0, 0, False
+        self.finished = None
+        self._children.begin_run()
+        status: RunStatus = "error"
+        error = ""
         try:
-            async with asyncio.timeout(seconds):
-                await self._begin(prompt, before)
-                status = await self._turns(progress)
+            async with asyncio.timeout(limits.max_seconds):
+                await self._begin(prompt, limits, before)
+                status = await self._steps()
                 await deliver_cancel()  # still inside the time-out, which it may be
-                return status
+        except MissingKeyError as failure:  # not a failure of the model: the program has to be changed
+            await self._stop("error", str(failure))
+            raise
+        except (ProviderError, LogError, HookBlockedError) as failure:
+            error = str(failure)
+        except TimeoutError:
+            # A final result that came before the time-out of a call beside it ends the run all the same.
+            status = "done" if self._record.state.final and self._turn else "max_seconds"
+        except BudgetSpentError as spent:
+            status = spent.status
+        except asyncio.CancelledError:
+            await self._stop("cancelled", "")
+            raise
         finally:
-            self._record.progress = None
+            terms, self._limits = self._terms, None
+        await self._stop(status, error, terms)
 
-    async def _begin(self, prompt: Prompt, before: Callable[[], Awaitable[None]]) -> None:
-        """Add the prompt, and run the calls that an earlier run left open."""
-        await self._add(await self.submitted(prompt))
+    async def _begin(self, prompt: Prompt, limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
+        """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
+        prompt = await self.submitted(prompt)
+        state = self._record.state
+        start: tuple[Entry, ...] = ()
+        if not parts_of(prompt) and not state.queued:
+            self._record.check_begun()
+        if parts_of(prompt) or self.continues or not (state.is_running or self._is_answered):
+            start = (RunStarted(_changed(limits), self.continues),)
+        self.continues = False
+        await self._add(prompt, first=start)
         await before()
-        self.model.take_results(self._record.history.tail)
-        if uses := self._record.history.pending:
-            await self._act(uses)
 
-    async def _turns(self, progress: Progress) -> RunStatus:
-        while True:
-            reached = progress.limit_reached()
-            if not reached and self._record.steering.has_any:
-                await self._record.deliver()
-            correction = self._correction(progress)
-            if not correction and self._has_ended(progress):
-                correction = "" if reached else await self._stop_hooks(progress)
-                if not correction:
-                    return "done"
-            if reached:
-                return reached
-            if correction:
-                await self._add(correction)
-            progress.begin_turn()
-            self._record.emit(TurnStarted(progress.turns, progress.on_last_turn))
-            reply = await self._whole_reply(progress)
-            if progress.cost_is_unknown:
-                self._record.emit(
-                    Notice(f"the price of {self.model.provider.name} is not known: the cost limit cannot be kept")
-                )
-            if uses := self._record.history.pending:
-                await self._act(uses)
-            if (last := self._record.history.last) is not None:
-                progress.count_calls(reply.message, last)
+    @property
+    def _is_answered(self) -> bool:
+        """Whether there is nothing to do: such a run is not stored."""
+        state = self._record.state
+        if state.queued or state.calls or self.model.agent.answer or self._run.stop_reason is StopReason.PAUSE:
+            return False
+        return bool(state.final) or (state.history.last is not None and state.history.last.role == "assistant")
+
+    async def _steps(self) -> RunStatus:
+        record, steering = self._record, self._record.steering
+        while self.finished is None:
+            if steering.moving:
+                await steering.settled()
+            match next_step(record.state, self._terms):
+                case Act(calls=calls):
+                    await self._act(calls)
+                case Deliver():
+                    await self._record.deliver()
+                case Correct(fault=fault):
+                    await self._add(fault)
+                case Think() as step:
+                    await self._think(step)
+                case Stop(status=status, error=error):
+                    if error:
+                        raise ProviderError(f"{self.model.provider.name} {error}")
+                    if status != "done" or not (said := await self._stop_hooks()):
+                        return status
+                    await self._add(said)
+        return self.finished.status
+
+    async def _think(self, step: Think) -> None:
+        self._turn = step.turn
+        if step.is_new:
+            self._record.emit(TurnStarted(step.turn, step.is_last))
+        if self._record.state.has_cut_results:
+            self.model.offer_rest()
+        reminder = self.model.reminder(step, self._run.repeats)
+        reply = await self._reply(reminder, acting=True, first=step.turn == 1)
+        if step.turn == 1 and step.is_new and reply.usage.cost is None and self._has_cost_limit:
+            name = self.model.provider.name
+            self._record.emit(Notice(f"the price of {name} is not known: the cost limit cannot be kept"))
+
+    async def _stop(self, status: RunStatus, error: str, terms: Terms | None = None) -> None:
+        """Store that the run is over, and tell the observers, unless its last reply has done so."""
+        if self.finished:
+            return
+        state, terms = self._record.state, terms or self._terms
+        if self._record.journal.is_suspended:  # the log has no end of it, as after a kill
+            run = self._run
+            self.finished = RunFinished("suspended", max(run.turns, self._turn), terms.used(run))
+            self._record.emit(self.finished)
+            return
+        if not state.is_running:  # it could not begin, or had nothing to do
+            done = status == "done"
+            self.finished = ending(RunStopped("done"), state) if done else RunFinished(status, 0, Usage(), error=error)
+            self._record.emit(self.finished)
+            return
+        run = self._run
+        entry = RunStopped(status, max(run.turns, self._turn), terms.used(run), error)
+        if status == "done":
+            entry = self._with_answer(entry, self._record.history.last)
+        self.finished = ending(entry, state)
+        try:
+            await self._record.append(entry)
+        except LogError:
+            self._record.emit(self.finished)
+
+    def _end_with(self, reply: MessageEntry) -> list[RunStopped]:
+        """Return the end of the run, if it is over once it has this reply: it is stored in the same commit."""
+        record = self._record
+        if not self._limits or record.steering.is_busy:
+            return []
+        hooks = self.environment.hooks.subagent_stop if self.environment.is_subagent else self.environment.hooks.stop
+        if hooks or not ends_with(reply, record.state, terms := self._terms):
+            return []
+        self._is_ending = True
+        run = self._run.with_reply(reply, record.history.last)
+        return [self._with_answer(RunStopped("done", run.turns, terms.used(run)), reply.message)]
+
+    def _with_answer(self, entry: RunStopped, last: Message | None) -> RunStopped:
+        """Add the data of the answer, if it has a schema and satisfies it."""
+        schema = self.model.agent.answer
+        if schema and last and last.role == "assistant" and not self._record.state.final:
+            with contextlib.suppress(ValidationError):
+                answer = schema.read(last)
+                return msgspec.structs.replace(entry, text=answer.text, output=answer.data)
+        return entry
+
+    @property
+    def _run(self) -> RunState:
+        return self._record.state.run or RunState()
+
+    @property
+    def _terms(self) -> Terms:
+        outer = self.parent.budget_reached() if self.parent else None
+        return Terms(self._limits or _DEFAULTS, self.model.agent.answer, self._children.used_in_run, outer)
+
+    def budget_reached(self) -> RunStatus | None:
+        """Return the limit on tokens or cost that the run has used up."""
+        return self._terms.budget_reached(self._run) if self._limits else None
+
+    @property
+    def _has_cost_limit(self) -> bool:
+        limits = self._limits
+        return bool((limits and limits.max_cost is not None) or (self.parent and self.parent._has_cost_limit))
+
+    async def add_failure(self, failed: AttemptFailed) -> None:
+        """Store a failed request, with what it has used. Raises BudgetSpentError if another cannot follow."""
+        with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
+            await self._record.append(failed)
+        # Without a delay the request is not repeated, and its error counts.
+        if failed.delay is not None and (reached := self.budget_reached()):
+            raise BudgetSpentError(reached)
+
+    # Hooks
 
     async def submitted(self, prompt: Prompt) -> Prompt:
         """Return the prompt with what hooks add to it. Raises HookBlockedError if one refuses it."""
@@ -142,61 +298,17 @@ class AgentLoop:
         is_resumed = self._record.history.last is not None
         return await self.hook_points.submit(prompt, self.environment, is_resumed=is_resumed)
 
-    async def _stop_hooks(self, progress: Progress) -> str:
-        """Return what hooks say if they want the run to go on. A final result ends it all the same."""
-        if self.environment.hooks is NO_HOOKS or self._record.calls.final:
+    async def _stop_hooks(self) -> str:
+        """Return what hooks say if they want the run to go on. A final result or a limit ends it all the same."""
+        if self.environment.hooks is NO_HOOKS or self._record.state.final or self._terms.limit_reached(self._run):
             return ""
-        name = self.model.agent.name
-        said = await self.hook_points.stop(progress.text, self.environment, name, progress.continued)
-        progress.continued += bool(said)
+        name, text = self.model.agent.name, self._with_answer(RunStopped("done"), self._record.history.last).text
+        shown = self._run.text if text is UNSET else text
+        said = await self.hook_points.stop(shown, self.environment, name, self._continued)
+        self._continued += bool(said)
         return said
 
-    def _correction(self, progress: Progress) -> str:
-        """Return what to say about an answer that does not satisfy its schema. A refusal is not corrected."""
-        schema = self.model.agent.answer
-        if schema is None or self._record.calls.final or not self._record.final_answer():
-            return ""
-        return "" if progress.stop_reason in _REFUSALS else schema.correction(self._record.history.tail)
-
-    def _has_ended(self, progress: Progress) -> bool:
-        """Take the final result or the model's answer, if the conversation ends with one."""
-        if final := self._record.calls.final:
-            progress.end_with(final)
-        elif answer := self._record.final_answer():
-            progress.text = answer.text
-            self._read_answer(answer, progress)
-        else:
-            return False
-        return True
-
-    def _read_answer(self, message: Message, progress: Progress) -> None:
-        """Take the data of the answer, if it has a schema and satisfies it."""
-        if schema := self.model.agent.answer:
-            with suppress(ValidationError):
-                answer = schema.read(message)
-                progress.text = answer.text
-                progress.structured_output, progress.has_structured_output = answer.data, True
-
-    async def _whole_reply(self, progress: Progress) -> Reply:
-        """Request replies until one ends its turn: a pause is continued; an empty reply after a failure is not one."""
-        reminder, first, was_empty = self.model.reminder(progress), progress.turns == 1, False
-        for _ in range(MAX_PAUSES):
-            before = self._record.history.last
-            reply = await self._reply(reminder, acting=True, first=first)
-            progress.count(reply)
-            if reply.message.has_tool_calls:
-                return reply
-            if reply.stop_reason is StopReason.PAUSE:
-                progress.check_budget()
-                continue
-            if reply.stop_reason is not StopReason.END or progress.text or not (was_empty or _has_failed(before)):
-                return reply
-            if was_empty:
-                raise ProviderError(f"{self.model.provider.name} replied with nothing, twice, after a call had failed")
-            was_empty, reminder = True, prompt_text("empty_reply")
-        raise ProviderError(
-            f"{self.model.provider.name} paused its reply {MAX_PAUSES} times; send another prompt to go on"
-        )
+    # Requests
 
     async def _reply(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
@@ -216,48 +328,66 @@ class AgentLoop:
             reply = await model.reply(reminder, settings)
         if (normalized := record.history.normalized(reply.message)) is not reply.message:
             reply = msgspec.structs.replace(reply, message=normalized)
-        record.usage += reply.usage
-        record.calls.forget()
+        self._prepared = self._make_calls(reply.message.tool_calls) if acting else []
+        requested, entry = self._entries(reply)
+        entries: list[Entry] = [requested, entry] if requested else [entry]
+        end: list[RunStopped] = []
+        if self._prepared:
+            entries += first_intents(self._prepared)
+        elif acting:
+            entries += (end := self._end_with(entry))
         try:
-            if record.journal:
-                await record.store_reply(reply, model.provider.name, self._intents(reply) if acting else ())
+            await record.append(*entries, beside=record.steering.restated())
         except LogError as error:
+            record.unstored_usage += reply.usage
             record.emit(ReplyDiscarded(str(error)))
             raise
-        record.history.append(reply.message)
-        self.compactor.measure(reply.message, reply.usage)
-        record.emit(MessageAdded(reply.message, reply.usage))
-        if remark := REMARKABLE.get(reply.stop_reason):
-            record.emit(Notice(f"{remark}: {reply.stop_detail}" if reply.stop_detail else remark))
+        for stopped in end:
+            self.finished = ending(stopped, record.state)
+        self.compactor.calibrate(reply.message, reply.usage)
         return reply
 
-    def _intents(self, reply: Reply) -> Sequence[Intent]:
-        """Return the intents of the calls that start at once."""
-        return first_intents(self._make_calls(reply.message.tool_calls))
+    def _entries(self, reply: Reply) -> tuple[Requested | None, MessageEntry]:
+        """Return the entries of a reply: what its request had that others had not, if anything, and the message."""
+        model = self.model
+        first_token = None if model.first_token is None else round(model.first_token, 3)
+        name, detail = model.provider.name, reply.stop_detail
+        entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, name, first_token, detail)
+        requested = model.request and self._record.journal.requested(model.request, self._record.state.requested)
+        return requested or None, entry
+
+    # Calls
 
     def _make_calls(self, uses: Sequence[ToolUseBlock]) -> list[Call]:
-        return self._record.calls.make(uses, self.model.tools.callable, self.environment)
-
-    async def _act(self, uses: Sequence[ToolUseBlock]) -> Results:
-        known = self.model.tools.callable
-        for use in uses:
-            if use.name not in known:  # after a crash, their servers are just starting
-                await self.model.join_servers()
-                break
+        """Make a Call of each request; one that has its result already keeps it."""
         if uses:
             self._fit_results()
-        calls = self._make_calls(uses)
+        record, tools = self._record, self.model.tools.callable
+        reply = uses[0].id if uses else ""  # ids are unique in a conversation, so the first call names the reply
+        calls = []
+        for use in uses:
+            intent = record.state.intents.get(use.id)
+            call = Call(use, tools.get(use.name), self.environment, intent, reply)
+            if answer := record.state.answers.get(use.id):
+                call.recall(answer, recorded=True)
+            elif answer := record.unsaved.get(use.id):
+                call.recall(answer, recorded=False)
+            calls.append(call)
+        return calls
+
+    async def _act(self, uses: Sequence[ToolUseBlock]) -> None:
+        """Run calls until each has a result. The last result completes the message with all of them."""
+        calls, self._prepared = self._prepared, []
+        if not calls or [call.use.id for call in calls] != [use.id for use in uses]:
+            known = self.model.tools.callable
+            if any(use.name not in known for use in uses):  # after a crash, their servers are just starting
+                await self.model.join_servers()
+            calls = self._make_calls(uses)
         try:
             await run_calls(calls, self.model.tools.offered)
         except (asyncio.CancelledError, LogError):
-            if all(call.recorded for call in calls):
-                self._record.add_results(calls)
-            else:
-                self._record.calls.keep(calls)
+            self._record.unsaved = {call.use.id: call.answer for call in calls if call.answer and not call.recorded}
             raise
-        results = Results(*self._record.add_results(calls))
-        self.model.take_results([results.message])
-        return results
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""
@@ -267,12 +397,19 @@ class AgentLoop:
         if limits is not self.environment.limits and limits != self.environment.limits:
             self.environment = msgspec.structs.replace(self.environment, limits=limits)
 
-    async def _add(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = ()) -> None:
-        """Add results and a prompt, whose files are stored first."""
+    async def _add(
+        self,
+        prompt: Prompt,
+        tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = (),
+        first: Sequence[Entry] = (),
+    ) -> None:
+        """Add results and a prompt, whose files are stored first. `first` are other entries of the same commit."""
         results = await stored_results(tool_results, self.environment) if tool_results != () else {}
         message = await stored_message(parts_of(prompt), self.environment)
-        await self._record.add(message.content, results)
+        await self._record.add(message.content, results, first)
 
 
-def _has_failed(results: Message | None) -> bool:
-    return results is not None and any(result.is_error for result in results.tool_results)
+def _changed(limits: Limits) -> dict[str, Any]:
+    """Return the limits that differ from the defaults."""
+    found = ((name, getattr(limits, name)) for name in limits.__struct_fields__)
+    return {name: value for name, value in found if value != getattr(_DEFAULTS, name)}

@@ -28,7 +28,7 @@ def settings_of(agent: AgentSpec, cwd: Path) -> SessionSettings:
     served = [tool.name for tool in agent.server_tools]
     tools = (*(tool.name for tool in make_tools(agent.tools)), *served) or None
     limits = msgspec.to_builtins(agent.limits)
-    system = "\n\n".join(part for part in (agent.system, agent.situation) if part.strip())
+    system = "\n\n".join(part for part in (agent.stored_system, agent.situation) if part.strip())
     return SessionSettings(None, clean(model), clean(system), tools, limits, clean(str(cwd)), agent.effort or "")
 
 

@@ -5,30 +5,32 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
 from outrider.prompts import prompt as prompt_text
-from outrider.providers import resolve
 from outrider.providers.base import Effort, ModelSettings, Provider
+from outrider.providers.resolution import resolve
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
+from outrider.runtime.system_prompt import SystemFunction, check_system
+from outrider.tools.context import AnyDepsT
 from outrider.tools.server_tool import ServerTool, separate
 from outrider.tools.tool import Tool, check_tool_list, make_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outrider.mcp.session_servers import Mcp
     from outrider.runtime.answer_schema import AnswerSchema
-    from outrider.runtime.session_servers import Mcp
     from outrider.skills.skill import Skill
 else:
     AnswerSchema = Mcp = Skill = Any  # tools that evaluate annotations, such as help(), need not import these
 
-Self = TypeVar("Self", bound="AgentSpec")
+Self = TypeVar("Self", bound="AgentSpec[Any]")
 
 
 class _Answering(msgspec.Struct, frozen=True, dict=True):
@@ -38,11 +40,11 @@ class _Answering(msgspec.Struct, frozen=True, dict=True):
     """The name of the model, or a provider object."""
 
 
-class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
+class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=True):
     """A model with its instructions, tools, settings and limits. Many sessions may share one."""
 
-    system: str = ""
-    """The system prompt."""
+    system: str | SystemFunction[AnyDepsT] = ""
+    """The system prompt, or a function that returns it for each run; it may be async."""
     situation: str = ""
     """What differs from session to session, such as the folder and the date. It ends the system prompt, so that the
     provider's prompt cache holds for all that is before it."""
@@ -67,8 +69,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """How long a request is retried that failed for the moment."""
     name: str = "agent"
     """The name that observers and logs show."""
-    deps: Any = None
-    """The dependencies that tools receive as `ToolContext.deps`."""
+    deps_type: type[AnyDepsT] | None = None
+    """The type of the dependencies that tools receive as `ToolContext.deps`. A run or its session gives them."""
     effort: Effort | None = None
     """How much a reasoning model thinks; None for the provider's default."""
     temperature: float | None = None
@@ -83,6 +85,8 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
     """The schema that the API holds the answers to. `Report.attached_to` sets it."""
 
     def __post_init__(self) -> None:
+        if not isinstance(self.system, str):
+            check_system(self.system)
         functions, served = separate((*self.server_tools, *check_tool_list(self.tools)))
         tools = make_tools(functions)
         if self.skills:
@@ -91,8 +95,7 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
             tools = make_tools((*tools, *reading))
         msgspec.structs.force_setattr(self, "tools", tools)
         msgspec.structs.force_setattr(self, "server_tools", tuple(served))
-        if not isinstance(self.hooks, Hooks):
-            raise TypeError("hooks must be Hooks(…), as in Hooks(before_tool=check)")
+        self._check_types()
         if self.mcp:
             msgspec.structs.force_setattr(self, "mcp", _checked_servers(self.mcp))
         choice = self.tool_choice
@@ -103,6 +106,25 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
             raise ValueError(f"tool_choice is {choice!r}; it is auto, required, none, or a tool of the agent ({known})")
         self.settings  # noqa: B018 - refuses wrong values now, not in the first request
 
+    def _check_types(self) -> None:
+        """Refuse values of another type now: the loop would fail on them with an error that names neither."""
+        for name in ("situation", "name"):
+            if not isinstance(value := getattr(self, name), str):
+                raise TypeError(f"{name} must be a string, not {type(value).__name__}; leave it out for none")
+        wanted = {
+            "hooks": (Hooks, "before_tool=check"),
+            "limits": (Limits, "max_turns=10"),
+            "retry": (Retry, "seconds=60"),
+        }
+        for name, (kind, example) in wanted.items():
+            if not isinstance(value := getattr(self, name), kind):
+                word = kind.__name__
+                raise TypeError(f"{name} must be {word}(…), as in {word}({example}), not {type(value).__name__}")
+        if not isinstance(self.compaction, Compaction | None):
+            raise TypeError("compaction must be Compaction(…), or None to turn it off")
+        if not isinstance(self.options, Mapping):
+            raise TypeError(f"options must be a mapping of fields of the request, not {type(self.options).__name__}")
+
     @cached_property
     def settings(self) -> ModelSettings:
         """The settings of each request."""
@@ -110,11 +132,16 @@ class AgentSpec(_Answering, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def instructions(self) -> str:
-        """The system prompt, with the guidance of the tools."""
+        """The system prompt, with the guidance of the tools. One that is a function is not called here."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
         answer = prompt_text("output_answer") if self.answer else ""
-        parts = (self.system, *guidance, self._skills_section(), answer, self.situation)
+        parts = (self.stored_system, *guidance, self._skills_section(), answer, self.situation)
         return "\n\n".join(part for part in parts if part.strip())
+
+    @property
+    def stored_system(self) -> str:
+        """The system prompt that a log keeps; "" if it is a function, whose texts the log has with the requests."""
+        return self.system if isinstance(self.system, str) else ""
 
     def _skills_section(self) -> str:
         if not self.skills:
@@ -154,6 +181,6 @@ def _skills_with_tools(
 
 def _checked_servers(mcp: Mcp) -> Mcp:
     """Return the servers. Raises TypeError for anything else, and ConfigError if two have the same name."""
-    from outrider.runtime.session_servers import checked_servers  # imports MCP, which most agents do not need
+    from outrider.mcp.session_servers import checked_servers  # imports MCP, which most agents do not need
 
     return checked_servers(mcp)

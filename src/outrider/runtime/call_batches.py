@@ -1,4 +1,8 @@
-"""The calls of one reply, run in batches: side by side where their tools allow it."""
+"""The calls of one reply, run in batches: side by side where their tools allow it.
+
+Each is approved, its intent is stored, it runs, and its result is stored (`calls.py`). After a kill, `SessionState`
+knows from the intents which calls may have run.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +10,10 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import TYPE_CHECKING
 
 from outrider.errors import LogError
 from outrider.log.entries import Entry, Intent
 from outrider.runtime.calls import CANCELLED, Call
-
-if TYPE_CHECKING:
-    from outrider.log.journal import Journal
 
 MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more runs in batches."""
@@ -47,8 +47,8 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
     for together in [[call] for call in batch] if around.decides else [batch]:
         if around.decides:
             await together[0].ask()
-        if around.journal:
-            await _record_intents(together, around.journal)
+        if around.watch or not all(call.is_begun for call in together):
+            await _record_intents(together)
         for call in together:
             call.start(tools)
         await asyncio.sleep(0)  # a tool that does not wait for anything has returned then
@@ -59,7 +59,7 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
 
 
 def first_intents(calls: Sequence[Call]) -> list[Intent]:
-    """Return the intents of the calls that start first: they are stored together with the reply.
+    """Return the intents of the calls that start first: they are stored together with the reply, and not again.
 
     With an approver or hooks there are none: an intent says that the call is running. Nor with snapshots, which come
     before it.
@@ -67,18 +67,26 @@ def first_intents(calls: Sequence[Call]) -> list[Intent]:
     for batch in _batches(calls):
         if batch[0].around.decides or batch[0].around.watch:
             break
+        for call in batch:
+            call.is_begun = True
         return [intent for call in batch if (intent := call.intent())]
     return []
 
 
-async def _record_intents(calls: Sequence[Call], journal: Journal) -> None:
+async def _record_intents(calls: Sequence[Call]) -> None:
     """Store what is about to be done, after the state of the working folder before it."""
-    watch = calls[0].around.watch
-    entries: list[Entry] = [intent for call in calls if not call.begun and (intent := call.intent())]
+    around = calls[0].around
+    watch = around.watch
+    entries: list[Entry] = []
+    for call in calls:
+        if not call.is_begun and (intent := call.intent()):
+            entries += [call.decided, intent] if call.decided else [intent]
     if watch and any(call.may_write for call in calls) and (snapshot := await watch.begin()):
         entries.insert(0, snapshot)
     if entries:
-        await journal.write(*entries).finished()
+        await around.write(*entries).finished()
+        for call in calls:
+            call.is_begun = True
 
 
 def _batches(calls: Sequence[Call]) -> Iterable[Sequence[Call]]:

@@ -18,7 +18,7 @@ from outrider.tools.threads import Threads
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outrider.log.journal import Journal
+    from outrider.log.pending_write import PendingWrite
     from outrider.runtime.folder_watch import FolderWatch
 
 
@@ -28,12 +28,12 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     session: str
     """The session's id."""
     emit: Callable[[Event], None]
+    write: Callable[..., PendingWrite]
+    """Keeps entries: intents and results."""
     store: AttachmentStore
     threads: Threads
     limits: Limits
     cwd: Path
-    journal: Journal | None = None
-    """Stores intents and results, in a session with a log."""
     approve: Approver | None = None
     """Decides whether a call may run; without one, every call may."""
     open_child: OpenChild | None = None

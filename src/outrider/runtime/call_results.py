@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -101,7 +102,7 @@ class ResultBuilder:
         """Store a file; return its reference, or the reason why it failed, which observers see as a notice."""
         try:
             if attachment.is_remote:
-                from outrider.providers.fetching import fetched  # few files are on the web
+                from outrider.providers.transport.fetching import fetched  # few files are on the web
 
                 attachment = await fetched(attachment)
             attachment = attachment.within(self._around.cwd)
@@ -146,6 +147,15 @@ def stopped_result(answer: CallResult, reason: str) -> CallResult:
     """Return the result of a stopped tool, flagged as an error and with the reason before it."""
     result = answer.result
     return CallResult(result_block(result.tool_use_id, [TextBlock(f"{reason}\n"), *result.content], True, result.whole))
+
+
+def edited_result(answer: CallResult, arguments: dict[str, Any]) -> CallResult:
+    """Return the result of a call whose arguments the approver changed, with a note for the model."""
+    given = shorten(msgspec.json.encode(arguments).decode(), 2_000, "[{left_out} of {total} characters left out]")
+    note = f"[The arguments of this call were changed when it was approved. It ran with: {given}]"
+    result = answer.result
+    content = (*result.content, TextBlock(f"\n{note}" if result.content else note))
+    return msgspec.structs.replace(answer, result=msgspec.structs.replace(result, content=content))
 
 
 def unknown_result(answer: CallResult) -> CallResult:

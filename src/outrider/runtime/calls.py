@@ -11,22 +11,25 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.conversation.messages import TextBlock, ToolUseBlock
-from outrider.errors import ValidationError
-from outrider.log.entries import CallResult, Intent
+from outrider.errors import OutriderError, ValidationError
+from outrider.log.entries import CallResult, Decided, Intent
+from outrider.providers.debugging import logger
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.call_results import (
     ResultBuilder,
     described,
+    edited_result,
     error_result,
     result_block,
     stopped_result,
     unknown_result,
 )
-from outrider.runtime.events import Notice, ToolFinished, ToolProgress, ToolStarted
+from outrider.runtime.entry_events import start_of
+from outrider.runtime.events import Notice, ToolProgress
 from outrider.runtime.hooks import AfterTool, BeforeTool, run_hooks
-from outrider.text import clean, shorten
-from outrider.tools.approval import denial_of
-from outrider.tools.context import ToolContext
+from outrider.text import clean, clean_value, shorten
+from outrider.tools.approval import Verdict, verdict_of
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
@@ -53,15 +56,23 @@ class Call:
     ) -> None:
         self.use, tool = _real_call(use, tool)
         self.around = around
-        self.begun = begun
-        """The intent that is stored already."""
+        self.is_begun = begun is not None
+        """Whether its intent is stored: together with the reply, or by a process that ended."""
+        self._is_shown = False
+        """Whether observers know that it has started."""
+        self.decided: Decided | None = None
+        """Whether the call may run, once it is decided."""
         self.answer: CallResult | None = None
         self.written: PendingWrite | None = None
-        """The write of the result; None without a log."""
+        """The write of the result."""
         self._loop = asyncio.get_running_loop()
         self._answered: asyncio.Future[None] | None = None
         self._announced = False
         self._tool = tool
+        self._is_edited = begun is not None and begun.is_edited
+        """Whether the approver changed the arguments."""
+        if begun and begun.is_edited:  # it runs again as it was approved
+            self.use = msgspec.structs.replace(self.use, input=begun.input)
         self._key = begun.key if begun else f"{around.session}/{use.id}"
         self._limit = _result_limit(tool, around)
         """The most characters of the result that the model reads."""
@@ -81,16 +92,13 @@ class Call:
     def _new_context(self, reply: str) -> ToolContext:
         around = self.around
         return ToolContext(
-            self.use.id,
+            CallRef(self.use.id, self._key, around.session, reply),
             around.cwd,
             around.threads,
             self._progress,
-            self._key,
             around.store,
             around.open_child,
             around.deps,
-            session=around.session,
-            reply=reply,
             result_characters=self._limit,
         )
 
@@ -119,14 +127,14 @@ class Call:
         tool, use = self._tool, self.use
         if tool is None or use.invalid_input is not None or self.answer:
             return None
-        return Intent(use.id, tool.name, tool.effect, self._key, use.input)
+        return Intent(use.id, tool.name, tool.effect, self._key, use.input, self._is_edited)
 
     async def ask(self) -> None:
         """Ask the hooks, then the approver. A denial becomes the result."""
         tool = self._tool
         if not self.around.decides or tool is None or self.intent() is None:
             return
-        if self.around.hooks.before_tool:
+        if self.around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
             await self._ask_hooks(tool)
         approve = self.around.approve
         if approve is None or self.answer:
@@ -136,11 +144,22 @@ class Call:
         except ValidationError:
             return  # the call will not run: its error result names the violations
         try:
-            reason = await denial_of(approve, self.use, tool, self.around.threads)
+            verdict = await verdict_of(approve, self.use, tool, self.around.threads)
         except Exception as error:  # noqa: BLE001 - whatever keeps the approver from deciding, the call does not run
-            reason = f"the approver failed: {described(error)}"
-        if reason and not self.answer:
-            self._finish(error_result(self.use.id, f"{tool.name} was not run: {clean(reason)}"))
+            verdict = Verdict(f"the approver failed: {described(error)}")
+        self._decide(tool, verdict)
+
+    def _decide(self, tool: Tool, verdict: Verdict) -> None:
+        """Take a decision. It is stored with what follows from it: the intent, or the result that denies the call."""
+        if self.answer:
+            return
+        denial, edited = clean(verdict.denial), verdict.input
+        if edited is not None and not _is_same(edited, self.use.input):
+            self.use, self._is_edited = msgspec.structs.replace(self.use, input=clean_value(edited)), True
+        given = self.use.input if self._is_edited and not denial else None
+        self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
+        if denial:
+            self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}"))
 
     async def _ask_hooks(self, tool: Tool) -> None:
         """Ask the hooks. They may block the call, or change its arguments; the approver sees those."""
@@ -148,7 +167,7 @@ class Call:
         event = BeforeTool(session=around.session, cwd=around.cwd, call_id=use.id, tool=tool.name, input=use.input)
         wanted = await run_hooks(around.hooks.before_tool, event, self._report)
         if wanted.block:
-            self._finish(error_result(use.id, f"{tool.name} was not run: a hook blocked it: {clean(wanted.block)}"))
+            self._decide(tool, Verdict(f"a hook blocked it: {wanted.block}", "a hook"))
         elif wanted.input is not None:
             self.use = msgspec.structs.replace(use, input=wanted.input)
         if wanted.context:
@@ -200,8 +219,14 @@ class Call:
             text = f"The arguments of {use.name} are not a JSON object, so it was not run: {raw}"
             self._finish(error_result(use.id, text))
         else:
-            self.around.emit(ToolStarted(use.id, use.name, use.input, tool.effect))
+            self._show_start()
             self._task = self._loop.create_task(self._run(tool))
+
+    def _show_start(self) -> None:
+        """Show the start of a call whose intent is stored. Telemetry opens its span in the current context."""
+        if self.is_begun and (intent := self.intent()):
+            self._is_shown = True
+            self.around.emit(start_of(intent))
 
     def limit_time(self) -> None:
         """Stop the call when its time is up, if it still runs."""
@@ -253,6 +278,7 @@ class Call:
                 with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
                     answer = await self._after_hooks(tool, answer)
         except Exception as error:  # noqa: BLE001 - every call gets a result
+            _log_failure(tool, error)
             answer = error_result(self.use.id, f"{self.use.name} failed: {described(error)}")
         if self._stopped:
             answer = stopped_result(answer, self._stopped)
@@ -272,6 +298,7 @@ class Call:
                 raise
             result = _failure(f"{tool.name} was cancelled from within.")
         except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool must not end the loop either
+            _log_failure(tool, error)
             result = _failure(f"{tool.name} failed: {described(error)}")
         builder = ResultBuilder(self.use, self.around, self._limit, self._report, self._cancel_timers)
         try:
@@ -287,22 +314,21 @@ class Call:
         if self.answer:
             return
         self._cancel_timers()
+        if not self._is_shown:
+            self._show_start()
+        if self._is_edited and self._has_begun:
+            answer = edited_result(answer, self.use.input)
         self.answer = answer
         self._context.close()
-        if self.around.journal:
-            self.written = self.around.journal.write(answer)
-            self.written.then(self._announce)
-        else:
-            self._announce()
+        denied = (self.decided,) if self.decided and not self.decided.allowed else ()
+        self.written = self.around.write(*denied, answer)
+        self.written.then(self._announce)
 
     def _announce(self) -> None:
-        """Announce the result, once it is stored."""
+        """Wake who waits for the result, once it is stored."""
         self._announced = True
         if self._answered and not self._answered.done():
             self._answered.set_result(None)
-        answer = self.answer
-        if answer and self.recorded:
-            self.around.emit(ToolFinished(self.use.id, self.use.name, answer.result, answer.details))
 
     def _after(self, seconds: float, action: Callable[[], None]) -> None:
         self._timers.append(self._loop.call_later(seconds, action))
@@ -326,6 +352,12 @@ class Call:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
 
 
+def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether arguments are the same JSON: 1 is not true."""
+    first, second = (msgspec.json.encode(each, order="deterministic") for each in (one, other))
+    return first == second
+
+
 def _result_limit(tool: Tool | None, around: CallEnvironment) -> int:
     limit = around.limits.result_characters
     return limit if tool is None or tool.result_characters is None else min(tool.result_characters, limit)
@@ -337,6 +369,16 @@ def _real_call(use: ToolUseBlock, tool: Tool | None) -> tuple[ToolUseBlock, Tool
     if real is None:
         return use, tool
     return msgspec.structs.replace(use, name=real[0].name, input=real[1]), real[0]
+
+
+def _log_failure(tool: Tool, error: BaseException) -> None:
+    """Log the traceback of an exception in a tool, which may be a bug. The model reads only what it says.
+
+    Arguments are not logged, and keys are masked. An error of ours explains itself, and an interrupt is none of the
+    tool.
+    """
+    if not isinstance(error, OutriderError | GeneratorExit | KeyboardInterrupt):
+        logger.warning("the tool %s failed; the model reads the error", tool.name, exc_info=error)
 
 
 def _failure(text: str) -> ToolResult:

@@ -14,7 +14,13 @@ from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry
 from outrider.providers.base import ModelSettings, Reply
-from outrider.providers.windows import estimated_tokens, message_tokens, reply_tokens_of, tells_context, window_of
+from outrider.providers.catalogue.windows import (
+    estimated_tokens,
+    message_tokens,
+    reply_tokens_of,
+    tells_context,
+    window_of,
+)
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
 from outrider.runtime.events import (
@@ -22,12 +28,11 @@ from outrider.runtime.events import (
     CompactionReason,
     CompactionStarted,
     Notice,
-    ResultsCleared,
 )
 from outrider.runtime.hooks import BeforeCompaction, run_hooks
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
-from outrider.runtime.room import WORTH_CLEARING, Room, clearing, kept_messages
+from outrider.runtime.token_budget import WORTH_CLEARING, TokenBudget, clearing, kept_messages
 
 MAX_FUTILE = 2
 """Compactions in a row that may save too little before no other is tried."""
@@ -51,17 +56,17 @@ class Compactor:
         self._window: int | None = None
         """The window that the API has named in an error."""
         self._futile = 0
+        self._measured: tuple[Message, Usage] | None = None
+        """The newest reply whose usage the meter has."""
         self._counted: tuple[object, object, int, int] = None, None, 0, 0
 
     def use_model(self) -> None:
         """Forget what was learned about the model: there is another one."""
         self.meter, self._window, self._futile = ContextMeter(), None, 0
 
-    def restart(self, measured: tuple[Message, Usage] | None) -> None:
-        """Count anew: the conversation is another one, with this newest reply that measures it, if there is one."""
-        self.meter, self._futile = ContextMeter(), 0
-        if measured:
-            self.meter.measure(*measured)
+    def restart(self) -> None:
+        """Count anew: the conversation is another one."""
+        self.meter, self._futile, self._measured = ContextMeter(), 0, None
 
     # Counting
 
@@ -72,14 +77,19 @@ class Compactor:
 
     def tokens(self) -> int:
         """Return the tokens of the next request."""
+        self._measure()
         return self.meter.tokens(self._record.history, sum(self._fixed()))
 
-    def measure(self, reply: Message, usage: Usage) -> None:
-        """Take the usage of a reply that was just added."""
-        if not tells_context(reply, usage):
-            return
-        self.meter.measure(reply, usage)
-        if self.meter.is_new:
+    def _measure(self) -> None:
+        """Take the usage of the newest reply that tells how long the conversation is."""
+        if (measured := self._record.state.measured) is not self._measured:
+            self._measured = measured
+            if measured:
+                self.meter.measure(*measured)
+
+    def calibrate(self, reply: Message, usage: Usage) -> None:
+        """Compare the usage of a reply that was just added with the estimate, if it is the first."""
+        if self.meter.is_new and tells_context(reply, usage):
             self.meter.calibrate(reply, usage, self._record.history, sum(self._fixed()))
 
     def _fixed(self) -> tuple[int, int]:
@@ -93,14 +103,14 @@ class Compactor:
         window = window_of(self._model.provider)
         return min(window, self._window) if window and self._window else window or self._window
 
-    def _room(self) -> Room | None:
+    def _room(self) -> TokenBudget | None:
         """Return how the window is divided, or None if it is unknown."""
         if (window := self._known_window()) is None:
             return None
         agent = self._model.agent
         reply = agent.max_tokens or reply_tokens_of(self._model.provider) or window // 8
         fixed = self.meter.scaled(sum(self._fixed()))
-        return Room(window, min(reply, window // 2), fixed, self._policy)
+        return TokenBudget(window, min(reply, window // 2), fixed, self._policy)
 
     @property
     def _policy(self) -> Compaction:
@@ -145,7 +155,7 @@ class Compactor:
             # What files take is a rough guess, so a request with files is left to the API.
             raise self._does_not_fit(used, room)
 
-    def _check_whole(self, used: int, room: Room) -> None:
+    def _check_whole(self, used: int, room: TokenBudget) -> None:
         """Raise ContextExceededError if the whole conversation is longer than the window. Some servers only cut it."""
         if used > room.window and not any(map(files_in, self._messages())):
             name = self._model.provider.name
@@ -165,16 +175,14 @@ class Compactor:
         found = clearing(self._messages(), tail)
         if not found.count or self.meter.scaled(found.tokens) < least:
             return
-        await self._record.write(ResultsClearedEntry(found.kept, found.tokens, found.count))
-        self._record.history.clear_results(found.kept)
+        await self._record.append(ResultsClearedEntry(found.kept, found.tokens, found.count))
         self._view_changed()
-        self._record.emit(ResultsCleared(found.count, found.tokens))
 
     def _view_changed(self) -> None:
         self.meter.forget()
         self._model.offer_tools()
 
-    def _does_not_fit(self, used: int, room: Room) -> ContextExceededError:
+    def _does_not_fit(self, used: int, room: TokenBudget) -> ContextExceededError:
         name = self._model.provider.name
         if room.fixed > room.most // 2:
             advice = f"the system prompt and the tools alone take {room.fixed:,}; give the agent fewer tools"
@@ -213,7 +221,7 @@ class Compactor:
 
         agent, history = self._model.agent, self._record.history
         before = self.tokens()
-        room = self._room() or Room(max(before * 2, 8_000), before // 4, 0, self._policy)
+        room = self._room() or TokenBudget(max(before * 2, 8_000), before // 4, 0, self._policy)
         messages, former = self._messages(), history.summary
         tail = room.tail if reason != "manual" else min(room.tail, sum(map(message_tokens, messages)) // 4)
         kept = kept_messages(messages, tail)
@@ -227,13 +235,10 @@ class Compactor:
         lasting = {tool.name for tool in agent.tools if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
         after = self._tokens_after(before, [summary, *new])
-        await self._record.write(CompactionEntry(summary, kept, reason, before, after, usage, model))
-        history.compact(summary, kept)
+        await self._record.append(CompactionEntry(summary, kept, reason, before, after, usage, model))
         self._view_changed()
         self._futile = self._futile + 1 if before - after < LEAST_SAVING * room.window else 0
-        done = Compacted(reason, before, after, summary.text, usage)
-        self._record.emit(done)
-        return done
+        return Compacted(reason, before, after, summary.text, usage)
 
     async def _ask_hooks(self, reason: CompactionReason, focus: str) -> None:
         """Ask the hooks. Raises ConversationError if one prevents the compaction."""
@@ -251,7 +256,9 @@ class Compactor:
         then = fixed + tool_tokens(self._model.tools.specs_to_come) + sum(map(message_tokens, messages))
         return round(before * then / max(1, now))
 
-    async def _summary(self, room: Room, messages: Sequence[Message], focus: str) -> tuple[str, Usage | None, str]:
+    async def _summary(
+        self, room: TokenBudget, messages: Sequence[Message], focus: str
+    ) -> tuple[str, Usage | None, str]:
         """Return a summary, its usage and its model. Without a model's summary, one is made from the messages."""
         from outrider.runtime.summary import request_text, summary_without_model
 
@@ -271,7 +278,7 @@ class Compactor:
         text = summary_without_model(self._record.history.summary, messages, room.summary)
         return text, used if used != Usage() else None, ""
 
-    def _shorter_and_shorter(self, room: Room, asking: int) -> Iterator[tuple[Sequence[Message], int | None]]:
+    def _shorter_and_shorter(self, room: TokenBudget, asking: int) -> Iterator[tuple[Sequence[Message], int | None]]:
         """Yield what the request for a summary may send: all, with results cleared, and without the oldest messages.
 
         The first one extends the request before it, so that the prompt cache is used. If it leaves less room than other

@@ -8,7 +8,7 @@ import msgspec
 
 from outrider.conversation.messages import Message, Usage, files_in
 from outrider.providers.base import ToolSpec
-from outrider.providers.windows import file_tokens, json_tokens, message_tokens, tells_context
+from outrider.providers.catalogue.windows import file_tokens, json_tokens, message_tokens, tells_context
 
 if TYPE_CHECKING:
     from outrider.conversation.history import History

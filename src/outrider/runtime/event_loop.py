@@ -6,10 +6,13 @@ import asyncio
 import contextvars
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
+
+from outrider.runtime.exclusive_task import running_loop
 
 T = TypeVar("T")
 
@@ -20,11 +23,19 @@ GRACE = 1.0
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine to its end, also where an event loop is running already, as in a notebook."""
     driver = _Driver(work)
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return driver.run()
-    return driver.run_in_thread()
+    return driver.run_in_thread() if running_loop() else driver.run()
+
+
+def check_may_block(verb: str, instead: str) -> None:
+    """Raise RuntimeError where a sync verb would block a running event loop: everywhere but in a notebook's cell."""
+    if running_loop() and not _is_notebook():
+        raise RuntimeError(f"{verb}() would block the event loop that is running here; write {instead}")
+
+
+def _is_notebook() -> bool:
+    """Return whether a notebook runs this code: its loop has nothing else to do while a cell runs."""
+    ipython, marimo = sys.modules.get("IPython"), sys.modules.get("marimo")
+    return bool((ipython and ipython.get_ipython()) or (marimo and marimo.running_in_notebook()))
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from outrider.providers.deltas import ThinkingDelta as ThinkingDelta
 from outrider.providers.deltas import ToolCallDelta as ToolCallDelta
 
 RunStatus: TypeAlias = Literal[
-    "done", "max_turns", "max_total_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "error"
+    "done", "max_turns", "max_total_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "suspended", "error"
 ]
 CompactionReason: TypeAlias = Literal["threshold", "too_long", "manual"]
 """Why a conversation is compacted: the window is nearly full, the API refused the request, or someone asked for it."""
@@ -138,6 +138,27 @@ class ResultsCleared(msgspec.Struct, frozen=True, gc=False, tag_field="type", ta
     """The estimated tokens that it saves in each request."""
 
 
+class QuestionAsked(msgspec.Struct, frozen=True, tag_field="type", tag="question_asked"):
+    """A person is asked whether a call may run, or what an MCP server wants to know."""
+
+    id: str
+    call_id: str
+    """The call that it is about; empty for a question of a server."""
+    question: dict[str, Any]
+    """The question as data, with everything that the person sees."""
+
+
+class QuestionAnswered(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="question_answered"):
+    """A question has its answer, or was withdrawn."""
+
+    id: str
+    allowed: bool
+    answer: str
+    """The id of the option that was chosen; `withdrawn` if none was."""
+    by: str
+    """Where it was answered, as in `on the web page`."""
+
+
 class TitleMade(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="title_made"):
     """The session has a title that was made from its first exchange. It comes some time after the first run."""
 
@@ -188,6 +209,8 @@ OwnEvent: TypeAlias = (
     | CompactionStarted
     | Compacted
     | ResultsCleared
+    | QuestionAsked
+    | QuestionAnswered
     | TitleMade
     | RunFinished
 )

@@ -26,9 +26,12 @@ class ExclusiveTask:
 
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end. Raises SessionCancelledError if `cancel` ended it."""
-        if self._task is not None:
-            work.close()
-            raise SessionBusyError("this session is still at work; wait for it, or cancel() it first")
+        if self._task:
+            try:
+                await self.free()
+            except SessionBusyError:
+                work.close()
+                raise
         self._cancelling = False
         self._task = task = asyncio.ensure_future(work)
         try:
@@ -42,6 +45,17 @@ class ExclusiveTask:
             self._task = None
             work.close()  # in case it was cancelled before it started
 
+    async def free(self) -> None:
+        """Wait for a task that is being cancelled. Raises SessionBusyError if one is at work.
+
+        Leaving a stream early does not make the session busy.
+        """
+        while (before := self._task) is not None:
+            is_own = before is asyncio.current_task()  # a hook of the run itself would wait for itself
+            if is_own or not before.cancelling() or before.get_loop() is not running_loop():
+                raise busy()
+            await (asyncio.sleep(0) if before.done() else asyncio.wait([before]))
+
     def cancel(self) -> None:
         """Cancel the task, if there is one. Safe from any thread."""
         if task := self._task:
@@ -52,6 +66,18 @@ class ExclusiveTask:
             else:
                 with suppress(RuntimeError):  # the loop was closed, and the task will never run again
                     loop.call_soon_threadsafe(task.cancel)
+
+    async def stop(self) -> None:
+        """Cancel the task, if there is one, and wait for its end."""
+        self.cancel()
+        while (task := self._task) is not None:
+            is_here = task.get_loop() is running_loop() and not task.done()
+            await (asyncio.wait([task]) if is_here else asyncio.sleep(0.01))
+
+
+def busy() -> SessionBusyError:
+    """Return the error of a session that does one thing at a time."""
+    return SessionBusyError("this session is still at work; wait for it, or cancel() it first")
 
 
 def running_loop() -> asyncio.AbstractEventLoop | None:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from outrider.errors import LogError
 from outrider.log.entries import SnapshotEntry
+from outrider.log.working_folder import WorkingFolder
 from outrider.runtime.events import Event, Notice
-from outrider.runtime.working_folder import WorkingFolder
 from outrider.text import counted
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from outrider.log.journal import Journal
+    from outrider.log.entries import Entry
 
 PATIENCE = 2.0
 """Seconds until the user learns that files are being recorded. The first snapshot of a large folder takes long."""
@@ -25,11 +25,15 @@ class FolderWatch:
     """One snapshot before calls that may write, and one after them, which is taken while the model works on."""
 
     def __init__(
-        self, folder: WorkingFolder, journal: Journal, threads: Threads, emit: Callable[[Event], None]
+        self,
+        folder: WorkingFolder,
+        append: Callable[[Entry], Awaitable[None]],
+        threads: Threads,
+        emit: Callable[[Event], None],
     ) -> None:
         self.folder = folder
         self._emit = emit
-        self._journal = journal
+        self._append = append
         self._threads = threads
         self._is_open = False
         """Whether calls that may write are running."""
@@ -66,7 +70,7 @@ class FolderWatch:
     async def _close(self) -> None:
         try:
             if snapshot := await self._snapshot(opens=False):
-                await self._journal.write(snapshot).finished()
+                await self._append(snapshot)
         except LogError:
             self.folder.forget()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,13 +11,14 @@ import msgspec
 
 from outrider.conversation.messages import Message
 from outrider.errors import ConversationError
+from outrider.log.entries import AttemptFailed
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event, Notice, Retrying
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
-from outrider.runtime.run import Progress
+from outrider.runtime.step import Think
 from outrider.runtime.toolset import Toolset
 from outrider.text import clean
 from outrider.tools.tool import Tool
@@ -26,13 +27,20 @@ from outrider.tools.tool import Tool
 class ModelClient:
     """Sends requests with the instructions, tools and settings of an agent, and receives the replies."""
 
-    def __init__(self, agent: AgentSpec, record: SessionRecord) -> None:
+    def __init__(
+        self, agent: AgentSpec, record: SessionRecord, add_failure: Callable[[AttemptFailed], Awaitable[None]]
+    ) -> None:
         self._record = record
+        self._add_failure = add_failure
+        self.request: Request | None = None
+        """The request of the newest reply."""
+        self.first_token: float | None = None
+        """Seconds from it to the first delta of the reply."""
         self.memory: dict[str, Any] = {}
         """What adapters keep from request to request, such as rendered bytes."""
         self.tools = Toolset(partial(_recall, record))
-        self._has_cut_results = False
-        """Whether the model was sent a part of a result, whose rest only Recall reads."""
+        self._offers_rest = False
+        """Whether a run has met a result that was cut, whose rest only Recall reads."""
         self.use(agent)
 
     def use(self, agent: AgentSpec) -> None:
@@ -44,20 +52,18 @@ class ModelClient:
 
     def offer_tools(self) -> None:
         """Set the tools of the next request."""
-        self.tools.offer(is_abridged=self._has_cut_results or self._record.history.is_abridged)
+        self.tools.offer(is_abridged=self._offers_rest or self._record.history.is_abridged)
 
-    def take_results(self, messages: Iterable[Message]) -> None:
-        """Offer Recall if a result was cut and no tool of the agent reads the rest."""
-        if self._has_cut_results or self.tools.reads_stored:
-            return
-        if any(result.whole for message in messages for result in message.tool_results):
-            self._has_cut_results = True
+    def offer_rest(self) -> None:
+        """Offer Recall if no tool of the agent reads the rest of a result that was cut. Only runs offer it."""
+        if not self._offers_rest and not self.tools.reads_stored:
+            self._offers_rest = True
             self.offer_tools()
 
     def restart(self) -> None:
         """Forget the requests so far: the conversation is another one."""
         self.memory.clear()
-        self._has_cut_results = False
+        self._offers_rest = False
         self.offer_tools()
 
     def sharing_servers(self, agent: AgentSpec) -> AgentSpec:
@@ -78,11 +84,11 @@ class ModelClient:
         messages = self._record.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
-        receiver = Receiver(self.provider, self._record.emit, self.agent.retry, self._record.add_failure)
+        receiver = Receiver(self.provider, self._record.emit, self.agent.retry, self._add_failure, keeps_words=True)
         try:
             request = self._request(messages, reminder, settings)
             reply = await receiver.receive(request)
-            self._record.request, self._record.first_token = request, receiver.first_token
+            self.request, self.first_token = request, receiver.first_token
             return reply
         except asyncio.CancelledError:
             await self._record.keep_partial_reply(clean(receiver.words), receiver.cancelled_usage)
@@ -93,19 +99,18 @@ class ModelClient:
         request = self._request(messages, ask, settings)
         if request.output_schema is not None:
             request = msgspec.structs.replace(request, output_schema=None)
-        receiver = Receiver(self.provider, self._emit_notices, self.agent.retry, self._record.add_failure)
-        reply = await receiver.receive(request)
-        self._record.count(reply.usage)
-        return reply
+        return await Receiver(self.provider, self._emit_notices, self.agent.retry, self._add_failure).receive(request)
 
-    def reminder(self, progress: Progress) -> str:
+    def reminder(self, step: Think, repeats: int) -> str:
         """Return the reminder for one request of a run."""
-        if progress.on_last_turn:
+        if step.reminder == "final_turn":
             asked = [tool.final_turn for tool in self.tools.offered.values() if tool.final_turn]
             if self.agent.answer:
                 asked.append(prompt_text("output_final_turn"))
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
-        return prompt_text("repeating").format(repeats=progress.repeats) if progress.is_repeating else ""
+        if step.reminder == "repeating":
+            return prompt_text("repeating").format(repeats=repeats)
+        return prompt_text(step.reminder) if step.reminder else ""
 
     def _request(self, messages: Sequence[Message], reminder: str, settings: ModelSettings) -> Request:
         return Request(

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
 from outrider.providers.debugging import logger
 from outrider.runtime.events import Delta, Event, SubagentEvent
-
-if TYPE_CHECKING:
-    from outrider.runtime.session import Session
+from outrider.runtime.exclusive_task import running_loop
 
 Observer: TypeAlias = Callable[[Event], None]
-
-
-class SessionObserver(Protocol):
-    """Observes many sessions, and keeps their events apart: each session gets an observer of its own."""
-
-    def observe(self, session: Session) -> Observer:
-        """Return the observer of this session."""
-        ...
-
-
-AnyObserver: TypeAlias = Observer | SessionObserver
-"""What `observer=` takes: a function of an event, or an object that makes one for each session."""
 
 
 class Inbox:
@@ -80,22 +67,43 @@ class Observers:
                     self._failed.append(observer)
                     logger.exception("an observer failed on %s; the session goes on", type(event).__name__)
 
-    async def stream(self, run: Callable[[], Coroutine[Any, Any, object]]) -> AsyncGenerator[Event, None]:
+    def stream(self, run: Callable[[], Coroutine[Any, Any, object]]) -> AsyncGenerator[Event, None]:
         """Start a run and yield its events. Leaving early cancels the run."""
+        running: list[asyncio.Task[object]] = []
+        events = self._stream(run, running)
+        # `break` only drops the generator; the loop closes it some time after.
+        weakref.finalize(events, _cancel_left, running).atexit = False
+        return events
+
+    async def _stream(
+        self, run: Callable[[], Coroutine[Any, Any, object]], running: list[asyncio.Task[object]]
+    ) -> AsyncGenerator[Event, None]:
         inbox = Inbox()
         self.add(inbox.put)
-        running = asyncio.ensure_future(run())
-        running.add_done_callback(lambda _: inbox.put(None))
+        task = asyncio.create_task(run())
+        running.append(task)
+        task.add_done_callback(lambda _: inbox.put(None))
         try:
             async for event in inbox:
                 yield event
-            running.result()
+            task.result()
         finally:
-            running.cancel()
+            running.clear()
+            if not task.cancelling():  # a second cancel would interrupt what the first one stores
+                task.cancel()
             try:
-                await asyncio.wait([running])  # its outcome may have been raised above already
+                await asyncio.wait([task])  # its outcome may have been raised above already
             finally:
                 self.remove(inbox.put)
+
+
+def _cancel_left(running: list[asyncio.Task[object]]) -> None:
+    """Cancel the run of a stream that was left early."""
+    for task in running:
+        if (loop := task.get_loop()) is running_loop():
+            task.cancel()
+        elif not loop.is_closed():
+            loop.call_soon_threadsafe(task.cancel)
 
 
 def _log(event: Event) -> None:

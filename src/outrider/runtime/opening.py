@@ -1,23 +1,10 @@
-"""Opening a session in a log, with `async with`, `await` or `with`: a part of `Session` in its own file."""
+"""Opening something in a thread, with `async with`, `await` or `with`: `Session.open` returns it."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
-
-from outrider.errors import UnknownSessionError
-from outrider.log.entries import SessionSettings
-from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
-from outrider.runtime.agent_spec import AgentSpec
-from outrider.runtime.events import Notice
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from outrider.log.journal import Journal
-    from outrider.log.log import Log
-    from outrider.runtime.session import Session
+from typing import Any, Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
@@ -81,39 +68,3 @@ def _close_unwanted(opening: asyncio.Future[SessionT]) -> None:
     """Close a session whose opener was cancelled."""
     if not opening.cancelled() and not opening.exception():
         opening.result().close()
-
-
-def opened_session(
-    kind: type[Session],
-    log: Log,
-    id: str | None,
-    agent: AgentSpec | None,
-    *,
-    cwd: str | Path | None,
-    create: bool,
-    **options: Any,
-) -> Session:
-    """Open a session of the log, or create one, and continue where the log says that it stopped."""
-    journal = None if id is None else _journal_of(log, id, create=create)
-    try:
-        recorded = journal.settings if journal else SessionSettings()
-        session = kind(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
-        journal = journal or log.create(settings_of(session.agent, session._loop.environment.cwd), id=id or "")
-        session._attach(log, journal)
-        for note in filter(None, (log.warning, journal.note)):
-            session._emit(Notice(note))
-    except BaseException:
-        if journal:
-            journal.close()
-        raise
-    return session
-
-
-def _journal_of(log: Log, id: str, *, create: bool) -> Journal | None:
-    """Open a session of the log. With `create`, return None if there is no session with this id."""
-    try:
-        return log.open(id)
-    except UnknownSessionError:
-        if create:
-            return None
-        raise

@@ -48,7 +48,7 @@ async def _stored(part: Part, environment: CallEnvironment) -> TextBlock | Attac
     if not isinstance(part, Attachment):
         return part
     if part.is_remote:
-        from outrider.providers.fetching import fetched  # few files are on the web
+        from outrider.providers.transport.fetching import fetched  # few files are on the web
 
         part = await fetched(part)
     file = part.within(environment.cwd)

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.conversation.json_text import too_deep
 from outrider.conversation.messages import (
     Block,
     Message,
@@ -21,7 +22,6 @@ from outrider.conversation.messages import (
     ToolUseBlock,
     Usage,
 )
-from outrider.conversation.nesting import too_deep
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request
@@ -52,7 +52,7 @@ class Receiver:
     """Receives one reply, emits its deltas, and keeps the text in case the reply is interrupted.
 
     A transient failure is retried: what was shown is discarded, and the next attempt follows. `record` stores each
-    failure, and what a cancelled reply has used.
+    failure, and what a cancelled reply has used, unless the caller `keeps_words` of it with the usage.
     """
 
     def __init__(
@@ -61,11 +61,14 @@ class Receiver:
         emit: Callable[[Event], None],
         retry: Retry,
         record: Callable[[AttemptFailed], Awaitable[None]],
+        *,
+        keeps_words: bool = False,
     ) -> None:
         self._provider = provider
         self._emit = emit
         self._retry = retry
         self._record = record
+        self._keeps_words = keeps_words
         self._words: list[str] = []
         self.cancelled_usage: Usage | None = None
         """What the reply has used, if it was cancelled and the API has said so."""
@@ -91,11 +94,13 @@ class Receiver:
             except asyncio.CancelledError as error:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
-                    if used := self.cancelled_usage:
+                    if (used := self.cancelled_usage) and not self._keeps_words:
                         await self._record(AttemptFailed("cancelled", attempts.number if attempts else 1, None, used))
                     raise
                 failure = self._failed(error)
-            except (Exception, SystemExit) as error:  # noqa: BLE001 - a provider may break its contract
+            except (Exception, SystemExit) as error:
+                if isinstance(error, AssertionError) and getattr(self._provider, "passes_assertions", False):
+                    raise
                 failure = self._failed(error)
             attempts = attempts or Attempts(self._retry)
             await self._retry_after(failure, attempts)

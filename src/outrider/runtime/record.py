@@ -1,151 +1,145 @@
-"""The conversation of a session: in memory, and in its log if it has one."""
+"""The record of a session: entries go to its journal, then into its state, then to its observers as events."""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import os
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
 
 from outrider.conversation.codec import MessageLike, read_conversation, refuse_stray_results
 from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import Block, Message, ToolResultBlock, Usage
-from outrider.conversation.store import AttachmentStore
 from outrider.errors import ConversationError, LogError
-from outrider.log.entries import AttemptFailed, CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings
-from outrider.log.pending_write import deliver_cancel
+from outrider.log.entries import (
+    AttemptFailed,
+    CallResult,
+    Entry,
+    Intent,
+    MessageEntry,
+    SessionSettings,
+    SteeringDelivered,
+)
+from outrider.log.state import SessionState
 from outrider.prompts import prompt as prompt_text
-from outrider.providers.base import Reply, Request
-from outrider.runtime.calls import Call
-from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded
-from outrider.runtime.reply_calls import ReplyCalls
-from outrider.runtime.run import Progress
-from outrider.runtime.steering import QueuedMessage, Steering, entries_of
+from outrider.runtime.entry_events import events_of
+from outrider.runtime.events import Event, ReplyDiscarded
+from outrider.runtime.steering import Steering
 from outrider.text import clean
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
-    from outrider.log.entries import Requested
-    from outrider.log.journal import Journal
-    from outrider.log.log import Log
-    from outrider.log.requests import RequestLedger
-    from outrider.runtime.folder_watch import FolderWatch
-    from outrider.runtime.past import Past
-    from outrider.runtime.working_folder import WorkingFolder
-
-T = TypeVar("T")
+    from outrider.conversation.store import AttachmentStore
+    from outrider.log.pending_write import PendingWrite
+    from outrider.runtime.journal import Journal
+    from outrider.runtime.recall import Past
 
 
 class SessionRecord:
-    """What a session has said, called, queued and used. A step is on disk before it is in memory."""
+    """The state of a session with its journal. An entry is kept before it is in the state, and there before it is seen.
+
+    This is the only place that applies entries while a session runs.
+    """
 
     def __init__(
-        self,
-        messages: Iterable[MessageLike],
-        store: AttachmentStore,
-        threads: Threads,
-        emit: Callable[[Event], None],
+        self, messages: Iterable[MessageLike], journal: Journal, threads: Threads, emit: Callable[[Event], None]
     ) -> None:
-        self.id = os.urandom(16).hex()
         given = read_conversation(messages)
         refuse_stray_results(given)
-        self.history = History(given)
-        self.calls = ReplyCalls()
-        self.steering = Steering(emit)
-        self.usage = Usage()
-        """The usage of all requests of the session, without those of its sub-agents."""
-        self.request: Request | None = None
-        """The request of the newest reply."""
-        self.first_token: float | None = None
-        """Seconds from it to the first delta of the reply."""
-        self._requested: Requested | None = None
-        self._ledger: RequestLedger | None = None
-        self.progress: Progress | None = None
-        """The progress of the current run, if there is one."""
-        self.store = store
+        self.state = SessionState(map(MessageEntry, given))
+        self.journal = journal
         self.emit = emit
-        self.log: Log | None = None
-        self.journal: Journal | None = None
-        self.watch: FolderWatch | None = None
-        """Takes snapshots of the working folder, in a session that can rewind its files."""
+        self.steering = Steering(self)
+        self.unsaved: dict[str, CallResult] = {}
+        """Results that could not be stored, by call id: their calls do not run again in this process."""
+        self.unstored_usage = Usage()
+        """What replies have used that could not be stored."""
         self._threads = threads
 
-    # The log
+    # Writing
 
-    def attach(self, log: Log, journal: Journal, settings: SessionSettings) -> None:
-        """Take this journal, and store settings that differ from those in it. `resume` then reads the conversation."""
-        self.log, self.journal = log, journal
+    def write(self, *entries: Entry, beside: Sequence[Entry] = ()) -> PendingWrite:
+        """Keep entries, all or none; once they are kept, apply them and tell the observers.
+
+        Those `beside` them are kept in the same commit: they repeat what the state has.
+        """
+        write = self.journal.write(*entries, *beside)
+        if not write.done:
+            write.then(partial(self._written, write, entries))
+        elif write.error is None:  # as without a log
+            self._apply(entries)
+        return write
+
+    async def append(self, *entries: Entry, beside: Sequence[Entry] = ()) -> None:
+        """Write entries, and return when they are kept. Raises LogError."""
+        await self.write(*entries, beside=beside).finished()
+
+    def write_now(self, *entries: Entry) -> None:
+        """Write entries without an event loop. Blocks. Raises LogError."""
+        self.journal.write_now(*entries)
+        self._apply(entries)
+
+    def _written(self, write: PendingWrite, entries: Sequence[Entry]) -> None:
+        if write.error is None:
+            self._apply(entries)
+
+    def _apply(self, entries: Sequence[Entry]) -> None:
+        state = self.state
+        for entry in entries:
+            if state.apply(entry) and type(entry) is not Intent:  # a call shows its start itself, in its own task
+                for event in events_of(entry, state):
+                    self.emit(event)
+
+    # The session
+
+    @property
+    def id(self) -> str:
+        """The id of the session."""
+        return self.journal.id
+
+    @property
+    def store(self) -> AttachmentStore:
+        """The store that holds the files of the conversation."""
+        return self.journal.store
+
+    @property
+    def history(self) -> History:
+        """The conversation with its sendable form."""
+        return self.state.history
+
+    def attach(self, journal: Journal, settings: SessionSettings, *, whole: bool = False) -> None:
+        """Take this journal with the state that it kept, and store settings that differ from those in it."""
+        self.journal = journal
+        self.state = journal.resume(whole=whole)
         self.change_settings(settings)
-        self.id, self.usage, self.store = journal.id, journal.usage, journal.files
-        self.steering.journal = journal
 
-    def resume(self) -> tuple[Message, Usage] | None:
-        """Take the conversation from the log; return the newest reply with its usage, which measures a request."""
-        from outrider.log.resume import resume  # imports SQLite, which sessions without a log do not need
-
-        assert self.log is not None
-        assert self.journal is not None
-        self.history, known, measured, queued, self._requested = resume(self.log, self.journal)
-        self._ledger = None
-        self.steering.resume(queued)
-        self.calls = ReplyCalls(known)
-        return measured
-
-    def take_snapshots(self, folder: WorkingFolder) -> None:
-        """Take snapshots of a folder before calls that may write, if there is a log."""
-        from outrider.runtime.folder_watch import FolderWatch  # sessions without a folder do not need it
-
-        if self.journal:
-            self.watch = FolderWatch(folder, self.journal, self._threads, self.emit)
-
-    async def write(self, entry: Entry) -> None:
-        """Store an entry, if there is a log. Return when it is on disk."""
-        if self.journal:
-            await self.journal.write(entry).finished()
+    def resume(self) -> None:
+        """Take the conversation from the journal again: a rewind has changed it."""
+        used = self.state.usage
+        self.state = self.journal.resume()
+        self.state.usage = used
 
     def change_settings(self, settings: SessionSettings) -> None:
-        """Store the settings that differ from those in the log. Blocks. Raises LogError."""
-        if self.journal is None:
-            return
-        from outrider.log.replay import changes
-
-        if changed := changes(self.journal.settings, settings):
-            self.journal.write_now(changed)
+        """Store the settings that differ from those so far. Blocks. Raises LogError."""
+        if changed := self.state.settings.changes(settings):
+            self.write_now(changed)
 
     def rename(self, title: str) -> None:
         """Store a title. Blocks. Raises LogError."""
         title = " ".join(clean(title).split())
         if not title:
             raise LogError("a title must not be empty")
-        if self.journal:
-            self.journal.write_now(SessionSettings(title=title))
-
-    @property
-    def has_own_title(self) -> bool:
-        """Whether a person has set the title."""
-        return self.journal is not None and self.journal.settings.title is not None
+        self.write_now(SessionSettings(title=title))
 
     def close(self) -> None:
         """Release the session, so that others can open it."""
-        if self.journal:
-            with contextlib.suppress(LogError):  # the lock expires anyway
-                self.journal.close()
+        with contextlib.suppress(LogError):  # the lock expires anyway
+            self.journal.close()
 
-    async def recording_cancel(self, work: Coroutine[Any, Any, T]) -> T:
-        """Do some work, wait for its snapshots, and store that it was cancelled, if it was."""
-        try:
-            try:
-                result = await work
-            finally:
-                if self.watch:
-                    await self.watch.settle()
-            await deliver_cancel()
-            return result
-        except asyncio.CancelledError:
-            with contextlib.suppress(LogError):
-                await self.write(RunCancelled())
-            raise
+    async def aclose(self) -> None:
+        """Release the session without blocking the loop."""
+        with contextlib.suppress(LogError):
+            await self.journal.aclose()
 
     # Reading
 
@@ -165,26 +159,15 @@ class SessionRecord:
 
     def past(self) -> Past:
         """Return the whole conversation, for reading."""
-        from outrider.runtime.past import LoggedPast, RememberedPast
-
-        if self.log:
-            return LoggedPast(self.log, self.id)
-        return RememberedPast(self.id, lambda: self.history.messages, self.store)
+        return self.journal.past(self.state)
 
     @property
     def is_unfinished(self) -> bool:
         """Whether there are calls to run, or results or queued messages to answer."""
         last = self.history.last
-        if self.steering:
+        if self.state.queued:
             return True
-        return last is not None and self.calls.final is None and (last.role == "user" or bool(self.history.pending))
-
-    def final_answer(self) -> Message | None:
-        """Return the last message if it is the model's. Raises ConversationError if there is none."""
-        last = self.history.last
-        if last is None:
-            raise ConversationError("there is nothing to answer: the conversation is empty and no prompt was given")
-        return last if last.role == "assistant" else None
+        return last is not None and self.state.final is None and (last.role == "user" or bool(self.history.pending))
 
     def check_answerable(self) -> None:
         """Raise ConversationError unless the model has something to answer."""
@@ -193,101 +176,66 @@ class SessionRecord:
             raise ConversationError(
                 f"calls wait for results ({names}); let run() run them (act() in a Session), or pass tool_results"
             )
-        if self.final_answer():
+        self.check_begun()
+        if self.history.last and self.history.last.role == "assistant":
             raise ConversationError("the conversation ends with the model's answer; add a prompt")
 
-    # Adding
+    def check_begun(self) -> None:
+        """Raise ConversationError if the conversation is empty."""
+        if self.history.last is None:
+            raise ConversationError("there is nothing to answer: the conversation is empty and no prompt was given")
 
-    async def add(self, said: Sequence[Block], results: Mapping[str, ToolResultBlock]) -> None:
-        """Add results, then queued messages, then what is said. A call without a result gets an error result."""
-        if not results and not said:
-            if not self.history.pending:
-                await self.deliver()
-            return
+    # Adding to the conversation
+
+    async def add(
+        self, said: Sequence[Block], results: Mapping[str, ToolResultBlock], first: Sequence[Entry] = ()
+    ) -> None:
+        """Add results, then queued messages, then what is said. A call without a result gets an error result.
+
+        `first` are other entries of the same commit.
+        """
         pending = [call.id for call in self.history.pending]
+        if not results and not said:
+            if not pending:
+                await self.deliver(first=first)
+            elif first:
+                await self.append(*first)
+            return
         unknown = [call_id for call_id in results if call_id not in pending]
         if unknown:
             waiting = ", ".join(pending) or "none"
             raise ConversationError(f"no call waits for a result with the id {unknown[0]!r}; waiting: {waiting}")
-        known = self.calls.results
+        known = {call_id: answer.result for call_id, answer in (self.state.answers | self.unsaved).items()}
         answers = (results.get(call_id) or known.get(call_id) or unanswered(call_id) for call_id in pending)
-        await self.deliver(tuple(answers), said)
+        await self.deliver(tuple(answers), said, first)
 
-    async def deliver(self, results: Sequence[Block] = (), said: Sequence[Block] = ()) -> None:
+    async def deliver(
+        self, results: Sequence[Block] = (), said: Sequence[Block] = (), first: Sequence[Entry] = ()
+    ) -> None:
         """Add the queued messages in one commit, between results and what is said now. Both become one message if
         nothing is queued."""
         await self.steering.settled()
-        with self.steering.delivering() as queued:
+        with self.steering.leaving() as queued:
+            entries: list[Entry] = [*first]
             if queued:
-                await self._append(Message.user(*results), *queued, Message.user(*said))
+                entries += [MessageEntry(Message.user(*results))] if results else []
+                for each in queued:
+                    entries += [SteeringDelivered(each.id), MessageEntry(each.message)]
+                entries += [MessageEntry(Message.user(*said))] if said else []
             elif results or said:
-                await self._append(Message.user(*results, *said))
+                entries.append(MessageEntry(Message.user(*results, *said)))
+            if entries:
+                await self.append(*entries, beside=self.steering.restated())
 
     async def keep_partial_reply(self, words: str, usage: Usage | None) -> None:
         """Keep the text of an interrupted reply, marked as interrupted; partial calls and thinking are dropped.
 
-        `usage` is what it has used. It is counted already; observers are told.
+        `usage` is what it has used.
         """
-        if words.strip():
-            with contextlib.suppress(LogError):  # the text is lost, the cancel goes on
-                await self._append(Message.assistant(words), Message.user(prompt_text("interrupted")), usage=usage)
-        elif usage:
-            self.emit(ReplyDiscarded("cancelled", usage))
-
-    async def _append(self, *messages: Message | QueuedMessage, usage: Usage | None = None) -> None:
-        said = [each for each in messages if isinstance(each, QueuedMessage) or each.content]
-        if self.journal and said:
-            await self.journal.write(*entries_of(said), *self.steering.restated()).finished()
-        for each in said:
-            message, steering = (each.message, each.id) if isinstance(each, QueuedMessage) else (each, "")
-            self.calls.forget()
-            self.history.append(message)
-            self.emit(MessageAdded(message, usage if message.role == "assistant" else None, steering))
-
-    async def store_reply(self, reply: Reply, model: str, intents: Sequence[Intent]) -> None:
-        """Store a reply together with the intents of its calls that start at once. It is not in memory yet."""
-        assert self.journal
-        first_token = None if self.first_token is None else round(self.first_token, 3)
-        entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, model, first_token)
-        requested = self._requests.new_in(self.request) if self.request else None
-        before = (requested,) if requested else ()
-        await self.journal.write(*before, entry, *intents, *self.steering.restated()).finished()
-        if self.request:
-            self._requests.mark_written(self.request, requested)
-        self.calls.start(intents)
-
-    @property
-    def _requests(self) -> RequestLedger:
-        if self._ledger is None:
-            from outrider.log.requests import RequestLedger  # sessions without a log do not need it
-
-            self._ledger = RequestLedger(self._requested)
-        return self._ledger
-
-    def add_results(self, calls: Sequence[Call]) -> tuple[Message, CallResult | None]:
-        """Add one message with all results; return it, and the result that ends the run. The log derives it."""
-        answers = [call.answer for call in calls if call.answer]
-        message = Message.user(*(answer.result for answer in answers))
-        final = next((answer for answer in answers if answer.final), None)
-        if message.content:
-            self.history.append(message)
-            self.calls.finish(final)
-            self.emit(MessageAdded(message))
-        return message, final
-
-    # Usage
-
-    def count(self, usage: Usage) -> None:
-        """Count the usage of a request that is not a turn."""
-        self.usage += usage
-        if self.progress:
-            self.progress.use(usage)
-
-    async def add_failure(self, failed: AttemptFailed) -> None:
-        """Count what a failed request has used, and store it. Raises BudgetSpentError if another cannot follow."""
-        if failed.usage:
-            self.count(failed.usage)
-        with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
-            await self.write(failed)
-        if self.progress and failed.delay is not None:  # else the request is not repeated, and its error counts
-            self.progress.check_budget()
+        with contextlib.suppress(LogError):  # the text is lost, the cancel goes on
+            if words.strip():
+                interrupted = MessageEntry(Message.user(prompt_text("interrupted")))
+                await self.append(MessageEntry(Message.assistant(words), usage), interrupted)
+            elif usage:
+                self.emit(ReplyDiscarded("cancelled", usage))
+                await self.append(AttemptFailed("cancelled", 1, None, usage))

@@ -3,54 +3,68 @@
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, Unpack, overload
 
 from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.conversation.prompt import Prompt, parts_of
-from outrider.conversation.store import AttachmentStore, MemoryStore
-from outrider.errors import ConversationError, SessionBusyError
-from outrider.log.entries import SessionSettings
-from outrider.providers.base import Provider, Reply, ToolSpec
-from outrider.runtime.agent_settings import settings_of
+from outrider.conversation.store import AttachmentStore
+from outrider.errors import (
+    ConversationError,
+    SessionBusyError,
+)
+from outrider.log.entries import Asked, Decided, SessionSettings
+from outrider.providers.base import Effort, Provider, Reply, ToolSpec
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.context import ContextUsage
+from outrider.runtime.deps import check_deps
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import Compacted, Event
-from outrider.runtime.exclusive_task import ExclusiveTask
 from outrider.runtime.limits import Limits
-from outrider.runtime.observers import AnyObserver, Observers
-from outrider.runtime.run import NO_EARLIER_TURNS, Progress, RunResult
+from outrider.runtime.observers import Observer
+from outrider.runtime.run import RunResult
+from outrider.runtime.run_scope import ModelOptions, RunOptions, RunScope
+from outrider.runtime.session_base import SessionBase, check_agent
 from outrider.tools.approval import Approver
-from outrider.tools.threads import Threads
+from outrider.tools.context import AnyDepsT, OpenedDepsT
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from outrider.conversation.history import History
-    from outrider.log.journal import Journal
     from outrider.log.log import Log
+    from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
+    from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
     from outrider.runtime.opening import SessionOpening
-    from outrider.runtime.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
     from outrider.runtime.steering import QueuedMessage
-    from outrider.runtime.working_folder import WorkingFolder
+    from outrider.runtime.structured_output import OutputForm, Report
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
 """How long a session for one run waits for its MCP servers: their tools cannot join at a later prompt."""
 
 
-class Session:
+class SessionObserver(Protocol):
+    """Observes many sessions, and keeps their events apart: each session gets an observer of its own."""
+
+    def observe(self, session: Session) -> Observer:
+        """Return the observer of this session."""
+        ...
+
+
+AnyObserver: TypeAlias = Observer | SessionObserver
+"""What `observer=` takes: a function of an event, or an object that makes one for each session."""
+
+
+class Session(SessionBase, Generic[AnyDepsT]):
     """A conversation with an agent, which can be continued.
 
-    `approve` decides before each call whether it may run.
+    `approve` decides before each call whether it may run. `deps` are the dependencies of the tools, for an agent with a
+    `deps_type`.
 
     >>> from outrider import Agent
     >>> session = Session(Agent("demo"))
@@ -60,62 +74,31 @@ class Session:
 
     def __init__(
         self,
-        agent: AgentSpec,
+        agent: AgentSpec[AnyDepsT],
         messages: Iterable[MessageLike] = (),
         *,
         store: AttachmentStore | None = None,
         cwd: str | Path | None = None,
         observer: AnyObserver | None = None,
         approve: Approver | None = None,
+        deps: AnyDepsT | None = None,
     ) -> None:
-        # These are imported here: a program that only names the type need not load the loop.
-        from pathlib import Path
-
-        from outrider.runtime.agent_loop import AgentLoop
-        from outrider.runtime.call_environment import CallEnvironment
-        from outrider.runtime.children import Children, open_child
-        from outrider.runtime.record import SessionRecord
-
-        _check_agent(agent)
-        self._observers = Observers()
-        self._emit = emit = self._observers.emit
-        self._task = ExclusiveTask()
-        self._record = SessionRecord(messages, MemoryStore() if store is None else store, threads := Threads(), emit)
-        self._children = Children(self._record, threads)
-        environment = CallEnvironment(
-            self.id,
-            emit,
-            self.store,
-            threads,
-            agent.limits,
-            Path(cwd).resolve() if cwd else Path.cwd(),
-            approve=approve,
-            open_child=partial(open_child, weakref.ref(self)),  # no cycle: a session is freed with its last user
-            deps=agent.deps,
-            hooks=agent.hooks,
-        )
-        self._loop = AgentLoop(agent, self._record, environment)
-        self._parent_progress: Progress | None = None
-        """The run of the parent session, whose budget a sub-agent shares."""
-        self._earlier_turns = NO_EARLIER_TURNS
-        """The turns of a sub-agent that was interrupted: its next run continues from there."""
-        self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
-        """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
+        super().__init__(agent, messages, store=store, cwd=cwd, approve=approve, deps=deps)
         if observer:
             self.observe(observer)
 
     @property
-    def agent(self) -> AgentSpec:
+    def agent(self) -> AgentSpec[AnyDepsT]:
         """The agent that answers. Assigning another changes model, tools, prompt and limits together, between runs.
 
         Raises SessionBusyError while the session is at work.
         """
-        return self._loop.model.agent
+        return self._agent
 
     @agent.setter
-    def agent(self, agent: AgentSpec) -> None:
-        _check_agent(agent)
-        if self._task.is_busy:
+    def agent(self, agent: AgentSpec[AnyDepsT]) -> None:
+        check_agent(agent)
+        if self._task.is_busy or self._scope:
             raise SessionBusyError("this session is at work; change its agent between two runs")
         self._change_agent(agent)
 
@@ -123,54 +106,59 @@ class Session:
         """Set the title of the session in its log. Raises LogError."""
         self._record.rename(title)
 
+    def annotate(self, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
+        """Set the owner of the session in its log, or its metadata, all of it. Raises LogError."""
+        from outrider.log.session_labels import labels  # few sessions have any
+
+        self._record.change_settings(labels(owner, metadata))
+
     def store_mode(self, mode: str) -> None:
         """Store the permission mode in the log, for when the session is resumed. Raises LogError."""
         self._record.change_settings(SessionSettings(mode=mode))
-
-    def _change_agent(self, agent: AgentSpec) -> None:
-        """Take the model, the tools, the prompt and the limits of an agent, and store them."""
-        agent.provider  # noqa: B018 - raises for an unknown model before anything is written
-        self._record.change_settings(settings_of(agent, self._loop.environment.cwd))
-        self._loop.use(agent)
 
     @classmethod
     def open(
         cls,
         log: Log,
         id: str | None = None,
-        agent: AgentSpec | None = None,
+        agent: AgentSpec[OpenedDepsT] | None = None,
         *,
         cwd: str | Path | None = None,
         observer: AnyObserver | None = None,
         approve: Approver | None = None,
+        deps: OpenedDepsT | None = None,
         create: bool = False,
-    ) -> SessionOpening[Session]:
+        owner: str | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> SessionOpening[Session[OpenedDepsT]]:
         """Open a session in a log: a new one, or by its id one that stopped, however it stopped.
 
         Use `async with Session.open(…) as session:` or `await Session.open(…)`; in sync code `with`. Without an agent
         the session keeps the model and the instructions that the log has; tools cannot be stored, so pass an agent to
         have any. Calls that were interrupted are settled by their effect: `run` repeats a call that may be repeated,
         and answers any other with an error that says so. Raises LogError: SessionHeldError if another process has the
-        session open. With `create`, a session whose id, 32 hex digits, is not in the log is created.
+        session open. With `create`, a session whose id, 32 hex digits, is not in the log is created. `owner` and
+        `metadata`, short strings, are stored with it; `log.sessions` finds sessions by them.
         """
+        from outrider.log.log import Log  # scripts may have no log
+
+        if not isinstance(log, Log):
+            raise TypeError(f"the first argument is a Log, as in Log('sessions.db'), not {log!r:.60}")
         if agent is None and (id is None or create):
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
         if not isinstance(id, str | None):
             raise TypeError(f"id is the id of a session, not {id!r:.60}. A new one: Session.open(log, agent=Agent(…))")
-        from outrider.runtime.opening import SessionOpening, opened_session  # scripts may have no log
+        from outrider.runtime.opening import SessionOpening
 
-        options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve, "create": create}
-        return SessionOpening(partial(opened_session, cls, log, id, agent, **options))
+        if agent is not None and deps is not None:
+            check_deps(agent.deps_type, deps)
+        options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve, "deps": deps}
+        if owner is not None or metadata is not None:
+            from outrider.log.session_labels import labels  # few sessions have any
 
-    def _attach(self, log: Log, journal: Journal) -> None:
-        """Continue where the log says that the session stopped."""
-        self._record.attach(log, journal, settings_of(self.agent, self._loop.environment.cwd))
-        self._change_environment(session=journal.id, store=journal.files, journal=journal)
-        self._loop.resume()
-        self._children.usage = log.usage_of_children(journal.id) if self.history.last else Usage()
-
-    def _change_environment(self, **changes: Any) -> None:
-        self._loop.environment = msgspec.structs.replace(self._loop.environment, **changes)
+            options["known"] = labels(owner, metadata)
+        opened: Any = cls._opened  # the class cannot say that it is the Session of this agent
+        return SessionOpening(partial(opened, log, id, agent, create=create, **options))
 
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
@@ -185,16 +173,17 @@ class Session:
         """Close the session without blocking the loop."""
         self.cancel()
         await self._loop.hook_points.end(self._loop.environment)
-        if self._loop.model.tools.servers or self._record.journal:
-            await asyncio.to_thread(self.close)
+        if self._loop.model.tools.servers:
+            await asyncio.to_thread(self._loop.model.tools.servers.close)
+        await self._record.aclose()
 
-    async def __aenter__(self) -> Session:
+    async def __aenter__(self) -> Session[AnyDepsT]:
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> Session[AnyDepsT]:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -202,9 +191,12 @@ class Session:
 
     def _repr_html_(self) -> str:
         """Return the session as a notebook shows it."""
-        from outrider.runtime.html import session_html  # only notebooks need it
+        from outrider.conversation.html import conversation_html, plain
+        from outrider.runtime.html import usage_line
 
-        return session_html(self)
+        head = f"<p><b>{plain(self.agent.name)}</b> with {plain(self.provider.name)}, "
+        head += f"{len(self.messages)} messages, {usage_line(self.total_usage)}</p>"
+        return head + conversation_html(self.messages, self.store)
 
     # What it holds
 
@@ -236,7 +228,7 @@ class Session:
     @property
     def usage(self) -> Usage:
         """The usage of all requests of this session, without those of its sub-agents."""
-        return self._record.usage
+        return self._record.state.usage + self._record.unstored_usage
 
     @property
     def total_usage(self) -> Usage:
@@ -271,21 +263,36 @@ class Session:
     # The verbs
 
     async def think(
-        self, prompt: Prompt = (), *, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None
+        self,
+        prompt: Prompt = (),
+        *,
+        tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None,
+        **settings: Unpack[ModelOptions],
     ) -> Reply:
-        """Add the prompt and results, and ask the model once. Calls in the reply are left to `act`."""
-        return await self._run_exclusively(self._loop.think(prompt, () if tool_results is None else tool_results))
+        """Add the prompt and results, and ask the model once. Calls in the reply are left to `act`.
+
+        `effort`, `temperature` and `max_tokens` replace the agent's for this request.
+        """
+        results = () if tool_results is None else tool_results
+        if not settings and isinstance(self._agent.system, str):
+            return await self._do(self._loop.think(prompt, results))
+        await self._begin()
+        with self._in_scope(RunScope(settings=_changed(**settings))):
+            self._use_agent()
+            self._check_deps()
+            return await self._do(self._instructed(self._loop.think(prompt, results)))
 
     async def act(self) -> Results:
         """Run the pending calls, and add one user message with their results."""
-        return await self._run_exclusively(self._loop.act())
+        self._check_deps()
+        return await self._do(self._loop.act())
 
     async def compact(self, focus: str = "") -> Compacted:
         """Summarise the conversation now, all but its newest messages. `focus` says what the summary must keep.
 
         The history stays whole; only what is sent changes. Raises ConversationError if there is nothing to summarise.
         """
-        return await self._run_exclusively(self._loop.compact(focus))
+        return await self._do(self._loop.compact(focus))
 
     async def rewind(self, to: int, *, files: bool = True, conversation: bool = True, force: bool = False) -> Rewound:
         """Go back to before user message `to`, counted from 1: the conversation, the files of the folder, or both.
@@ -295,40 +302,59 @@ class Session:
         RewindConflictError if someone else changed the files since; `force` overwrites them.
         """
         work = partial(self._rewinder().rewind, to, files=files, conversation=conversation, force=force)
-        return await self._run_exclusively(self._restoring(work))
+        return await self._do(self._restoring(work))
 
     async def undo_rewind(self, *, force: bool = False) -> Rewound:
         """Take back the newest rewind. Raises ConversationError if there is none, and RewindConflictError."""
-        return await self._run_exclusively(self._restoring(partial(self._rewinder().undo, force=force)))
+        return await self._do(self._restoring(partial(self._rewinder().undo, force=force)))
 
     async def rewind_preview(self, to: int) -> RewindPreview:
         """Return what `rewind` would do: the messages that it leaves out, the files that change, and the conflicts."""
-        return await self._run_exclusively(self._loop.environment.threads.run(self._rewinder().preview, to))
+        return await self._do(self._loop.environment.threads.run(self._rewinder().preview, to))
 
     async def undo_rewind_preview(self) -> RewindPreview:
         """Return what `undo_rewind` would do."""
-        return await self._run_exclusively(self._loop.environment.threads.run(self._rewinder().preview_undo))
+        return await self._do(self._loop.environment.threads.run(self._rewinder().preview_undo))
 
     async def rewind_points(self) -> list[RewindPoint]:
         """Return the messages of the user, to which the session can go back."""
-        return await self._run_exclusively(self._loop.environment.threads.run(self._rewinder().points))
+        return await self._do(self._loop.environment.threads.run(self._rewinder().points))
 
-    async def run(self, prompt: Prompt = (), *, limits: Limits | None = None) -> RunResult:
+    @overload
+    async def run(
+        self, prompt: Prompt = (), *, output: None = None, **options: Unpack[RunOptions[AnyDepsT]]
+    ) -> RunResult[str]: ...
+    @overload
+    async def run(
+        self, prompt: Prompt = (), *, output: type[T], **options: Unpack[RunOptions[AnyDepsT]]
+    ) -> RunResult[T]: ...
+    @overload
+    async def run(
+        self, prompt: Prompt = (), *, output: OutputForm, **options: Unpack[RunOptions[AnyDepsT]]
+    ) -> RunResult[Any]: ...
+    async def run(
+        self,
+        prompt: Prompt = (),
+        *,
+        output: Any = None,
+        limits: Limits | None = None,
+        deps: AnyDepsT | None = None,
+        **settings: Unpack[ModelOptions],
+    ) -> RunResult[Any]:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
 
-        Model and tool failures set `status`; they do not raise. `limits` replaces the agent's for this run.
+        With `output`, a Python type or a JSON Schema, the model has to end with such data: `result.output` is a value
+        of the type, or decoded JSON. Without it `result.output` is the text. `limits`, `deps`, `effort`, `temperature`
+        and `max_tokens` replace those of the agent and of the session for this run. Model and tool failures set
+        `status`; they do not raise. Without a prompt, a run that was interrupted goes on; give the same `output`.
         """
-        from outrider.runtime.run_ending import RunEnding  # imported with the first run, as the loop is
-
-        limits = limits or self.agent.limits
-        progress = Progress(limits, self._parent_progress, self._earlier_turns)
-        self._earlier_turns = NO_EARLIER_TURNS
-        work = self._loop.run(prompt, progress, limits.max_seconds, self._before_run)
-        return await RunEnding(self._record, progress).result_of(self._run_exclusively(work))
-
-    async def _before_run(self) -> None:
-        if self.before_run and (agent := await self.before_run()):
-            self._change_agent(agent)
+        limits = limits or self._agent.limits
+        if output is None and deps is None and not settings:
+            await self._begin()
+            return await self._run(prompt, limits)
+        if deps is not None:
+            check_deps(self._agent.deps_type, deps)
+        return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), prompt, limits)
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:
         """Queue a message for the run that goes on, and return once it is in the log.
@@ -340,7 +366,7 @@ class Session:
         """
         from outrider.runtime.prompt_files import stored_message
 
-        if self._record.progress is None:
+        if not self._loop.is_running:
             raise ConversationError("no run is under way that could take a message; send it with run()")
         if not parts_of(prompt):
             raise ConversationError("the message is empty; give text or a file")
@@ -351,9 +377,15 @@ class Session:
         """Take back a queued message, or the newest. Return it, or None if it was delivered or taken back already."""
         return await self._record.steering.withdraw(queued)
 
-    def stream(self, prompt: Prompt = ()) -> AsyncGenerator[Event, None]:
-        """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run."""
-        return self._observers.stream(partial(self.run, prompt))
+    def stream(
+        self, prompt: Prompt = (), *, output: Any = None, **options: Unpack[RunOptions[AnyDepsT]]
+    ) -> AsyncGenerator[Event, None]:
+        """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run.
+
+        Without a prompt it goes on with unfinished work. After an answer or a final result there is none
+        (`is_unfinished`): the model is not asked, and the only event is `RunFinished` with that answer.
+        """
+        return self._observers.stream(partial(self.run, prompt, output=output, **options))
 
     def cancel(self) -> None:
         """Cancel what the session is doing, if anything. Safe from any thread.
@@ -363,6 +395,18 @@ class Session:
         """
         self._task.cancel()
 
+    async def suspend(self) -> None:
+        """Stop now, and leave the log as a kill at this moment would: nothing is written any more.
+
+        Use it to shut down: a partial reply is not kept, open calls get no results, and a question stays open. `run`
+        returns with the status `suspended`. The session is released; `Session.open(log, id, agent)` and `run()` go on
+        where it stopped: a call that was running and may write has an unknown outcome then, one that only reads runs
+        again. Running tools are cancelled, and have a second to clean up. Raises ConversationError without a log.
+        """
+        self._record.journal.suspend()
+        await self._task.stop()
+        await self.aclose()
+
     def wait_for_servers(self, seconds: float) -> None:
         """Let the first request wait so long for MCP servers that are still starting, instead of a moment."""
         if self._loop.model.tools.servers:
@@ -370,36 +414,33 @@ class Session:
 
     def observe(self, observer: AnyObserver) -> None:
         """Call the observer with each event from now on, in order."""
+        if not callable(observer) and not hasattr(observer, "observe"):
+            raise TypeError(f"an observer is a function of an event, not {observer!r:.60}")
         self._observers.add(observer if callable(observer) else observer.observe(self))
+
+    def note(self, entry: Asked | Decided) -> None:
+        """Keep a question, or how it was decided, in the log. It is on disk before what follows from it."""
+        self._record.write(entry)
 
     def use_folder(self, folder: WorkingFolder) -> None:
         """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""
-        self._record.take_snapshots(folder)
-        self._change_environment(watch=self._record.watch)
+        from outrider.runtime.folder_watch import FolderWatch  # sessions without a folder do not need it
 
-    def _rewinder(self) -> Rewinder:
-        from outrider.runtime.rewinding import rewinder_of  # few sessions are rewound
-
-        return rewinder_of(self._record)
-
-    async def _restoring(self, rewind: Callable[[], Rewound]) -> Rewound:
-        """Rewind in a thread, and continue from what the log then says."""
-        done = asyncio.ensure_future(self._loop.environment.threads.run(rewind))
-        try:
-            return await asyncio.shield(done)
-        finally:
-            # A cancel does not stop the restoring of files halfway.
-            await asyncio.wait([done])
-            self._loop.resume()
-
-    async def _run_exclusively(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run one task at a time, and record a cancel in the log."""
-        try:
-            return await self._task.do(self._record.recording_cancel(work))
-        finally:
-            work.close()  # in case it was cancelled before it started
+        watch = FolderWatch(folder, self._record.append, self._loop.environment.threads, self._emit)
+        self._change_environment(watch=watch)
 
 
-def _check_agent(agent: object) -> None:
-    if not isinstance(agent, AgentSpec):
-        raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")
+def _changed(
+    *, effort: Effort | None = None, temperature: float | None = None, max_tokens: int | None = None
+) -> dict[str, Any]:
+    """Return the settings that are given. Raises TypeError for others."""
+    given = {"effort": effort, "temperature": temperature, "max_tokens": max_tokens}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _report(output: Any) -> Report | None:
+    if output is None:
+        return None
+    from outrider.runtime.structured_output import Report  # imports the schemas of types
+
+    return output if isinstance(output, Report) else Report(output)

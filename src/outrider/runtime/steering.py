@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from outrider.conversation.messages import Message
-from outrider.log.entries import Entry, MessageEntry
-from outrider.log.entries import SteeringDelivered as DeliveredEntry
-from outrider.log.entries import SteeringQueued as QueuedEntry
-from outrider.log.entries import SteeringWithdrawn as WithdrawnEntry
-from outrider.runtime.events import Event, SteeringQueued, SteeringWithdrawn
+from outrider.log.entries import Entry, SteeringQueued, SteeringWithdrawn
 
 if TYPE_CHECKING:
-    from outrider.log.journal import Journal
+    from outrider.log.state import SessionState
 
 
 class QueuedMessage(msgspec.Struct, frozen=True):
@@ -37,96 +33,91 @@ class QueuedMessage(msgspec.Struct, frozen=True):
         return self.message.text
 
 
-class Steering:
-    """The queued messages of one session, the oldest first."""
+class Recorder(Protocol):
+    """What keeps entries and holds the state."""
 
-    def __init__(self, emit: Callable[[Event], None]) -> None:
-        self.journal: Journal | None = None
-        self._emit = emit
-        self._queue: list[QueuedMessage] = []
-        self._incoming: set[asyncio.Future[None]] = set()
-        """The messages that are being stored. A boundary waits for them."""
+    state: SessionState
+
+    async def append(self, *entries: Entry) -> None:
+        """Write entries, and return when they are kept."""
+        ...
+
+
+class Steering:
+    """The queued messages of one session: those of its state, and those on their way into it or out of it."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self.moving: dict[asyncio.Future[None], SteeringQueued | None] = {}
+        """The messages that are being stored, and None for one that is being withdrawn. A boundary waits for them."""
+        self._leaving: set[str] = set()
+        """The ids of those that are being delivered or withdrawn."""
 
     def __bool__(self) -> bool:
-        return bool(self._queue)
+        return bool(self._waiting)
 
     @property
-    def has_any(self) -> bool:
-        """Whether messages wait or are being stored."""
-        return bool(self._queue or self._incoming)
+    def is_busy(self) -> bool:
+        """Whether messages are being stored, delivered or withdrawn."""
+        return bool(self.moving or self._leaving)
+
+    @property
+    def _waiting(self) -> list[SteeringQueued]:
+        return [each for each in self._record.state.queued.values() if each.id not in self._leaving]
 
     @property
     def queued(self) -> tuple[QueuedMessage, ...]:
         """The messages that wait."""
-        return tuple(self._queue)
-
-    def resume(self, queued: Iterable[QueuedEntry]) -> None:
-        """Take over what the log has."""
-        self._queue = [QueuedMessage(entry.id, entry.message) for entry in queued]
+        return tuple(QueuedMessage(each.id, each.message) for each in self._waiting)
 
     async def add(self, making: Coroutine[Any, Any, Message]) -> QueuedMessage:
         """Queue a message, and return it once it is in the log."""
-        stored = asyncio.get_running_loop().create_future()
-        self._incoming.add(stored)
-        try:
-            queued = QueuedMessage(os.urandom(8).hex(), await making)
-            self._queue.append(queued)
-            try:
-                await self._write(QueuedEntry(queued.id, queued.message))
-            except BaseException:
-                self._queue.remove(queued)
-                raise
-            self._emit(SteeringQueued(queued.id, queued.message))
-            return queued
-        finally:
-            self._incoming.discard(stored)
-            stored.set_result(None)
+        with self._move() as moved:
+            entry = self.moving[moved] = SteeringQueued(os.urandom(8).hex(), await making)
+            await self._record.append(entry)
+            return QueuedMessage(entry.id, entry.message)
 
     async def withdraw(self, queued: QueuedMessage | None = None) -> QueuedMessage | None:
         """Take back a message, or the newest. Return None if it does not wait any more."""
         await self.settled()
-        found = next((each for each in reversed(self._queue) if queued is None or each.id == queued.id), None)
+        found = next((each for each in reversed(self._waiting) if queued is None or each.id == queued.id), None)
         if found is None:
             return None
-        place = self._queue.index(found)
-        del self._queue[place]
+        self._leaving.add(found.id)
         try:
-            await self._write(WithdrawnEntry(found.id))
-        except BaseException:
-            self._queue.insert(place, found)
-            raise
-        self._emit(SteeringWithdrawn(found.id))
-        return found
-
-    async def settled(self) -> None:
-        """Wait until no message is being stored."""
-        while self._incoming:
-            await asyncio.wait(self._incoming)
+            with self._move():
+                await self._record.append(SteeringWithdrawn(found.id))
+        finally:
+            self._leaving.discard(found.id)
+        return QueuedMessage(found.id, found.message)
 
     @contextmanager
-    def delivering(self) -> Iterator[list[QueuedMessage]]:
-        """Take all messages, to add them to the history. If that raises, they wait again."""
-        taken, self._queue = self._queue, []
+    def _move(self) -> Iterator[asyncio.Future[None]]:
+        moved = asyncio.get_running_loop().create_future()
+        self.moving[moved] = None
+        try:
+            yield moved
+        finally:
+            del self.moving[moved]
+            moved.set_result(None)
+
+    async def settled(self) -> None:
+        """Wait until no message is being stored or withdrawn."""
+        while self.moving:
+            await asyncio.wait(list(self.moving))
+
+    @contextmanager
+    def leaving(self) -> Iterator[list[SteeringQueued]]:
+        """Take all messages that wait, to add them to the history. If that fails, they wait again."""
+        taken = self._waiting
+        self._leaving.update(each.id for each in taken)
         try:
             yield taken
-        except BaseException:
-            self._queue = [*taken, *self._queue]
-            raise
+        finally:
+            self._leaving.difference_update(each.id for each in taken)
 
-    def restated(self) -> list[Entry]:
+    def restated(self) -> list[SteeringQueued]:
         """Return the queue as entries, to store with each reply: replay may begin there, and needs the whole queue."""
-        return [QueuedEntry(each.id, each.message) for each in self._queue]
-
-    async def _write(self, entry: Entry) -> None:
-        if self.journal:
-            await self.journal.write(entry).finished()
-
-
-def entries_of(messages: Iterable[Message | QueuedMessage]) -> Iterator[Entry]:
-    """Yield the entries that add these messages to the history."""
-    for each in messages:
-        if isinstance(each, QueuedMessage):
-            yield DeliveredEntry(each.id)
-            yield MessageEntry(each.message)
-        else:
-            yield MessageEntry(each)
+        if not self._record.state.queued and not self.moving:
+            return []
+        return [*self._waiting, *(entry for entry in self.moving.values() if entry)]

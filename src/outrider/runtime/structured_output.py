@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from types import UnionType
+from typing import Any, TypeAlias, TypeVar, _SpecialForm
 
 import msgspec
 
@@ -23,14 +24,12 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.answer_schema import Answer, AnswerSchema
 from outrider.runtime.events import RunStatus
 from outrider.runtime.limits import Limits
-from outrider.runtime.run import Progress, RunResult
-from outrider.runtime.session import Session
+from outrider.runtime.run import RunResult
 from outrider.text import clean_value, shorten
 from outrider.tools.result import ToolResult
 from outrider.tools.schema import Schema
-from outrider.tools.schema.nulls import without_absent
 from outrider.tools.schema.raw_schemas import refuse_names
-from outrider.tools.schema.wrapping import describes_objects, resolve_root_reference, wrapped
+from outrider.tools.schema.wrapping import describes_objects, resolve_root_reference, without_absent, wrapped
 from outrider.tools.tool import Tool, make_tool
 
 TOOL = "report_back"
@@ -47,6 +46,8 @@ _SCHEMA_WORDS = (
 )
 """A pattern for words in the error of an API that does not take a schema."""
 A = TypeVar("A", bound=AgentSpec)
+RunOnce: TypeAlias = Callable[[Prompt, Limits], Awaitable[RunResult[Any]]]
+"""Runs the session once with an agent that reports: `Report.attached_to` is asked for it in each run."""
 
 
 class Report:
@@ -75,6 +76,12 @@ class Report:
         self._is_wrapped = not describes_objects(root)
         parameters = wrapped(root, WRAPPED) if self._is_wrapped else root
         self._data: tuple[Any, ...] = ()
+        self._answer: AnswerSchema | None = None
+        """The schema that the API enforces, while it does."""
+        self._is_refused = False
+        """Whether the API has refused the schema, so that the tool is used."""
+        self._is_insisting = False
+        """Whether the model has to call the tool next, where the server decodes its arguments by the schema."""
         self.tool: Tool = make_tool(
             self._take,
             name=TOOL,
@@ -115,16 +122,33 @@ class Report:
     def attached_to(self, agent: A) -> A:
         """Return the agent as one that reports: with the schema if its API enforces it, else with the tool."""
         schema, provider = self.tool.parameters, agent.provider
-        if isinstance(provider, SchemaProvider) and provider.enforces(schema, with_tools=bool(agent.tools)):
-            return agent.replace(answer=AnswerSchema(schema, self._parse))
-        return self.with_tool(agent)
+        is_enforced = isinstance(provider, SchemaProvider) and provider.enforces(schema, with_tools=bool(agent.tools))
+        self._answer = AnswerSchema(schema, self._parse) if is_enforced and not self._is_refused else None
+        shared: dict[str, Any] = {"model": provider}  # the copy uses the same connections
+        if self._answer:
+            return agent.replace(answer=self._answer, **shared)
+        if self._is_insisting and getattr(provider, "decodes_schemas", False):
+            shared["tool_choice"] = TOOL
+        return agent.replace(tools=[*agent.tools, self.tool], **shared)
 
-    def with_tool(self, agent: A) -> A:
-        """Return the agent with the tool, and without the schema."""
-        return agent.replace(tools=[*agent.tools, self.tool], answer=None)
+    @property
+    def is_enforced(self) -> bool:
+        """Whether the API enforces the schema, so that the answer is the data."""
+        return self._answer is not None
 
-    def recall(self, messages: Sequence[Message]) -> bool:
-        """Take the report from the end of a conversation, if it satisfies the schema; return whether there was one.
+    def gives_up_schema(self, result: RunResult[Any]) -> bool:
+        """Use the tool from now on, if the API refused the schema: not every model and server is known."""
+        is_first = bool(result.messages) and result.messages[-1].role == "user"
+        is_about_it = result.status == "error" and re.search(_SCHEMA_WORDS, result.error, re.IGNORECASE)
+        self._is_refused = self._is_refused or bool(self._answer and is_first and is_about_it)
+        return self._is_refused
+
+    def insist(self) -> None:
+        """Let the next request have the tool as its only choice, where the server decodes by the schema."""
+        self._is_insisting = True
+
+    def recall(self, messages: Sequence[Message]) -> None:
+        """Take the report from the end of a conversation, if there is one that satisfies the schema.
 
         The conversation counts more than the state of this object: its first accepted report is taken.
         """
@@ -132,17 +156,15 @@ class Report:
             data = self._unwrapped(arguments)
             if not self._schema.violations(data):
                 self._data = (data,)
-                return True
-        return False
-
-    def recall_answer(self, answer: AnswerSchema, messages: Sequence[Message]) -> None:
-        """Take the report from the answer at the end of a conversation, if it satisfies the schema."""
-        if messages and messages[-1].role == "assistant" and not messages[-1].tool_calls:
+                return
+        last = messages[-1] if messages else None
+        if self._answer and not self._data and last and last.role == "assistant" and not last.tool_calls:
             with suppress(ValidationError):
-                self._data = (answer.read(messages[-1]).data,)
+                self._data = (self._answer.read(last).data,)
 
-    def rejection(self, messages: Sequence[Message], answer: AnswerSchema | None) -> str:
+    def rejection(self, messages: Sequence[Message]) -> str:
         """Return why the newest report was rejected, with its data; "" if there was none."""
+        answer = self._answer
         if answer and messages and messages[-1].role == "assistant" and (text := messages[-1].text.strip()):
             try:
                 answer.read(messages[-1])
@@ -190,42 +212,41 @@ class Report:
         return arguments.get(WRAPPED) if self._is_wrapped else dict(arguments)
 
 
-async def run_to_report(session: Session, report: Report, prompt: Prompt = ()) -> RunResult:
+OutputForm: TypeAlias = Mapping[str, Any] | bool | UnionType | _SpecialForm | Report
+"""What `output=` takes beside a class: a JSON Schema, a type that checkers do not see as a class, such as a union or a
+Literal, or a `Report`. The output is then not typed. It is not Any, which would let a wrong class pass."""
+
+
+async def run_to_report(run_once: RunOnce, report: Report, prompt: Prompt, limits: Limits) -> RunResult[Any]:
     """Run a session until the model reports; remind the model once if it forgets.
 
-    The limits of the agent count for both runs together. Without a report the status is not `done`: `error` if the
-    model did not give one, or what stopped it; if its report was rejected, `error` says why and has the data. With a
-    report, the text is the JSON of the data.
+    The limits count for both runs together. Without a report the status is not `done`: `error` if the model did not
+    give one, or what stopped it; if its report was rejected, `error` says why and has the data. With a report, the text
+    is the JSON of the data.
     """
     clock = asyncio.get_running_loop().time
     began = clock()
-    first = await session.run(prompt)
+    first = await run_once(prompt, limits)
+    if report.gives_up_schema(first):
+        first = await run_once((), limits)
     report.recall(first.messages)
-    if session.agent.answer and _is_refused_schema(first):
-        session.agent = report.with_tool(session.agent)  # the API does not take the schema after all
-        first = await session.run()
-        report.recall(first.messages)
-    elif session.agent.answer and not report.has_data:
-        report.recall_answer(session.agent.answer, first.messages)
-        is_short = first.status not in ("done", "error", "cancelled") and first.messages[-1].role == "assistant"
-        return _reported(session, msgspec.structs.replace(first, error=NO_TURNS_LEFT) if is_short else first, report)
-    if report.has_data or first.status != "done" or _was_reminded(first.messages):
-        return _reported(session, first, report)
-    left = _left_of(session.agent.limits, first, clock() - began)
+    if report.is_enforced and not report.has_data and _is_cut_short(first):
+        first = msgspec.structs.replace(first, error=NO_TURNS_LEFT)
+    if report.has_data or report.is_enforced or first.status != "done" or _was_reminded(first.messages):
+        return _reported(first, report)
+    left = _left_of(limits, first, clock() - began)
     if not isinstance(left, Limits):
-        return _reported(session, msgspec.structs.replace(first, status=left, error=NO_TURNS_LEFT), report)
-    if getattr(session.provider, "decodes_schemas", False):
-        # Only the report is left: the server decodes it by its schema.
-        session.agent = session.agent.replace(tool_choice=TOOL)
-    second = await session.run(prompt_text("report_reminder"), limits=left)
+        return _reported(msgspec.structs.replace(first, status=left, error=NO_TURNS_LEFT), report)
+    report.insist()
+    second = await run_once(prompt_text("report_reminder"), left)
     report.recall(second.messages)
-    return _reported(session, _joined(first, second), report)
+    return _reported(_joined(first, second), report)
 
 
-def _is_refused_schema(result: RunResult) -> bool:
-    """Whether the API refused the first request because of the schema: not every model and server is known."""
-    is_first = bool(result.messages) and result.messages[-1].role == "user"
-    return result.status == "error" and is_first and bool(re.search(_SCHEMA_WORDS, result.error, re.IGNORECASE))
+def _is_cut_short(result: RunResult[Any]) -> bool:
+    """Whether a limit stopped a run whose last message is an answer."""
+    answered = bool(result.messages) and result.messages[-1].role == "assistant"
+    return answered and result.status not in ("done", "error", "cancelled", "suspended")
 
 
 def _was_reminded(messages: Sequence[Message]) -> bool:
@@ -234,20 +255,20 @@ def _was_reminded(messages: Sequence[Message]) -> bool:
     return next(said, "") == prompt_text("report_reminder")
 
 
-def _reported(session: Session, result: RunResult, report: Report) -> RunResult:
+def _reported(result: RunResult[Any], report: Report) -> RunResult[Any]:
     """Return the result with the report's data; data of another final tool does not count."""
     data = {"structured_output": report.data, "has_structured_output": report.has_data}
     if report.has_data:
-        return msgspec.structs.replace(result, text=report.text, **data)
+        return msgspec.structs.replace(result, text=report.text, value=report.value, **data)
     status, error = result.status, result.error
     if status == "done":
         status, error = "error", MISSING
-    if error in (MISSING, NO_TURNS_LEFT, "") and status != "cancelled":
-        error = report.rejection(result.messages, session.agent.answer) or error
+    if error in (MISSING, NO_TURNS_LEFT, "") and status not in ("cancelled", "suspended"):
+        error = report.rejection(result.messages) or error
     return msgspec.structs.replace(result, status=status, error=error, **data)
 
 
-def _joined(first: RunResult, second: RunResult) -> RunResult:
+def _joined(first: RunResult[Any], second: RunResult[Any]) -> RunResult[Any]:
     return msgspec.structs.replace(
         second,
         text=second.text or first.text,
@@ -256,11 +277,14 @@ def _joined(first: RunResult, second: RunResult) -> RunResult:
     )
 
 
-def _left_of(limits: Limits, used: RunResult, seconds: float) -> Limits | RunStatus:
+def _left_of(limits: Limits, used: RunResult[Any], seconds: float) -> Limits | RunStatus:
     """Return the limits left for a second run, or the limit that is used up."""
-    progress = Progress(limits)
-    progress.turns, progress.usage = used.turns, used.usage
-    if reached := progress.limit_reached():
+    from outrider.log.run_state import RunState
+    from outrider.runtime.step import Terms  # imported with the first run, as the loop is
+
+    run = RunState()
+    run.turns, run.usage = used.turns, used.usage
+    if reached := Terms(limits).limit_reached(run):
         return reached
     if limits.max_seconds is not None and seconds >= limits.max_seconds:
         return "max_seconds"

@@ -8,7 +8,7 @@ from typing import Any
 
 from outrider.conversation.messages import Message, TextBlock
 from outrider.prompts import prompt as prompt_text
-from outrider.providers.windows import BYTES_IN_TOKENS, estimated_tokens
+from outrider.providers.catalogue.windows import BYTES_IN_TOKENS, estimated_tokens
 
 VERBATIM_SHARE = 0.5
 """The tokens of the user's words and of the plan, for each token of the summary."""

@@ -14,8 +14,8 @@ from outrider.errors import LogError, ProviderError
 from outrider.log.entries import TitleEntry
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Provider, Request
-from outrider.providers.efforts import levels_for
-from outrider.runtime.events import Event, MessageAdded, RunFinished, TitleMade
+from outrider.providers.catalogue.efforts import levels_for
+from outrider.runtime.events import Event, MessageAdded, RunFinished
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.retry import Retry
 from outrider.text import clean
@@ -69,22 +69,18 @@ class Titler:
     async def _make(self, answer: str) -> None:
         record = self._session._record
         provider = self._model_of(self._session.provider)
-        if provider is None or not self._prompt or record.has_own_title:
+        if provider is None or not self._prompt or record.state.settings.title is not None:
             return
         with suppress(ProviderError, LogError, TimeoutError):
             text, usage = await self._ask(provider, answer)
-            title = as_title(text)
-            await record.write(TitleEntry(title, usage, provider.name))
-            record.count(usage)
-            if title and not record.has_own_title:
-                record.emit(TitleMade(title))
+            await record.append(TitleEntry(as_title(text), usage, provider.name))
 
     async def _ask(self, provider: Provider, answer: str) -> tuple[str, Usage]:
         texts = {"user": self._prompt[:_SENT_CHARACTERS], "answer": answer[:_SENT_CHARACTERS]}
         levels = levels_for(provider)
         settings = ModelSettings(effort=levels[0] if levels else None, max_tokens=_MOST_TOKENS)
         request = Request((Message.user(prompt_text("title").format(**texts)),), MemoryStore(), settings=settings)
-        receiver = Receiver(provider, _ignore, Retry(seconds=0), self._session._record.add_failure)
+        receiver = Receiver(provider, _ignore, Retry(seconds=0), self._session._record.append)
         async with asyncio.timeout(SECONDS):
             reply = await receiver.receive(request)
         return reply.message.text, reply.usage

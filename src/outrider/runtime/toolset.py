@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.providers.base import Provider, ToolSpec
-from outrider.providers.windows import window_of
+from outrider.providers.catalogue.windows import window_of
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from outrider.mcp.session_servers import Mcp, SessionServers
     from outrider.runtime.agent_spec import AgentSpec
-    from outrider.runtime.session_servers import Mcp, SessionServers
 
 RECALL = "Recall"
 """The tool that reads what is no longer sent."""
@@ -86,7 +86,7 @@ class Toolset:
         Return whether they differ from those before.
         """
         assert self.servers
-        from outrider.providers.server_tools import searches_tools  # imports the capabilities of all APIs
+        from outrider.providers.rendering.server_tools import searches_tools  # imports the capabilities of all APIs
 
         before = self._joined, self._groups
         self._joined = await self.servers.ready_tools(window_of(provider), searched_by_api=searches_tools(provider))
@@ -95,7 +95,7 @@ class Toolset:
         return (self._joined, self._groups) != before
 
     def _connect(self, mcp: Mcp) -> None:
-        from outrider.runtime.session_servers import SessionServers  # imports MCP, which most sessions do not need
+        from outrider.mcp.session_servers import SessionServers  # imports MCP, which most sessions do not need
 
         if self.servers:
             self.servers.stop()

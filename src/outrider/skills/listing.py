@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.prompts import prompt
-from outrider.providers.windows import estimated_tokens
+from outrider.providers.catalogue.windows import estimated_tokens
 from outrider.skills.skill import Skill
 
 MOST_TOKENS = 1_500

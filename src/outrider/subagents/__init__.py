@@ -2,4 +2,4 @@
 
 from outrider.subagents.delegation import with_subagents as with_subagents
 from outrider.subagents.profile import Profile as Profile
-from outrider.subagents.spawning import spawn as spawn
+from outrider.subagents.task import spawn as spawn

@@ -12,19 +12,20 @@ from outrider.errors import ToolDefinitionError
 from outrider.runtime.agent import Agent
 from outrider.subagents.profile import Profile, built_in
 from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, TOOL, SubagentSetup, Task
+from outrider.tools.context import DepsT
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
-    from outrider.runtime.session_servers import Mcp
+    from outrider.mcp.session_servers import Mcp
 
 
 def with_subagents(
-    agent: Agent,
+    agent: Agent[DepsT],
     profiles: Sequence[Profile] | None = None,
     *,
     at_once: int = AT_ONCE,
     result_characters: int = RESULT_CHARACTERS,
-) -> Agent:
+) -> Agent[DepsT]:
     """Return a copy of the agent with the Task tool, which starts sub-agents that have the agent's tools, or fewer.
 
     The default profiles are Explore, Plan, Bash and General; those without any of the agent's tools are left out. At
@@ -43,7 +44,7 @@ def with_subagents(
 
     @contextmanager
     def prepare(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
-        from outrider.subagents.models import model_for  # for agents that start sub-agents
+        from outrider.subagents.profile import model_for  # for agents that start sub-agents
 
         yield SubagentSetup(
             Agent(
@@ -56,6 +57,7 @@ def with_subagents(
                 retry=agent.retry,
                 compaction=agent.compaction,
                 name=profile.name,
+                deps_type=agent.deps_type,
             )
         )
 

@@ -1,4 +1,4 @@
-"""Profiles of sub-agents: purpose, instructions, tools, model and limits."""
+"""Profiles of sub-agents: purpose, instructions, tools, model and limits; which model a sub-agent gets."""
 
 from __future__ import annotations
 
@@ -8,7 +8,11 @@ from typing import Any
 
 import msgspec
 
+from outrider.errors import UnknownModelError
 from outrider.prompts import prompt
+from outrider.providers.base import Provider
+from outrider.providers.catalogue.names import qualified
+from outrider.providers.catalogue.tiers import TIERS, models_of, override_of
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.tools.tool import Tool
 
@@ -40,6 +44,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its limits may exceed the parent's. A user's profile may; built-in and project profiles may not."""
     from_project: bool = False
     """Whether the profile comes from a project. It then cannot choose another vendor's model."""
+    output: Any = None
+    """What each sub-agent returns instead of text: data for this Python type or JSON Schema. The call that starts it
+    then names no schema of its own."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
@@ -51,6 +58,15 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
         if self.tools is not None:
             msgspec.structs.force_setattr(self, "tools", tuple(self.tools))
         self.limits_within(Limits())
+        if self.output is not None:
+            from outrider.runtime.structured_output import Report  # few profiles have one
+
+            Report(self.output)  # refuses what cannot be used now, not in the first call
+
+    @property
+    def takes_schemas(self) -> bool:
+        """Whether the call that starts a sub-agent may say what data it returns."""
+        return self.schemas and self.output is None
 
     def tools_of(self, tools: Iterable[Tool]) -> list[Tool]:
         """Return those of the parent's tools that the sub-agent has."""
@@ -124,3 +140,44 @@ def built_in() -> tuple[Profile, ...]:
             may_raise_limits=False,
         ),
     )
+
+
+INHERIT = ("", "inherit")
+
+
+def model_for(wanted: str, parent: Provider, *, from_project: bool = False) -> str | Provider:
+    """Return the model that a sub-agent uses: a model by name, a tier of the parent's vendor, or the parent's model.
+
+    A tier stays with the parent's vendor, so that the conversation is not sent to another one, unless the user has set
+    the tier to a model of another vendor. A name that a project chose must be of the parent's vendor, too.
+    """
+    if from_project and not same_vendor(wanted, parent):
+        return parent
+    if wanted not in TIERS:
+        return parent if wanted in INHERIT else wanted
+    if override_of(wanted):
+        return wanted
+    provider = parent.name.partition("/")[0]
+    return f"{provider}/{wanted}" if models_of(provider) else parent
+
+
+def describe_model(wanted: str, parent: Provider, *, from_project: bool = False) -> str:
+    """Describe the model that `model_for` returns to the parent: a tier, a name, or "the same as yours"."""
+    try:
+        model = model_for(wanted, parent, from_project=from_project)
+    except UnknownModelError:  # starting the sub-agent reports it
+        return wanted
+    return wanted if isinstance(model, str) else "the same as yours"
+
+
+def same_vendor(wanted: str, parent: Provider) -> bool:
+    """Return whether a model by name belongs to the parent's vendor."""
+    return wanted in (*INHERIT, *TIERS) or _vendor(wanted) == _vendor(parent.name)
+
+
+def _vendor(model: str) -> str:
+    """Return who receives the requests of a model: a provider, a server by its address, or LiteLLM's upstream."""
+    if "://" in model:
+        return model.partition("#")[0].rstrip("/")
+    parts = qualified(model).split("/")
+    return "/".join(parts[:2] if parts[0] == "litellm" else parts[:1])

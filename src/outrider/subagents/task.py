@@ -1,33 +1,38 @@
-"""The Task tool: starts a sub-agent, waits for it, and returns only its result."""
+"""The Task tool and `spawn`: start a sub-agent, wait for it, and return only its result."""
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from outrider.errors import OutriderError, SchemaError
+from outrider.prompts import prompt
 from outrider.prompts import prompt as prompt_text
-from outrider.providers.tiers import TIERS
+from outrider.providers.base import Provider
+from outrider.providers.catalogue.tiers import TIERS
 from outrider.runtime.agent import Agent
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
-from outrider.subagents.profile import Profile
-from outrider.subagents.spawning import spawn
+from outrider.subagents.profile import Profile, describe_model
 from outrider.tools.approval import Approver
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool, make_tool
+from outrider.tools.tool import Tool, make_tool, make_tools
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from outrider.runtime.structured_output import Report
+
 
 TOOL = "Task"
 AT_ONCE = 8
@@ -52,7 +57,7 @@ _STATUS_TEXTS = {
 class SubagentSetup(msgspec.Struct, frozen=True):
     """A sub-agent that is ready to start."""
 
-    agent: Agent
+    agent: Agent[Any]
     approve: Approver | None = None
     """The approver of its calls; None for the parent's approver."""
     cwd: Path | None = None
@@ -73,8 +78,6 @@ class Task:
         at_once: int = AT_ONCE,
         result_characters: int = RESULT_CHARACTERS,
     ) -> None:
-        from outrider.subagents.guidance import guidance  # for agents that start sub-agents
-
         if not isinstance(at_once, int) or at_once < 1:
             raise ValueError(f"at_once is {at_once!r}; at least 1 sub-agent must be able to run")
         self._profiles = _by_name(profiles)
@@ -104,21 +107,19 @@ class Task:
         output_schema: dict[str, Any] | None = None,
     ) -> ToolResult:
         profile = self._profiles[subagent_type]
-        report = None
-        if output_schema is not None:  # {} is a schema too
-            if not profile.schemas:
-                return _not_started(f"{profile.name} takes no output_schema: ask for text, or use another profile")
-            try:
-                report = await _make_report(output_schema)
-            except SchemaError as error:
-                return _not_started(f"output_schema cannot be used: {error}")
+        if output_schema is not None and not profile.takes_schemas:  # {} is a schema too
+            instead = "leave it out" if profile.output is not None else "ask for text, or use another profile"
+            return _not_started(f"{profile.name} takes no output_schema: {instead}")
+        try:
+            report = await _report(profile, output_schema)
+        except SchemaError as error:
+            return _not_started(f"output_schema cannot be used: {error}")
         async with self._semaphore():
             with self._prepare(profile, description, model) as setup:
-                agent = _with_report(setup.agent, report)
-                child = await spawn(context, agent, title=description, approve=setup.approve, cwd=setup.cwd)
+                child = await spawn(context, setup.agent, title=description, approve=setup.approve, cwd=setup.cwd)
                 with child:
-                    result = await _run(child, report, prompt)
-        return _tool_result(profile, child, result, report)
+                    result = await child.run(_prompt_for(child, prompt), output=report)
+        return _tool_result(profile, child, result)
 
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Drop arguments that are null, and correct the spelling of the profile's name."""
@@ -146,30 +147,28 @@ class Task:
         return self._semaphores[loop]
 
 
-async def _make_report(schema: Any) -> Report:
-    """Check a long schema in a thread. A short one is checked here, so that its call keeps its place in the order."""
+async def _report(profile: Profile, schema: Any) -> Report | None:
+    """Return what the sub-agent has to report: what its profile says, or what the call says. None for text.
+
+    A long schema is checked in a thread. A short one is checked here, so that its call keeps its place in the order.
+    """
+    if profile.output is None and schema is None:
+        return None
     from outrider.runtime.structured_output import Report  # imports the schemas of types
 
+    if profile.output is not None:
+        return Report(profile.output)
     is_short = len(msgspec.json.encode(schema)) <= SHORT_SCHEMA
     make = partial(Report, schema, is_trusted=False)
     return make() if is_short else await asyncio.to_thread(make)
 
 
-def _with_report(agent: Agent, report: Report | None) -> Agent:
-    return report.attached_to(agent) if report else agent
+def _prompt_for(child: Session, prompt: str) -> str:
+    """Return what to tell the sub-agent: nothing if its session is resumed after a crash."""
+    return prompt if child.history.last is None else ""
 
 
-async def _run(child: Session, report: Report | None, prompt: str) -> RunResult:
-    """Run the sub-agent, or resume its session after a crash."""
-    message = prompt if child.history.last is None else ""
-    if report is None:
-        return await child.run(message)
-    from outrider.runtime.structured_output import run_to_report
-
-    return await run_to_report(child, report, message)
-
-
-def _tool_result(profile: Profile, child: Session, result: RunResult, report: Report | None) -> ToolResult:
+def _tool_result(profile: Profile, child: Session, result: RunResult[Any]) -> ToolResult:
     """Return the last words of the sub-agent, or its data as JSON."""
     details: dict[str, Any] = {
         "session": child.id,
@@ -178,8 +177,8 @@ def _tool_result(profile: Profile, child: Session, result: RunResult, report: Re
         "turns": result.turns,
         "cost": result.usage.cost,
     }
-    if report and report.has_data:
-        return ToolResult(report.text, details=details | {"structured_output": report.data}, is_json=True)
+    if result.value is not UNSET:
+        return ToolResult(result.text, details=details | {"structured_output": result.structured_output}, is_json=True)
     words = result.text if result.text.strip() else _last_words(child)
     if result.status == "done":
         return ToolResult(words or "(The sub-agent returned no text.)", details=details)
@@ -194,7 +193,7 @@ def _last_words(child: Session) -> str:
     return next((text for text in said if text.strip()), "")
 
 
-def _reason(result: RunResult) -> str:
+def _reason(result: RunResult[Any]) -> str:
     """Return why a sub-agent did not finish. An error that says more than a limit comes with it or in its place."""
     limit = _STATUS_TEXTS.get(result.status, "")
     if result.status == "max_repeats" and result.error:
@@ -241,7 +240,7 @@ def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
             "description": "Which sub-agent to start.",
         },
     }
-    if with_schemas := [profile.name for profile in profiles if profile.schemas]:
+    if with_schemas := [profile.name for profile in profiles if profile.takes_schemas]:
         only = "" if len(with_schemas) == len(profiles) else f" Only for: {', '.join(with_schemas)}."
         properties["output_schema"] = _output_schema(only)
     properties["model"] = {
@@ -261,3 +260,52 @@ def _output_schema(only: str) -> Mapping[str, Any]:
         "description": "A JSON Schema. If given, the sub-agent returns data that satisfies it, as JSON, "
         f"instead of text.{only}",
     }
+
+
+_FOR_TOOLS = r"\[([\w|]+)\] (.*)"
+"""A line for agents that have one of these tools; `{tools}` is replaced by the ones that they have."""
+_PROFILE = r"\{(\w+)\}"
+
+
+def guidance(profiles: Sequence[Profile], agent: Agent[Any]) -> str:
+    """Return the section for one agent. It names only the agent's own tools and the given profiles."""
+    tools = [tool.name for tool in make_tools(agent.tools)]
+    lines = _for_tools(prompt("task").splitlines(), tools)
+    names = {profile.name for profile in profiles}
+    filled = (re.sub(_PROFILE, lambda found: f" ({found[1]})" if found[1] in names else "", line) for line in lines)
+    return "\n".join([*filled, "", *_profile_lines(profiles, agent.provider)])
+
+
+def _for_tools(lines: Iterable[str], tools: Collection[str]) -> Iterator[str]:
+    for line in lines:
+        condition = re.fullmatch(_FOR_TOOLS, line)
+        if not condition:
+            yield line
+        elif present := [name for name in condition[1].split("|") if name in tools]:
+            yield condition[2].replace("{tools}", " or ".join(present))
+
+
+def _profile_lines(profiles: Iterable[Profile], parent: Provider) -> Iterator[str]:
+    for profile in profiles:
+        model = describe_model(profile.model, parent, from_project=profile.from_project)
+        returns = " Returns JSON." if profile.output is not None else ""
+        yield f"- {profile.name}: {' '.join(profile.description.split())}{returns} Model: {model}."
+
+
+async def spawn(
+    context: ToolContext[Any],
+    agent: AgentSpec,
+    *,
+    title: str = "",
+    approve: Approver | None = None,
+    cwd: Path | None = None,
+) -> Session:
+    """Open a session for a sub-agent of a running call. The caller runs it and closes it.
+
+    Observers see its events below the call. In a log it is a session of its own. When the call runs again after a
+    crash, `spawn` returns the same session with all its messages: continue it with `run()`. A sub-agent cannot start
+    others. It uses the approver of the call's session unless `approve` is given. Its usage counts towards the call's
+    run.
+    """
+    session: Session = await context.open_child(agent, title, approve, cwd)
+    return session

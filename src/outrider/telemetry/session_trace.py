@@ -13,8 +13,8 @@ from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from outrider.conversation.messages import Message, Usage
+from outrider.providers.credentials.secrets import masked
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.providers.secrets import masked
 from outrider.runtime.events import (
     Compacted,
     CompactionStarted,

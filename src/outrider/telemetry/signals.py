@@ -8,7 +8,7 @@ from opentelemetry.trace import TracerProvider
 
 from outrider.conversation.messages import Usage
 from outrider.telemetry import conventions as names
-from outrider.telemetry.content import Content
+from outrider.telemetry.recorded_content import RecordedContent
 from outrider.telemetry.spans import Spans
 from outrider.version import __version__
 
@@ -16,7 +16,7 @@ from outrider.version import __version__
 class Signals:
     """A tracer and the instruments, and the content to record if any is."""
 
-    def __init__(self, tracers: TracerProvider, meters: MeterProvider, content: Content | None) -> None:
+    def __init__(self, tracers: TracerProvider, meters: MeterProvider, content: RecordedContent | None) -> None:
         self.content = content
         """None if the text of conversations is not recorded."""
         self.spans = Spans(tracers.get_tracer("outrider", __version__, names.SCHEMA_URL))

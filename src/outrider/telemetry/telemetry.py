@@ -38,8 +38,8 @@ class Telemetry:
         meter_provider: MeterProvider | None = None,
     ) -> None:
         _check_installed()
-        from outrider.providers.secrets import configured
-        from outrider.telemetry.content import Content
+        from outrider.providers.credentials.secrets import configured
+        from outrider.telemetry.recorded_content import RecordedContent
         from outrider.telemetry.signals import Signals
 
         self._own: list[TracerProvider | MeterProvider] = []
@@ -47,7 +47,7 @@ class Telemetry:
         self._secrets = tuple(configured())
         tracers = tracer_provider or self._tracers()
         meters = meter_provider or self._meters()
-        self._signals = Signals(tracers, meters, Content(self._secrets) if capture else None)
+        self._signals = Signals(tracers, meters, RecordedContent(self._secrets) if capture else None)
 
     def observe(self, session: Session) -> Observer:
         """Return the observer of a session. `Session` calls this for `observer=`."""

@@ -7,12 +7,13 @@ Any other value denies the call, and so does an exception: a mistake in an appro
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
-from typing import Protocol, TypeAlias, runtime_checkable
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
 from outrider.conversation.messages import ToolUseBlock
+from outrider.errors import ValidationError
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool, is_async
 
@@ -20,7 +21,16 @@ DENIED = "the call was denied"
 
 
 class Allow(msgspec.Struct, frozen=True):
-    """Let the call run."""
+    """Let the call run.
+
+    >>> Allow(input={"path": "notes.txt"}).input
+    {'path': 'notes.txt'}
+    """
+
+    by: str = ""
+    """Who or what decided, for the log: a rule, a mode, a person."""
+    input: Mapping[str, Any] | None = None
+    """Other arguments for the call, all of them; None leaves those of the model. The model is told."""
 
 
 class Deny(msgspec.Struct, frozen=True):
@@ -32,6 +42,8 @@ class Deny(msgspec.Struct, frozen=True):
 
     reason: str = ""
     """The reason, which the model reads."""
+    by: str = ""
+    """Who or what decided, for the log."""
 
 
 Decision: TypeAlias = Allow | Deny | bool
@@ -55,12 +67,41 @@ class FileApprover(Protocol):
         ...
 
 
-async def denial_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads: Threads) -> str:
-    """Return the denial reason for the model, or "" if the call may run. Exceptions of the approver propagate."""
+class Verdict(NamedTuple):
+    """What an approver decided."""
+
+    denial: str
+    """The reason for the model, or "" if the call may run."""
+    by: str = "the approver"
+    """Who or what decided."""
+    input: dict[str, Any] | None = None
+    """Other arguments, valid for the tool, if the approver changed them."""
+
+
+async def verdict_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads: Threads) -> Verdict:
+    """Return what an approver decides about a call. Its exceptions propagate."""
     decision: object = approver(call, tool) if is_async(approver) else await threads.run(approver, call, tool)
     if inspect.isawaitable(decision):
         decision = await decision
-    return denial_in(decision)
+    by = str(decision.by if isinstance(decision, Allow | Deny) else "") or "the approver"
+    if not isinstance(decision, Allow) or decision.input is None:
+        return Verdict(denial_in(decision), by)
+    try:
+        return Verdict("", by, _checked(decision.input, tool))
+    except ValidationError as error:
+        return Verdict(f"the approver's own arguments are not valid: {'; '.join(error.violations)}", by)
+
+
+def _checked(arguments: object, tool: Tool) -> dict[str, Any]:
+    """Return the arguments as plain data that satisfies the tool's schema. Raises ValidationError."""
+    if not isinstance(arguments, Mapping):
+        raise ValidationError([f"they must be a mapping, not {type(arguments).__name__}"])
+    try:
+        plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(arguments)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValidationError([f"they are not JSON: {error}"]) from None
+    tool.check(plain)
+    return plain
 
 
 def denial_in(decision: object) -> str:

@@ -20,10 +20,14 @@ if TYPE_CHECKING:
     from typing_extensions import TypeVar
 
     DepsT = TypeVar("DepsT", default=None)
+    AnyDepsT = TypeVar("AnyDepsT", default=Any)
+    OpenedDepsT = TypeVar("OpenedDepsT", default=Any)
 else:  # type variables have defaults only since Python 3.13
     from typing import TypeVar
 
     DepsT = TypeVar("DepsT")
+    AnyDepsT = TypeVar("AnyDepsT")
+    OpenedDepsT = TypeVar("OpenedDepsT")
 
 
 class SubagentTask(msgspec.Struct, frozen=True):
@@ -43,10 +47,19 @@ OpenChild: TypeAlias = Callable[[SubagentTask, Any, Any, "Path | None"], Awaitab
 """Open a sub-agent's session: task, agent, approver, folder. `outrider.subagents.spawn` is the typed API."""
 
 
+class CallRef(msgspec.Struct, frozen=True):
+    """Which call a context belongs to. `ToolContext` says what each field means."""
+
+    id: str
+    key: str = ""
+    session: str = ""
+    reply: str = ""
+
+
 class ToolContext(Generic[DepsT]):
     """The context of a running tool call.
 
-    `ToolContext[Deps]` declares the type of `context.deps`, which is the `deps=` of the agent.
+    `ToolContext[Deps]` declares the type of `context.deps`, which is the `deps=` of the run or of its session.
     """
 
     __slots__ = (
@@ -56,32 +69,29 @@ class ToolContext(Generic[DepsT]):
 
     def __init__(
         self,
-        call_id: str,
+        call: CallRef,
         cwd: Path,
         threads: Threads,
         progress: Callable[[Any], None],
-        key: str = "",
         store: AttachmentStore | None = None,
         open_child: OpenChild | None = None,
         deps: DepsT = None,  # type: ignore[assignment]
-        session: str = "",
-        reply: str = "",
         result_characters: int | None = None,
     ) -> None:
-        self.call_id = call_id
+        self.call_id = call.id
         """The id of the call in the conversation."""
-        self.session = session
+        self.session = call.session
         """The id of the session."""
-        self.reply = reply
+        self.reply = call.reply
         """The id of the reply that made the call: the same for all calls of that reply; empty if it is unknown."""
         self.result_characters = result_characters
         """The most characters of the result that the model reads; None if it is unknown."""
-        self.key = key
+        self.key = call.key
         """The idempotency key: the same when the call runs again after a crash, and different for every other call."""
         self.cwd = cwd
         """The working directory of the session."""
         self.deps: DepsT = deps
-        """The dependencies of the agent."""
+        """The dependencies of the run."""
         self.threads = threads
         self.attachments: list[Attachment] = []
         self._progress = progress

@@ -69,6 +69,8 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 def as_result(outcome: Any) -> ToolResult:
     """Convert the return value of a tool to a result."""
+    if isinstance(outcome, list | tuple) and has_pictures(outcome):
+        outcome = [as_attachment(item) if is_picture(item) else item for item in outcome]
     match outcome:
         case ToolResult():
             return outcome
@@ -78,6 +80,8 @@ def as_result(outcome: Any) -> ToolResult:
             return ToolResult(attachments=(outcome,))
         case bytes() | bytearray() | memoryview():
             return _from_bytes(bytes(outcome))
+        case _ if is_picture(outcome):
+            return ToolResult(attachments=(as_attachment(outcome),))
         case list() | tuple() if any(isinstance(item, Attachment) for item in outcome):
             files = [item for item in outcome if isinstance(item, Attachment)]
             around = frozenset({id(outcome)})
@@ -95,7 +99,7 @@ def _holds_files(value: Any) -> bool:
     waiting = [value]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, Attachment | ToolResult) or (isinstance(item, bytes) and sniff(item)):
+        if isinstance(item, Attachment | ToolResult) or (isinstance(item, bytes) and sniff(item)) or is_picture(item):
             return True
         if isinstance(item, dict | list | tuple) and id(item) not in seen:
             seen.add(id(item))
@@ -114,6 +118,9 @@ def _without_files(value: Any, files: list[Attachment], inside: frozenset[int] =
         case bytes() if sniff(value):
             files.append(Attachment(value))
             return "(attached file)"
+        case _ if is_picture(value):
+            files.append(as_attachment(value))
+            return "(attached picture)"
         case ToolResult():
             files.extend(value.attachments)
             return value.text
@@ -125,14 +132,35 @@ def _without_files(value: Any, files: list[Attachment], inside: frozenset[int] =
 
 
 def as_attachment(value: Any) -> Attachment:
-    """Return an attachment as it is, or attach bytes or the file at a path."""
+    """Return an attachment as it is, or attach bytes, a picture of Pillow or the file at a path."""
     if isinstance(value, Attachment):
         return value
+    if is_picture(value):
+        return _from_picture(value)
     if isinstance(value, bytes | bytearray | memoryview):
         return Attachment(bytes(value))
     if isinstance(value, str | os.PathLike):
         return Attachment.from_path(value)
     raise TypeError(f"an attachment of a result must be an Attachment, bytes or a path, not {type(value).__name__}")
+
+
+def has_pictures(outcome: object) -> bool:
+    """Return whether this is a picture or a list with some: converting them takes a while."""
+    return is_picture(outcome) or (isinstance(outcome, list | tuple) and any(map(is_picture, outcome)))
+
+
+def is_picture(value: object) -> bool:
+    """Return whether this is an image of Pillow, which need not be installed."""
+    return any(kind.__name__ == "Image" and kind.__module__ == "PIL.Image" for kind in type(value).__mro__)
+
+
+def _from_picture(image: Any) -> Attachment:
+    from io import BytesIO
+
+    if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"):  # PNG has no others
+        image = image.convert("RGB")
+    image.save(data := BytesIO(), "PNG")
+    return Attachment(data.getvalue(), "image/png")
 
 
 def _from_bytes(data: bytes) -> ToolResult:

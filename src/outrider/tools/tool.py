@@ -10,14 +10,15 @@ import contextlib
 import functools
 import inspect
 import re
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, overload
 
 import msgspec
 
 from outrider.errors import ToolDefinitionError, ValidationError
 from outrider.tools.context import ToolContext
-from outrider.tools.result import ToolResult, as_result
+from outrider.tools.result import ToolResult, as_result, has_pictures
 
 if TYPE_CHECKING:
     from typing_extensions import ParamSpec, TypeVar
@@ -133,7 +134,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
             outcome = await outcome
         if isinstance(outcome, AsyncIterator):
             outcome = await _consume(outcome, context)
-        result = as_result(outcome)
+        result = await context.threads.run(as_result, outcome) if has_pictures(outcome) else as_result(outcome)
         if context.attachments:
             result = msgspec.structs.replace(result, attachments=(*result.attachments, *context.attachments))
         return result
@@ -141,6 +142,54 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     def _prepared(self, arguments: dict[str, Any]) -> Any:
         copied = _copy_arguments(arguments)
         return self.prepare(copied) if self.prepare and isinstance(copied, dict) else copied
+
+
+@overload
+def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
+@overload
+def tool(
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    effect: Effect = "write",
+    timeout: float | None = None,
+    concurrent: bool = True,
+    schema: Mapping[str, Any] | None = None,
+    guidance: Guidance = "",
+    final_turn: str = "",
+    result_characters: int | None = None,
+) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """Make a tool from a function. The model sees the function's name, docstring and annotations.
+
+    `name` and `description` replace those of the function. `effect` says what a call may change: "read" nothing,
+    "idempotent" the same thing however often it runs, "write" anything. `timeout` is in seconds. With
+    `concurrent=False` a call runs alone. With a `schema`, arguments that satisfy it are passed as keywords, without
+    conversion. `guidance` is added to the system prompt of agents that have the tool: a string, or a function that
+    returns one for an agent. `final_turn` replaces "give your final answer" on the model's last turn.
+    `result_characters` limits how much of a result the model reads, below the agent's own limit.
+
+    >>> @tool(effect="read")
+    ... def add(a: int, b: int = 1) -> int:
+    ...     "Add two numbers."
+    ...     return a + b
+    >>> add.parameters["required"], add(2, 2)
+    (['a'], 4)
+    """
+    namespace = sys._getframe(1).f_locals  # annotations may name types that are local to the caller
+
+    def decorate(function: Callable[..., Any]) -> Tool | ToolMethod:
+        if _is_method_in_class_body(function):
+            return ToolMethod(function, options)
+        return make_tool(function, namespace=namespace, **options)
+
+    return decorate if function is None else decorate(function)
+
+
+def _is_method_in_class_body(function: Callable[..., Any]) -> bool:
+    code = getattr(function, "__code__", None)
+    owner = getattr(function, "__qualname__", "").rpartition(".")[0]
+    return bool(code and code.co_varnames[:1] == ("self",) and owner and not owner.endswith("<locals>"))
 
 
 class ToolMethod:
@@ -198,7 +247,11 @@ def make_tool(
 
 def check_tool_list(functions: Iterable[Callable[..., Any]]) -> tuple[Callable[..., Any], ...]:
     """Return the functions as a tuple. Raises ToolDefinitionError if they are not a list."""
-    if callable(functions) or not isinstance(functions, Iterable):
+    given: object = functions
+    if isinstance(given, str):
+        text = f"tools must be a list of functions, not the name {given!r}; write tools=[{given}]: the function itself"
+        raise ToolDefinitionError(text)
+    if callable(given) or isinstance(given, Mapping) or not isinstance(given, Iterable):
         raise ToolDefinitionError("tools must be a list of functions; write tools=[…]")
     return tuple(functions)
 

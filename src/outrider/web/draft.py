@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from outrider.terminal_text import rendered
-from outrider.visible_text import safe_lines
-from outrider.web.markdown import Node, render
+from outrider.text.terminal import rendered
+from outrider.text.visible import safe_lines
+from outrider.web.markdown_nodes import Node, render
 
 Json = dict[str, Any]
 MAX_OUTPUT = 8_000

@@ -9,7 +9,7 @@ from outrider.coding.remote.live import live_events
 from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.web.draft import Draft, Json, difference
-from outrider.web.entries import EntryView
+from outrider.web.entry_view import EntryView
 from outrider.web.event_stream import EventStream, encoded
 
 PAGE = 200

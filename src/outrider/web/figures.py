@@ -13,8 +13,8 @@ from typing import Any
 from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, TurnUsage, UsageSums
-from outrider.providers.windows import window_of_name
-from outrider.visible_text import safe_lines
+from outrider.providers.resolution import window_of_name
+from outrider.text.visible import safe_lines
 
 Json = dict[str, Any]
 DIMENSIONS: dict[str, Dimension] = {"day": "quarter", "model": "model", "folder": "folder"}

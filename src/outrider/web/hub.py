@@ -12,8 +12,8 @@ from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.web.event_stream import EventStream, encoded
 from outrider.web.feed import Feed
-from outrider.web.listing import summary_fields
-from outrider.web.questions import question_fields
+from outrider.web.page_questions import question_fields
+from outrider.web.session_list import summary_fields
 
 Json = dict[str, Any]
 RECENT = 60

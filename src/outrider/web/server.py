@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import partial
 from importlib.resources import files
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
 
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import SIZE_UNKNOWN
 from outrider.errors import AttachmentError, OutriderError, SessionHeldError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.questions import Say
+from outrider.providers.rendering.documents import pdf_page
 from outrider.struct_types import described
 from outrider.web.access import Access, add_headers, refused
+from outrider.web.entry_view import PDF, PICTURES, PageQuery, entries_page, whole_entry
 from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
-from outrider.web.files import file_response, pdf_page_response
 from outrider.web.hub import Hub
-from outrider.web.listing import ListQuery, list_sessions
-from outrider.web.questions import GivenAnswer, answer_question, read_question
-from outrider.web.session_head import session_head
-from outrider.web.talking import Talks
-from outrider.web.transcript import PageQuery, entries_page, whole_entry
+from outrider.web.page_questions import GivenAnswer, answer_question, read_question
+from outrider.web.page_sessions import PageSessions
+from outrider.web.session_list import ListQuery, list_sessions, session_head
 from outrider.web.turn_request import turn_request
 
 T = TypeVar("T")
@@ -48,7 +51,7 @@ class Server:
         self.access = access
         self.figures = Figures(log)
         self.hub = Hub(log)
-        self.talks = Talks(log)
+        self.talks = PageSessions(log)
 
     def app(self) -> web.Application:
         """Return the application."""
@@ -260,3 +263,32 @@ def id_in(request: web.Request) -> str:
 def number(request: web.Request, name: str) -> int:
     """Return a number in the path of a request."""
     return int(request.match_info[name])
+
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cache-Control": "private, max-age=31536000, immutable",  # the address has the hash of the content
+}
+_UNSAFE = re.compile(r"[^\w.() -]")
+PAGE_PIXELS = 1400
+
+
+def file_response(log: Log, id: str, sha256: str, mime_type: str, name: str) -> web.Response:
+    """Return a file of a session: a picture to show, or a download without a type."""
+    data = _read(log, id, sha256)
+    if mime_type in PICTURES and name == "":
+        return web.Response(body=data, content_type=mime_type, headers=_HEADERS)
+    plain = _UNSAFE.sub("_", name).strip(". ")[:120] or sha256[:12]
+    disposition = f"attachment; filename*=UTF-8''{quote(plain)}"
+    headers = _HEADERS | {"Content-Disposition": disposition}
+    return web.Response(body=data, content_type="application/octet-stream", headers=headers)
+
+
+def pdf_page_response(log: Log, id: str, sha256: str, number: int) -> web.Response:
+    """Return a page of a PDF as a picture, with the number of all pages in a header. The PDF itself is not shown."""
+    picture, total = pdf_page(_read(log, id, sha256, PDF), number, PAGE_PIXELS)
+    return web.Response(body=picture, content_type="image/png", headers=_HEADERS | {"X-Pages": str(total)})
+
+
+def _read(log: Log, id: str, sha256: str, mime_type: str = "") -> bytes:
+    return log.files(id).read(AttachmentBlock(sha256, mime_type, SIZE_UNKNOWN))

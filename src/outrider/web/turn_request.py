@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.coding.wire import end_of_request, pretty, sending_provider
-from outrider.errors import LogError, UnknownModelError
+from outrider.coding.stored_request import end_of_request, pretty, sending_provider
+from outrider.errors import LogError, MissingKeyError, UnknownModelError
 from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
-from outrider.providers.environment import without_password
-from outrider.visible_text import safe_lines
+from outrider.providers.transport.network import without_password
+from outrider.text.visible import safe_lines
 
 Json = dict[str, Any]
 EXAMPLE_MODEL = "anthropic/balanced"
@@ -30,7 +30,7 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
         try:
             model, provider = name, sending_provider(name)
             break
-        except UnknownModelError:
+        except (UnknownModelError, MissingKeyError):
             if name in (wanted, EXAMPLE_MODEL):
                 raise
     assert provider

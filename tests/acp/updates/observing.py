@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
-from outrider.acp.updates.call_state import FIELDS, FINAL, CallState, Diff, Item, Text, is_transition
+from outrider.acp.updates.call_state import FIELDS, FINAL, CallState, Diff, Item, Text, Update, is_transition
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.pacer import Delivery, UpdateTarget
 
 
 class Clock:
@@ -125,10 +125,10 @@ class Observer:
         return [update.changes for update in updates]
 
 
-def watched(**options: Any) -> tuple[Engine, Observer, Clock]:
+def watched(receiver: Any = None, **options: Any) -> tuple[Engine, Observer, Clock]:
     """An engine, whoever watches it, and its time."""
     clock, observer = Clock(), Observer()
-    engine = Engine(observer.send, clock=clock.time, call_later=clock.call_later, **options)
+    engine = Engine(UpdateTarget(observer.send, receiver, clock.time, clock.call_later), Delivery(**options))
     return engine, observer, clock
 
 

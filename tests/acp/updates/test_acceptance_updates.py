@@ -9,9 +9,9 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from outrider.acp.updates.call_state import CallState, Diff, Location, Terminal, Text
+from outrider.acp.updates.call_state import CallState, Diff, Location, Terminal, Text, Update
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from tests.acp.updates.observing import Clock, Observer, SlowReader, has_null, size, watched
 
 STATE = CallState(
@@ -191,7 +191,7 @@ def test_one_call_that_cannot_be_sent_does_not_hold_up_the_others(error: type[Ex
             raise error("no")
         return observer.send(update)
 
-    engine = Engine(send, clock=Clock().time, call_later=Clock().call_later)
+    engine = Engine(UpdateTarget(send, clock=Clock().time, call_later=Clock().call_later))
     engine.announce(CallState("broken"))
     engine.announce(CallState("whole"))
     engine.finish("whole", "completed")
@@ -214,7 +214,7 @@ def test_a_hundred_rapid_changes_become_a_few_messages() -> None:
 
 async def test_fifty_concurrent_calls_end_each_in_its_own_state() -> None:
     observer = Observer()
-    engine = Engine(observer.send, interval=0.001)
+    engine = Engine(UpdateTarget(observer.send), Delivery(interval=0.001))
     wanted: dict[str, CallState] = {}
 
     async def work(number: int) -> None:

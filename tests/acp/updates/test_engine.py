@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from outrider.acp.updates.call_state import CallState, Location, Text
+from outrider.acp.updates.call_state import CallState, Location, Text, Update
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.pacer import INTERVAL
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.pacer import INTERVAL, UpdateTarget
 from outrider.coding.config.settings import AcpSettings
 from tests.acp.updates.observing import Clock, Observer, watched
 
@@ -78,7 +77,7 @@ def test_a_change_that_is_made_while_another_is_written_is_not_lost() -> None:
             engine.change("c", title="two")
         return observer.send(update)
 
-    engine = Engine(send, clock=clock.time, call_later=clock.call_later)
+    engine = Engine(UpdateTarget(send, clock=clock.time, call_later=clock.call_later))
     engine.announce(CallState("c"))
     engine.flush()
     engine.change("c", title="one")

@@ -17,13 +17,14 @@ from outrider.acp.updates.call_state import (
     Location,
     Terminal,
     Text,
+    Update,
     is_transition,
 )
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.output_tail import SHOWN_BYTES
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.conversation.messages import AttachmentBlock
-from outrider.terminal_text import rendered
+from outrider.text.terminal import rendered
 from tests.acp.updates.observing import Clock, Observer, SlowReader, size
 from tests.lengths import examples
 
@@ -73,14 +74,8 @@ class Calls(RuleBasedStateMachine):
         self.receiver = SlowReader()
         self.is_flushing = False
         self.engine = Engine(
-            self.send,
-            appends=appends,
-            full=full,
-            interval=interval,
-            repeat_limit=repeat_limit,
-            receiver=self.receiver,
-            clock=self.clock.time,
-            call_later=self.clock.call_later,
+            UpdateTarget(self.send, self.receiver, self.clock.time, self.clock.call_later),
+            Delivery(appends, full, repeat_limit, interval),
         )
         self.wanted: dict[str, CallState] = {}
         self.printed: dict[str, str] = {}

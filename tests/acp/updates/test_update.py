@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from outrider.acp.updates.call_state import FINAL, CallState, Location, Text, is_transition
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.call_state import FINAL, CallState, Location, Text, Update, is_transition
 from tests.acp.updates.observing import applied
 
 

@@ -22,13 +22,17 @@ def call(name: str, **input: object) -> tuple[tuple[str, str, dict[str, object]]
 # The beginning
 
 
-async def test_without_a_key_the_demo_model_answers_and_is_named(project: Path) -> None:
+async def test_without_a_key_the_chat_says_what_to_do_and_the_demo_model_answers_when_asked_for(project: Path) -> None:
     async with Terminal(cwd=project) as terminal:
         await terminal.wait_for_prompt()
         assert "Outrider" in terminal.screen
         assert "Type /help for commands and keys." in terminal.flowing
-        assert "using the demo model, which is not an LLM" in terminal.flowing
+        assert "No API key is set. To enter one: outrider login." in terminal.flowing
         await terminal.wait_for("permissions: ask")
+        await terminal.wait_for(re.compile(r"^no key · ", re.M))
+        await at_the_prompt_with(terminal, "What is 2+2?")
+        await terminal.wait_for("ANTHROPIC_API_KEY")
+        await at_the_prompt_with(terminal, "/model demo")
         await at_the_prompt_with(terminal, "What is 2+2?")
         await terminal.wait_for(re.compile(r"^demo · ", re.M))
         assert re.search(r"^4$", terminal.screen, re.M)
@@ -39,7 +43,7 @@ async def test_without_a_key_the_demo_model_answers_and_is_named(project: Path) 
 
 
 async def test_the_status_line_names_the_model_from_the_beginning(project: Path) -> None:
-    async with Terminal(cwd=project) as terminal:
+    async with Terminal("--model", "demo", cwd=project) as terminal:
         await terminal.wait_for("permissions: ask")
         await terminal.wait_for(re.compile(r"^demo · ", re.M))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.chat.signals import BackgroundQuestion
+from outrider.cli.chat.terminal_codes import BackgroundQuestion
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with, until
 from tests.cli.chat.test_pastes import PICTURE
 from tests.modelserver import ModelServer
@@ -112,13 +112,6 @@ async def test_control_g_edits_the_message_in_the_editor(project: Path) -> None:
         await terminal.wait_for("› Tea, please")
 
 
-async def test_the_status_line_names_the_demo_model_from_the_beginning(project: Path) -> None:
-    async with Terminal(cwd=project, OUTRIDER_MODEL="") as terminal:
-        await terminal.wait_for_prompt()
-        await terminal.wait_for(re.compile(r"^demo · ", re.MULTILINE))
-        assert b"balanced \xc2\xb7" not in terminal.raw
-
-
 # Calls
 
 
@@ -192,13 +185,21 @@ async def test_diffs_and_refusals_are_there_after_a_resume(project: Path) -> Non
             await terminal.wait_for("instead? Leave it.")
             terminal.press("enter")
             await terminal.wait_for("Denied.")
+            await terminal.wait_for_prompt()
+            live = turns(terminal)
         async with Terminal("--continue", cwd=project, lines=60, **answered_by(server)) as terminal:
             await terminal.wait_for("last messages")
             await terminal.wait_for_prompt()
+            assert turns(terminal) == live, "both are drawn from the same events"
             assert "-Buy milk." in terminal.transcript
             assert "+Buy oats." in terminal.transcript
             refused = terminal.transcript.partition("✗ Edit(notes.txt)")[2]
             assert "Leave it." in refused.partition("Denied.")[0], "the reason is shown"
+
+
+def turns(terminal: Terminal) -> str:
+    """What was said and done from the first message on."""
+    return terminal.transcript[terminal.transcript.index("› Edit.") :].split("Denied.")[0]
 
 
 async def test_all_edits_of_the_session_can_be_allowed(project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from tests.cli.chat.terminal import Terminal
@@ -23,8 +24,17 @@ async def test_a_key_is_asked_for_checked_and_not_shown(project: Path, vendor: s
         terminal.say(KEY)
         await terminal.wait_for("The key is valid.")
         await terminal.wait_for_prompt()
-        assert "demo model, which" not in terminal.transcript
+        assert "No API key is set. To enter" not in terminal.transcript
         assert KEY not in terminal.transcript
+
+
+async def test_the_demo_model_can_be_chosen_by_its_name(project: Path) -> None:
+    async with Terminal(cwd=project, first_start=True) as terminal:
+        await terminal.wait_for("Enter to go on without a key")
+        terminal.say("demo")
+        await terminal.wait_for_prompt()
+        terminal.say("What is 2+2?")
+        await terminal.wait_for(re.compile(r"^4$", re.M))
 
 
 async def test_the_offer_is_made_once(project: Path) -> None:

@@ -17,7 +17,7 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer as Given
 from outrider.log.questions import ElicitationQuestion, PermissionQuestion, Question, Say, Stop
 from outrider.sync import default_log
-from outrider.web.talking import Talks
+from outrider.web.page_sessions import PageSessions
 from tests.cli.chat.terminal import Terminal, answered_by, until
 from tests.cli.chat.test_chat_servers import ready
 from tests.coding.hooks.test_hooks import trust, write_hooks
@@ -211,7 +211,7 @@ async def test_a_message_that_a_killed_chat_has_not_stored_is_said_by_its_sender
         async with Terminal("--continue", cwd=project, **answered_by(server)) as terminal:
             await terminal.wait_for_prompt()
             await until(lambda: log.inbox.is_listening(session), what="a chat that takes messages")
-            talks = Talks(log)
+            talks = PageSessions(log)
             saying = asyncio.ensure_future(talks.say(session, Say("Two, from the phone.")))
             await until((project / "begun").exists, what="the hook of the chat")  # the chat has the message
             os.kill(terminal.process.pid, signal.SIGKILL)

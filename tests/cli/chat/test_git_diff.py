@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.chat.git_diff import changes_since_commit
+from outrider.cli.chat.commands.output import changes_since_commit
 from outrider.coding.config.access_settings import SandboxSettings
 from outrider.coding.config.settings import Settings
 from outrider.coding.workbench import Workbench

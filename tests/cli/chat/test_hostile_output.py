@@ -183,7 +183,7 @@ async def test_completion_of_hostile_names(project: Path) -> None:
 
 @pytest.mark.parametrize("where", ["output", *only_long("text", "thinking")])
 async def test_a_very_long_line(where: str, project: Path) -> None:
-    line = "x" * 200_000  # a megabyte would be no problem for the program, but for the terminal of the tests
+    line = "x" * 100_000  # a megabyte would be no problem for the program, but for the terminal of the tests
     steps = {
         "text": [Answer(line)],
         "thinking": [Answer("Done.", thinking=line * 5)],

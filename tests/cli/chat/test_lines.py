@@ -19,7 +19,7 @@ from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
-from outrider.visible_text import safe_line, safe_lines
+from outrider.text.visible import safe_line, safe_lines
 
 CODES = re.compile(r"\x1b\[[0-9;]*m")
 LETTERS = st.characters(blacklist_categories=("Cc", "Cs", "Cn", "Co", "Zl", "Zp"))

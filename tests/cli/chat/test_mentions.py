@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.chat.mentions import mentioned_files, with_mentioned_files
+from outrider.cli.mentions import mentioned_files, with_mentioned_files
 from outrider.conversation.attachments import Attachment
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import stat
 from pathlib import Path
 
-from outrider.cli.chat.pastes import PasteHistory, Pastes
-from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
+from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_files, mention
 from outrider.processes.programs import Programs
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with
 from tests.modelserver import ModelServer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.chat.picker import Choice, Picker
+from outrider.cli.chat.picker import Picker, PickerChoice
 from tests.cli.chat.terminal import Terminal, at_the_prompt_with
 
 pytestmark = pytest.mark.long  # `test_chat.py` is the short form
@@ -56,7 +56,7 @@ async def test_a_list_that_is_longer_than_the_window_can_be_walked_through(proje
 
 
 def test_nothing_found_is_said() -> None:
-    picker = Picker("Choose", [Choice("a", "alpha", "first"), Choice("b", "beta")])
+    picker = Picker("Choose", [PickerChoice("a", "alpha", "first"), PickerChoice("b", "beta")])
     picker._search.text = "FIRST alp"
     assert [choice.value for choice in picker._found] == ["a"]
     picker._search.text = "gamma"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.cli.chat.server_names import ServerNames
+from outrider.cli.chat.completion import ServerNames
 
 
 class Servers:

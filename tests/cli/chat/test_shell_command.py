@@ -10,7 +10,7 @@ from pathlib import Path
 
 CODE = """
 import asyncio, pathlib, sys
-from outrider.cli.chat.shell_command import run_shell_command
+from outrider.cli.chat.composer import run_shell_command
 asyncio.run(run_shell_command(sys.argv[1], pathlib.Path("."), lambda lines: None))
 """
 

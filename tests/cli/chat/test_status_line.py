@@ -12,8 +12,8 @@ import pytest
 from outrider.cli.chat import status_command
 from outrider.cli.chat.status_command import StatusCommand, first_line
 from outrider.cli.chat.status_line import branch_of, filled
+from outrider.coding.config.loading import find_widenings
 from outrider.coding.config.settings import Settings, flatten
-from outrider.coding.config.widening import find_widenings
 from outrider.processes.programs import Programs
 from tests.cli.chat.terminal import Terminal
 from tests.coding.toolbox.shelling import new_nap, sleepers

@@ -14,7 +14,7 @@ from outrider.coding.permissions.question import Answer, Question
 from outrider.conversation.attachments import Attachment
 from outrider.errors import ConfigError
 from tests.cli.program import outrider
-from tests.coding.skills.test_finding import home, project
+from tests.coding.test_found_skills import home, project
 from tests.coding.test_workbench import bench_in
 from tests.skills.samples import write_skill
 

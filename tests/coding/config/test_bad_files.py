@@ -11,8 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.config.files import MAX_BYTES
-from outrider.coding.config.lines import line_of
+from outrider.coding.settings_files import MAX_BYTES, line_of
 from outrider.errors import ConfigError
 from tests.coding.config import Home
 from tests.lengths import examples

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.config.registry import SETTINGS
+from outrider.coding.config.settings import SETTINGS
 from tests.coding.config import Home
 
 ROOT = Path(__file__).parents[3]

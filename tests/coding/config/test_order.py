@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.coding.config.layers import DEFAULT, Layer, merge
-from outrider.coding.config.registry import DEFAULTS, SETTINGS
-from outrider.coding.config.settings import Settings, flatten
+from outrider.coding.config.settings import DEFAULTS, SETTINGS, Settings, flatten
 from outrider.errors import ConfigError
 from tests.coding.config import Home
 
@@ -198,7 +197,7 @@ def test_without_a_file_no_toml_is_imported(home: Home) -> None:
     code = (
         "import sys; from pathlib import Path; from outrider.coding.config.loading import load\n"
         f"load(Path({str(home.project)!r}), environment={home.environment!r})\n"
-        "unwanted = ('tomllib', 'asyncio', 'aiohttp', 'outrider.providers.anthropic')\n"
+        "unwanted = ('tomllib', 'asyncio', 'aiohttp', 'outrider.providers.adapters.anthropic')\n"
         "print([name for name in unwanted if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)

@@ -10,7 +10,8 @@ import platformdirs
 import pytest
 
 from outrider.environment import data_folder, default_model
-from outrider.providers import resolve
+from outrider.errors import MissingKeyError
+from outrider.providers.resolution import resolve
 
 
 def test_the_data_folder_is_the_one_that_the_user_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -54,12 +55,13 @@ def test_a_tilde_stands_for_the_home_folder(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("unset", [None, ""])
-def test_without_a_name_or_a_key_the_demo_model_answers(monkeypatch: pytest.MonkeyPatch, unset: str | None) -> None:
+def test_the_default_model_needs_a_key(monkeypatch: pytest.MonkeyPatch, unset: str | None) -> None:
     monkeypatch.delenv("OUTRIDER_MODEL", raising=False)
     if unset is not None:
         monkeypatch.setenv("OUTRIDER_MODEL", unset)
     assert default_model() == "balanced"
-    assert resolve(default_model()).name == "demo"
+    with pytest.raises(MissingKeyError):
+        resolve(default_model())
 
 
 def test_a_named_data_folder_costs_no_import_of_platformdirs() -> None:

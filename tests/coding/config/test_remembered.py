@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.config import private_files
+from outrider.coding import settings_files
 from outrider.coding.config.remembered import RememberedRules
 from outrider.errors import ConfigError
 from tests.coding.config import Home, mode_of
@@ -102,7 +102,7 @@ def test_processes_that_add_at_once_lose_nothing(home: Home) -> None:
 def test_a_process_that_died_while_it_wrote_holds_up_nobody(home: Home) -> None:
     rules_of(home).add(["Bash(make)"])
     code = (
-        "import os, sys; from pathlib import Path; from outrider.coding.config.private_files import locked\n"
+        "import os, sys; from pathlib import Path; from outrider.coding.settings_files import locked\n"
         "lock = locked(Path(sys.argv[1])); lock.__enter__(); os.kill(os.getpid(), 9)"
     )
     ended = subprocess.run([sys.executable, "-c", code, str(rules_of(home).path.parent)], timeout=30)
@@ -113,7 +113,7 @@ def test_a_process_that_died_while_it_wrote_holds_up_nobody(home: Home) -> None:
 
 def test_whoever_waits_too_long_for_the_lock_is_told(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     rules_of(home).add(["Bash(make)"])
-    monkeypatch.setattr(private_files, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(settings_files, "LOCK_SECONDS", 0.05)
     with (rules_of(home).path.parent / "lock").open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         with pytest.raises(ConfigError, match="is in use by another process"):

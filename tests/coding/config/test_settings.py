@@ -8,8 +8,16 @@ import msgspec
 import pytest
 
 from outrider.coding.config.declaration import Setting, declared_settings
-from outrider.coding.config.registry import DEFAULTS, SECTIONS, SETTINGS, VARIABLES
-from outrider.coding.config.settings import LimitSettings, Settings, flatten, unflatten
+from outrider.coding.config.settings import (
+    DEFAULTS,
+    SECTIONS,
+    SETTINGS,
+    VARIABLES,
+    LimitSettings,
+    Settings,
+    flatten,
+    unflatten,
+)
 from outrider.coding.config.value_types import Boolean, Choice, Number, PathList, RuleList, Text, ToolNameList
 from outrider.runtime.limits import Limits
 from tests.cli.program import outrider

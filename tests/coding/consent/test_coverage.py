@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from outrider.coding.consent.command_line import project_line
 from outrider.coding.consent.coverage import MOST_FILES, cover
 from outrider.coding.consent.item import ConsentItem
-from outrider.coding.hooks.finding import hook_item
-from outrider.coding.hooks.hook_command import HookCommand
+from outrider.coding.hooks.hook_files import HookCommand, hook_item
 from outrider.coding.mcp.entries import ServerEntry
-from outrider.coding.mcp.finding import server_item
+from outrider.coding.mcp.server_files import server_item
 from tests.lengths import examples
 
 

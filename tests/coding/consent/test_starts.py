@@ -16,16 +16,16 @@ import pytest
 from outrider.coding.consent.store import Consents
 from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import FrontEnd
-from outrider.coding.mcp.finding import find_servers
+from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.workbench import Workbench
 from outrider.environment import config_file, data_folder
 from outrider.mcp.pool import ServerPool
-from outrider.mcp.supervision import Restarts
-from outrider.providers.testing.scripted import call
+from outrider.mcp.server_limits import Restarts, ServerHost
 from outrider.runtime.events import Notice
+from outrider.testing import call
 from tests.coding.hooks.test_hooks import run, trust, write_hooks
-from tests.coding.skills.test_finding import home, project
+from tests.coding.test_found_skills import home, project
 from tests.coding.test_workbench import bench_in
 from tests.mcp.starting import HERE
 
@@ -61,7 +61,7 @@ async def test_a_server_that_was_changed_is_not_started_again_and_the_user_is_to
 ) -> None:
     script = add_server(project)
     notices: list[str] = []
-    pool = ServerPool(find_servers(project).servers, on_notice=notices.append, restarts=RESTARTS)
+    pool = ServerPool(find_servers(project).servers, on_notice=notices.append, host=ServerHost(restarts=RESTARTS))
     try:
         pool.start()
         assert await pool.settled(60)
@@ -86,7 +86,7 @@ async def test_a_server_that_was_changed_is_not_started_again_and_the_user_is_to
 
 async def test_a_server_that_is_the_same_is_started_again(home: Path, project: Path) -> None:
     add_server(project)
-    pool = ServerPool(find_servers(project).servers, restarts=RESTARTS)
+    pool = ServerPool(find_servers(project).servers, host=ServerHost(restarts=RESTARTS))
     try:
         pool.start()
         assert await pool.settled(60)

@@ -13,20 +13,19 @@ from typing import Any
 
 import pytest
 
-from outrider import ScriptedModel
 from outrider.cli import main
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.consent.store import Consents
 from outrider.coding.extensions import Extensions
-from outrider.coding.hooks.hook_command import HookCommand, read_hooks
+from outrider.coding.hooks.hook_files import HookCommand, read_hooks
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.workbench import Workbench
 from outrider.environment import config_file, data_folder
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import Notice
 from outrider.runtime.run import RunResult
 from outrider.sync import default_log
-from tests.coding.skills.test_finding import home, project
+from outrider.testing import ScriptedModel, call
+from tests.coding.test_found_skills import home, project
 from tests.coding.test_workbench import bench_in
 
 __all__ = ["home", "project"]
@@ -146,7 +145,7 @@ async def test_a_hook_that_cannot_be_started_blocks_a_call_and_is_a_notice_elsew
     write_hooks(project, "Stop", "true", ".outrider/hooks.json")
     trust(project)
     (project / "a.txt").write_text("of a")
-    monkeypatch.setattr("outrider.coding.hooks.program.tempfile.TemporaryFile", full_disk)
+    monkeypatch.setattr("outrider.coding.hooks.hook_runner.tempfile.TemporaryFile", full_disk)
     events: list[Any] = []
     result = await run(bench_in(project), [call("Read", file_path="a.txt"), "Fine."], events)
     (refused,) = result.conversation[2].tool_results

@@ -19,8 +19,8 @@ from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import MODES, Answer, Mode, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock, ToolUseBlock
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, call
 from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool
 from tests.coding.sandbox.world import mechanisms

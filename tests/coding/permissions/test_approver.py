@@ -16,8 +16,7 @@ from outrider.coding.toolbox import ALL_NAMES
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
 from outrider.tools.approval import Deny
-from outrider.tools.decorator import tool
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 from tests.coding.permissions.workspace import EFFECTS, Ground
 
 

@@ -8,11 +8,10 @@ import msgspec
 import pytest
 
 from outrider.coding.access import ACCESS_LEVELS, Access
-from outrider.coding.permissions.access_table import access_table
 from outrider.coding.permissions.decision import Call, decide
-from outrider.coding.permissions.files import is_hidden
+from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import MODES, Mode
+from outrider.coding.permissions.question import MODES, Mode, access_table
 from tests.coding.permissions.workspace import Ground
 
 PLAIN_READS = (

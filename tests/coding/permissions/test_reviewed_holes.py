@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from outrider.coding.permissions.files import is_hidden
+from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.permissions.question import MODES, Mode
 from outrider.coding.permissions.shell.short_list import _COMMANDS as COMMANDS
 from tests.coding.permissions.workspace import Ground

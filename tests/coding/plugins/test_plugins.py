@@ -15,12 +15,12 @@ import pytest
 
 from outrider.cli import main
 from outrider.coding.extensions import Extensions
-from outrider.coding.plugins.manifest import SCHEMA, read_manifest
+from outrider.coding.plugins.found_plugins import SCHEMA, read_manifest
 from outrider.coding.plugins.servers import SCHEMA as MCP_SCHEMA
 from outrider.coding.plugins.servers import read_entry, read_servers
 from outrider.environment import config_file
 from outrider.mcp.servers import StdioServer
-from tests.coding.skills.test_finding import home, project
+from tests.coding.test_found_skills import home, project
 from tests.coding.test_workbench import bench_in
 from tests.skills.samples import write_skill
 

@@ -7,12 +7,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from outrider import Agent, ScriptedModel, Session
+from outrider import Agent, Session
 from outrider.coding.permissions.question import Mode
 from outrider.coding.remote.control import RemoteControl
 from outrider.errors import ConversationError
 from outrider.log.log import Log
 from outrider.log.questions import Say, Stop
+from outrider.testing import ScriptedModel
 from tests.log import until_so
 
 

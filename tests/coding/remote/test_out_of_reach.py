@@ -15,9 +15,9 @@ from outrider.coding.workbench import Workbench
 from outrider.log.inbox import HeldInbox
 from outrider.log.log import Log
 from outrider.log.questions import Option, PermissionQuestion
-from outrider.providers.testing.scripted import ScriptedModel, call
 from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, call
 from tests.coding.sandbox.world import PYTHON
 from tests.log import until_so
 

@@ -14,6 +14,7 @@ from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.remote.bodies import changed_lines, permission_body, shown_diff
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import ValidationError
+from outrider.log.entries import Asked, Decided
 from outrider.log.log import Log
 from outrider.log.questions import Answer as GivenAnswer
 from outrider.log.questions import ElicitationQuestion
@@ -75,6 +76,8 @@ class Room:
         self.log, self.other = Log(folder), Log(folder)
         self.journal = self.log.create()
         self.questions = RemoteQuestions(self.person, Path("/work"))
+        self.noted: list[Asked | Decided] = []
+        self.questions.note = self.noted.append
 
     def listen(self) -> None:
         self.questions.inbox = self.log.inbox.listen(self.journal.id)
@@ -129,6 +132,26 @@ async def test_an_answer_here_counts_and_is_known_elsewhere(room: Room) -> None:
     found = room.other.inbox.question(name)
     assert found
     assert (found.answer, found.answered_by) == (GivenAnswer("no", "not now"), "in the terminal")
+
+
+async def test_the_log_gets_the_question_and_who_answered_it_where(room: Room) -> None:
+    asking = room.ask()
+    assert room.other.inbox.answer(await room.asked(), GivenAnswer("no", "use ninja"), WEB)
+    await asking
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert (asked.call_id, asked.question["kind"], asked.question["tool"]) == (BASH.call_id, "permission", "Bash")
+    assert decided == Decided(False, WEB, BASH.call_id, asked.id, "no")
+
+
+async def test_the_log_gets_that_a_question_was_withdrawn(room: Room) -> None:
+    asking = room.ask()
+    await room.asked()
+    asking.cancel()
+    await asyncio.wait([asking])
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert decided == Decided(False, "nobody", BASH.call_id, asked.id, "withdrawn")
 
 
 async def test_all_edits_change_the_mode_wherever_they_are_allowed(room: Room) -> None:

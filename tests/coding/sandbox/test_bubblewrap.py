@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.access import Access
+from outrider.coding.sandbox.available import try_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.finding import try_sandbox
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.sandbox import Confinement
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until

@@ -16,7 +16,7 @@ import pytest
 
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
-from outrider.coding.sandbox.finding import trial_error
+from outrider.coding.sandbox.available import trial_error
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from tests.coding.sandbox.probes import Probes
 from tests.coding.sandbox.world import PYTHON, World, as_user, mechanisms, new_world, users

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import pytest
 
+from outrider.coding.sandbox.available import try_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.finding import try_sandbox
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.host_filter import ClosedNetwork, HostFilter, filter_hosts
 from outrider.coding.sandbox.landlock import Landlock

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from outrider.coding.sandbox.allowed_hosts import AllowedHosts
 from outrider.coding.sandbox.host_proxy import HostProxy
-from outrider.providers.addresses import why_private
+from outrider.providers.transport.addresses import why_private
 from tests.lengths import examples
 
 PATIENCE = 60

@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from outrider.coding.own_places import OwnPlaces
-from outrider.coding.sandbox import masks, secret_search
-from outrider.coding.sandbox.finding import try_sandbox
-from outrider.coding.sandbox.masks import TOO_MANY, plan_masks
+from outrider.coding.sandbox import bubblewrap, secret_search
+from outrider.coding.sandbox.available import try_sandbox
+from outrider.coding.sandbox.bubblewrap import TOO_MANY, plan_masks
 from outrider.coding.sandbox.sandbox import Confinement, DoubtError, Sandbox
 
 
@@ -45,7 +45,7 @@ def test_a_working_folder_is_not_covered_and_places_with_few_secrets_come_first(
     plan = plan_masks([*many, str(folder / "a" / ".env")], [str(folder)])
     assert plan.folders == {}
     assert plan.secrets[0] == str(folder / "a" / ".env")
-    assert (len(plan.secrets), plan.incomplete) == (masks.MASKS, TOO_MANY)
+    assert (len(plan.secrets), plan.incomplete) == (bubblewrap.MASKS, TOO_MANY)
 
 
 # With the sandbox of this machine

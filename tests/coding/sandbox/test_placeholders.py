@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.sandbox import keeper
-from outrider.coding.sandbox.keeper import IDLE_SECONDS, MARKER, remove_unused
+from outrider.coding import placeholder_keeper
+from outrider.coding.placeholder_keeper import IDLE_SECONDS, MARKER, remove_unused
 from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.sandbox import Sandbox
 from tests.coding.sandbox.test_escapes import working
@@ -261,7 +261,7 @@ def test_the_sweep_leaves_what_is_the_users(world: World) -> None:
 
 def test_a_folder_with_something_in_its_marker_hides_nothing(world: World) -> None:
     (world.second / ".vscode" / MARKER / "inside").mkdir(parents=True)
-    assert not keeper.is_placeholder(str(world.second / ".vscode"))
+    assert not placeholder_keeper.is_placeholder(str(world.second / ".vscode"))
 
 
 def test_after_the_keeper_was_killed_another_one_keeps_the_placeholders(world: World) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.finding import try_sandbox
+from outrider.coding.sandbox.available import try_sandbox
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock
 from outrider.coding.sandbox.proof import SandboxProofError, try_escapes

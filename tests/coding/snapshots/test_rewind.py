@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Allow, Log, Message, ScriptedModel, Session, ToolUseBlock, tool
-from outrider.coding.sandbox.keeper import MARKER, remove_unused
+from outrider import Agent, Allow, Log, Message, Session, ToolUseBlock, tool
+from outrider.coding.placeholder_keeper import MARKER, remove_unused
 from outrider.coding.snapshots import scanning
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.snapshots.ignoring import Ignoring
@@ -30,6 +30,7 @@ from outrider.events import Event, Notice
 from outrider.log.entries import SnapshotEntry
 from outrider.log.transfer import export, import_session
 from outrider.runtime import folder_watch
+from outrider.testing import ScriptedModel
 from outrider.tools.tool import Tool
 
 Call = tuple[str, dict[str, Any]]
@@ -413,11 +414,11 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from outrider import Log
-from outrider.coding.sandbox.keeper import MARKER, remove_unused
+from outrider.coding.placeholder_keeper import MARKER, remove_unused
 from outrider.coding.snapshots import scanning
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.snapshots.ignoring import Ignoring
-from outrider.runtime.rewinding import Rewinder
+from outrider.log.rewinding import Rewinder
 
 left = int(sys.argv[4])
 from outrider.coding.toolbox.no_follow import Folder
@@ -466,7 +467,7 @@ async def test_snapshots_are_private_and_removed_with_their_session(
     files = [path for path in (log.folder / "snapshots").rglob("*") if path.is_file()]
     assert files
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
-    monkeypatch.setattr("outrider.log.files.UNREFERENCED_SECONDS", -1.0)
+    monkeypatch.setattr("outrider.log.session_files.UNREFERENCED_SECONDS", -1.0)
     log.delete(project.session.id)
     assert log.remove_unreferenced_files() == (0, 0)
     log.delete(fork)

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Log, ScriptedModel, Session, tool
+from outrider import Agent, Log, Session, tool
 from outrider.coding.config.loading import load
-from outrider.coding.sandbox.keeper import MARKER
+from outrider.coding.placeholder_keeper import MARKER
 from outrider.coding.workbench import Workbench
 from outrider.log.entries import SnapshotEntry
-from outrider.providers.testing.scripted import call
+from outrider.testing import ScriptedModel, call
 from tests.coding.sandbox.test_placeholders import until
 from tests.coding.sandbox.world import mechanisms
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.tools.context import ToolContext
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
@@ -18,7 +18,7 @@ async def call(
 ) -> ToolResult:
     """The result of a call with these arguments."""
     async with asyncio.timeout(within):
-        return await tool.invoke(arguments, ToolContext("c1", Path("/"), Threads(), shown))
+        return await tool.invoke(arguments, ToolContext(CallRef("c1"), Path("/"), Threads(), shown))
 
 
 def put(path: Path, content: str | bytes = "") -> Path:

@@ -11,7 +11,7 @@ from outrider.coding.toolbox.files.write import write
 from outrider.coding.toolbox.seen_files import SeenFile
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import MemoryStore
-from outrider.tools.context import ToolContext
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
@@ -28,7 +28,7 @@ class FileTools:
         self.context = self.new_context()
 
     def new_context(self) -> ToolContext:
-        self.context = ToolContext("call", self.folder, Threads(), self.progress.append, store=self.store)
+        self.context = ToolContext(CallRef("call"), self.folder, Threads(), self.progress.append, store=self.store)
         return self.context
 
     def tools(self) -> list[Tool]:

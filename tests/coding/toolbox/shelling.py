@@ -13,7 +13,7 @@ from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.tools.context import ToolContext
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 
@@ -30,7 +30,7 @@ class Shelling:
 
     async def run(self, command: str, **arguments: Any) -> ToolResult:
         context = ToolContext(
-            "call", self.workspace.folder, Threads(), lambda content: self.shown.append(content["output"])
+            CallRef("call"), self.workspace.folder, Threads(), lambda content: self.shown.append(content["output"])
         )
         return await self.tool.invoke({"command": command, **arguments}, context)
 

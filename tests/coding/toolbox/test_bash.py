@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from outrider.coding.toolbox.shell.background import NewestOutput
 from outrider.coding.toolbox.shell.bash import bash
-from outrider.coding.toolbox.shell.newest_output import NewestOutput
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import MAX_BYTES
 from outrider.conversation.store import FolderStore
-from outrider.providers.testing.scripted import call
 from outrider.runtime.limits import Limits
-from outrider.terminal_text import rendered
-from outrider.tools.context import ToolContext
+from outrider.testing import call
+from outrider.text.terminal import rendered
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.threads import Threads
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
@@ -436,7 +436,7 @@ async def test_background_commands_are_listed_and_the_user_can_end_one(shelling:
 
 async def test_the_background_commands_of_a_subagent_are_listed_until_it_ends(shelling: Shelling) -> None:
     workspace = shelling.workspace.for_subagent()
-    context = ToolContext("call", workspace.folder, Threads(), lambda content: None)
+    context = ToolContext(CallRef("call"), workspace.folder, Threads(), lambda content: None)
     await bash(Shell(workspace)).invoke({"command": f"sleep {new_nap()}", "run_in_background": True}, context)
     assert [each.running for each in shelling.workspace.background] == [True]
     workspace.close()

@@ -19,9 +19,9 @@ from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.output import NEW_TEXT_BYTES
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.providers.testing.scripted import call
 from outrider.runtime.calls import CANCELLED, CHECK
 from outrider.runtime.events import ToolProgress
+from outrider.testing import call
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
 
@@ -188,8 +188,9 @@ def zombies() -> list[str]:
 FLOOD = textwrap.dedent("""
     import asyncio, sys
     from pathlib import Path
-    from outrider import Agent, ScriptedModel, Session
-    from outrider.providers.testing.scripted import call
+    from outrider import Agent, Session
+    from outrider.testing import ScriptedModel
+    from outrider.testing import call
     from outrider.conversation.store import FolderStore
     from outrider.coding.toolbox.shell.bash import bash
     from outrider.coding.toolbox.shell.shell import Shell
@@ -375,12 +376,12 @@ PROGRAM = textwrap.dedent("""
     from outrider.coding.toolbox.shell.bash import bash
     from outrider.coding.toolbox.shell.shell import Shell
     from outrider.coding.toolbox.workspace import Workspace
-    from outrider.tools.context import ToolContext
+    from outrider.tools.context import CallRef, ToolContext
 
     async def main():
         folder, end, *commands = sys.argv[1:]
         tool = bash(Shell(Workspace(folder)))
-        context = ToolContext("call", Path(folder), Threads(), lambda content: None)
+        context = ToolContext(CallRef("call"), Path(folder), Threads(), lambda content: None)
         for command in commands[:-1]:
             await tool.invoke({"command": command, "run_in_background": True}, context)
         last = asyncio.ensure_future(tool.invoke({"command": commands[-1]}, context))

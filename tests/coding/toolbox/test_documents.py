@@ -10,7 +10,7 @@ import pytest
 
 import outrider
 from outrider.conversation.messages import AttachmentBlock
-from outrider.providers.testing.scripted import call
+from outrider.testing import call
 from tests.coding.toolbox.file_tools import FileTools
 from tests.watching import Watched
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from outrider.coding.toolbox.files.diffs import CHARACTERS, diff_of
 from outrider.coding.toolbox.files.replacing import Replacement
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
+from outrider.testing import call
 from tests.coding.toolbox.file_tools import FileTools
 from tests.lengths import examples
 from tests.watching import Watched

@@ -13,17 +13,17 @@ from typing import Any
 
 import pytest
 
+from outrider.coding.sandbox.available import find_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.finding import find_sandbox
 from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.sandbox import Sandbox
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.store import FolderStore
-from outrider.providers.testing.scripted import call
 from outrider.runtime.calls import CANCELLED, CHECK
-from outrider.tools.context import ToolContext
+from outrider.testing import call
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
 from tests.coding.toolbox.shelling import new_nap, sleepers, until
@@ -181,7 +181,7 @@ class Calling:
         return editor
 
     async def run(self, command: str, **arguments: Any) -> ToolResult:
-        context = ToolContext("call", self.folder, Threads(), self.shown.append)
+        context = ToolContext(CallRef("call"), self.folder, Threads(), self.shown.append)
         return await self.tool.invoke({"command": command, **arguments}, context)
 
 

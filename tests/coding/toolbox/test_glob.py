@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.coding.toolbox.search.glob import MOST_FILES, glob, searched_folder
-from outrider.coding.toolbox.search.wildcards import matcher, split
+from outrider.coding.toolbox.search.search_paths import matcher, split
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.coding.toolbox.workspace import Workspace
 from tests.coding.toolbox.calling import call, put

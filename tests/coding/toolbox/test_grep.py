@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.toolbox.search.grep import grep
-from outrider.coding.toolbox.search.matches import MOST_FILES, MOST_LINES
+from outrider.coding.toolbox.search.grep import MOST_FILES, MOST_LINES, grep
 from outrider.coding.toolbox.workspace import Workspace
 from tests.coding.toolbox.calling import call, put
 

@@ -24,8 +24,8 @@ from outrider.coding.toolbox.seen_files import Part, SeenFile, Stamp
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents.kinds import DOCX
 from outrider.conversation.messages import AttachmentBlock
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
+from outrider.testing import call
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
 from tests.lengths import examples
 from tests.watching import Watched

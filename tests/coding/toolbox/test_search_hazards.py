@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from outrider.coding.permissions.files import is_hidden
+from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.toolbox import throttle

@@ -17,16 +17,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.toolbox.web.webfetch import web_fetch
+from outrider.coding.toolbox.webfetch import web_fetch
 from outrider.conversation.documents.charsets import decoded
 from outrider.conversation.documents.pages import read_page
-from outrider.providers import addresses, fetching
-from outrider.providers.addresses import is_local_name, why_private
-from outrider.providers.network import CA_VARIABLES
+from outrider.providers.transport import addresses, fetching
+from outrider.providers.transport.addresses import is_local_name, why_private
+from outrider.providers.transport.network import CA_VARIABLES
 from outrider.tools.result import ToolResult
 from tests.coding.toolbox.calling import call
 from tests.coding.toolbox.webserver import HANG_UP, Send, page, redirect, serving
-from tests.providers.test_transport import certificate
+from tests.providers.transport.test_http import certificate
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 64
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.providers.testing.scripted import call
 from outrider.runtime.events import ToolFinished
+from outrider.testing import call
 from tests.coding.toolbox.file_tools import FileTools
 from tests.watching import Watched
 

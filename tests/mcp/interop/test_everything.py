@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 
 from outrider.errors import McpError
-from outrider.mcp.channel import Progress
+from outrider.mcp.channel import CallProgress
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.protocol import CallToolResult
@@ -131,7 +131,7 @@ async def test_structured_content_is_sent_once(session: Session) -> None:
 
 
 async def test_progress(session: Session) -> None:
-    steps: list[Progress] = []
+    steps: list[CallProgress] = []
     call = session.client.call_tool(
         "trigger-long-running-operation", {"duration": 0.3, "steps": 3}, on_progress=steps.append
     )
@@ -160,7 +160,7 @@ async def test_a_question_to_the_person(session: Session) -> None:
 
 
 async def test_a_tool_that_must_run_as_a_task_and_asks(session: Session) -> None:
-    steps: list[Progress] = []
+    steps: list[CallProgress] = []
     asked = len(session.questions)
     arguments = {"topic": "python", "ambiguous": True}
     call = session.client.call_tool("simulate-research-query", arguments, on_progress=steps.append)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from outrider.tools.schema.nulls import without_absent
+from outrider.tools.schema.wrapping import without_absent
 
 
 def test_nulls_are_left_out_in_every_part_of_a_schema() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from typing import Any
 
 from outrider import (
     Agent,
@@ -24,6 +25,7 @@ from outrider import (
     tool,
 )
 from outrider.events import RunFinished, TextDelta
+from outrider.types import RunContext
 
 
 @dataclass
@@ -82,7 +84,7 @@ three: int = add(1, b=2)
 agent = Agent(
     "demo",
     tools=[add, count, chart, plain],
-    deps=Database("sqlite://"),
+    deps_type=Database,
     limits=Limits(max_turns=5),
     effort="low",
     temperature=0.2,
@@ -91,13 +93,38 @@ agent = Agent(
     options={"seed": 1},
 )
 description: str = agent.tools[0].description
-brief: Agent = agent.replace(system="Be brief.")
+brief: Agent[Database] = agent.replace(system="Be brief.")
+
+
+async def prompt(context: RunContext[Database]) -> str:
+    """The system prompt of a run."""
+    return f"The database is {context.deps.url}."
+
+
+prompted = Agent("demo", system=prompt, tools=[count], deps_type=Database)
+simple: Agent = Agent("demo", tools=[add])
+
+
+def name_of(session: Session) -> str:
+    """Sessions of any agent."""
+    return session.agent.name
+
+
+async def any_agent(agent: Agent[Any]) -> str:
+    """Agents of any dependencies."""
+    return (await agent.run("Hello")).output
 
 
 async def main() -> None:
     """Use each verb."""
-    result: RunResult = await agent.run("Hello", approve=approve)
+    database = Database("sqlite://")
+    result: RunResult = await agent.run("Hello", approve=approve, deps=database)
     text: str = result.raise_for_status().text
+    typed: RunResult[Forecast] = await agent.run("How warm?", output=Forecast, deps=database)
+    warm: int = typed.raise_for_status().output.degrees
+    said: str = result.output
+    many: list[Forecast] = (await agent.session(deps=database).run("How warm?", output=list[Forecast])).output
+    print(warm, said, many)
     forecast: Forecast = await agent.ask("How warm?", Forecast, approve=decide)
     words: str = await agent.ask("Hello")
     print(text, forecast.degrees, words)
@@ -109,10 +136,15 @@ async def main() -> None:
                 print(status)
             case _:
                 pass
-    session = agent.session(approve=approve)
+    session: Session[Database] = agent.session(approve=approve, deps=database)
+    await session.run("Hello", deps=Database("postgres://"), limits=Limits(max_turns=2))
+    await Session(agent, deps=database).run("Hello")
+    await prompted.run("Hello", deps=database, effort="low")
+    print(name_of(session), await simple.ask("Hello"), await any_agent(agent), await any_agent(simple))
     session.agent = brief
-    async with Session.open(Log("log"), agent=agent) as durable:
+    async with Session.open(Log("log"), agent=agent, deps=database) as durable:
         await durable.run("Hello")
+        print((await durable.run(output=Forecast)).output.degrees + 1)
     with Session.open(Log("log"), durable.id) as again:
         print(again.messages[0]["role"])
 
@@ -121,6 +153,7 @@ answer: str = think("Hello")
 turn = think("Hello", conversation=[])
 again: str = turn.text
 turns: int = run("Hello", [plain], 3).turns
+cold: int = run("How warm?", output=Forecast).output.degrees
 degrees: int = ask("How warm?", Forecast).degrees
 
 if __name__ == "__main__":

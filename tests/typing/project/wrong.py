@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from outrider import Agent, Allow, RunResult, Session, Tool, ToolContext, ToolUseBlock, think, tool
+from dataclasses import dataclass
+
+from outrider import Agent, Allow, Log, RunResult, Session, Tool, ToolContext, ToolUseBlock, run, think, tool
+
+
+@dataclass
+class Forecast:
+    """A typed answer."""
+
+    degrees: int
 
 
 @tool
@@ -34,7 +43,17 @@ print(agent.tools[0].descripton)  # wrong
 agent.tools = ()  # wrong
 Session(agent, approve=approve)  # wrong
 Session(agent, approve=Allow())  # wrong
+stringly = Agent("demo", tools=[rows], deps_type=list[str])
+Agent("demo", deps=["a"])  # wrong
+stringly.session(deps=[1])  # wrong
+Session(stringly, deps="not a list")  # wrong
+Session.open(Log("log"), agent=stringly, deps={"a": 1})  # wrong
+plain: Agent = stringly  # wrong
+Agent("demo", system=3)  # wrong
+Agent("demo", system=lambda: "Be brief.")  # wrong
+agent.session().agent = stringly  # wrong
 number: int = think("Hello")  # wrong
+scripted: int = run("Hello", output=Forecast).output  # wrong
 
 
 async def main() -> None:
@@ -42,3 +61,14 @@ async def main() -> None:
     result: RunResult = await agent.run("Hello")
     result.text.length()  # wrong
     result.status = "done"  # wrong
+    length: int = result.output  # wrong
+    typed = await agent.run("Hello", output=Forecast)
+    print(typed.output.degres)  # wrong
+    again: RunResult[int] = await agent.session().run("Hello", output=Forecast)  # wrong
+    asked: str = await agent.ask("Hello", Forecast)  # wrong
+    await agent.run("Hello", outputs=Forecast)  # wrong
+    await stringly.run("Hello", deps="not a list")  # wrong
+    await stringly.session(deps=["a"]).run("Hello", deps=1)  # wrong
+    await stringly.ask("Hello", Forecast, deps=3)  # wrong
+    await agent.run("Hello", deps=["a"])  # wrong
+    print(length, again, asked)

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.schema.base import Wire
+from outrider.acp.schema.content import Wire
 from outrider.acp.schema.notifications import ToolCallFields
 
 
@@ -87,10 +87,8 @@ class TerminalRequest(Wire, frozen=True):
 
 class TerminalExitStatus(Wire, frozen=True):
     exit_code: int | None = None
-    signal: str | None = None
 
 
 class TerminalOutputResponse(Wire, frozen=True):
     output: str
     truncated: bool = False
-    exit_status: TerminalExitStatus | None = None

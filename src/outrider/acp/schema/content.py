@@ -1,10 +1,21 @@
-"""Content blocks."""
+"""The base of the types of the Agent Client Protocol, version 1, and its content blocks.
+
+Types have the names of the official schema. Unknown fields are ignored when a message is read. Fields without a value
+are left out when one is sent, never null.
+"""
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from outrider.acp.schema.base import Wire
+import msgspec
+
+Meta: TypeAlias = dict[str, Any]
+PROTOCOL_VERSION = 1
+
+
+class Wire(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """The base of all types: field names are camelCase in JSON."""
 
 
 class TextContent(Wire, frozen=True, tag_field="type", tag="text"):
@@ -14,7 +25,6 @@ class TextContent(Wire, frozen=True, tag_field="type", tag="text"):
 class ImageContent(Wire, frozen=True, tag_field="type", tag="image"):
     data: str
     mime_type: str
-    uri: str | None = None
 
 
 class AudioContent(Wire, frozen=True, tag_field="type", tag="audio"):
@@ -25,9 +35,6 @@ class AudioContent(Wire, frozen=True, tag_field="type", tag="audio"):
 class ResourceLink(Wire, frozen=True, tag_field="type", tag="resource_link"):
     name: str
     uri: str
-    mime_type: str | None = None
-    size: int | None = None
-    description: str | None = None
 
 
 class Resource(Wire, frozen=True):

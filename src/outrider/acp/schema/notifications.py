@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.schema.base import Meta, Wire
-from outrider.acp.schema.content import ContentBlock
+from outrider.acp.schema.content import ContentBlock, Meta, Wire
 from outrider.acp.schema.requests import ConfigOption
 
 
@@ -123,7 +122,6 @@ class CompactionUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="compac
     compaction_id: str
     status: str
     summary: list[ContentBlock] | UnsetType = UNSET
-    error: str | UnsetType = UNSET
 
 
 class NoticeUpdate(Wire, frozen=True, tag_field="sessionUpdate", tag="notice"):

@@ -7,8 +7,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from outrider.acp.schema.base import Meta, Wire
-from outrider.acp.schema.content import ContentBlock
+from outrider.acp.schema.content import ContentBlock, Meta, Wire
 
 
 class Implementation(Wire, frozen=True):
@@ -114,7 +113,6 @@ class AgentCapabilities(Wire, frozen=True):
     prompt_capabilities: PromptCapabilities = PromptCapabilities()
     mcp_capabilities: McpCapabilities = McpCapabilities()
     session_capabilities: Meta | UnsetType = UNSET
-    meta: Meta | UnsetType = msgspec.field(default=UNSET, name="_meta")
 
 
 class AuthMethod(Wire, frozen=True):

@@ -1,11 +1,11 @@
-"""The state of a tool call as an observer sees it, and the items of its content."""
+"""The state of a tool call as an observer sees it, the items of its content, and an update of it."""
 
 from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
 from outrider.conversation.messages import AttachmentBlock
 from outrider.text import clean
@@ -101,3 +101,33 @@ def check_status(status: object) -> Status:
     if isinstance(status, str) and status in _RANK:
         return status  # type: ignore[return-value]
     raise ValueError(f"unknown status {status!r}; use one of: {', '.join(get_args(Status))}")
+
+
+class Update(msgspec.Struct, frozen=True):
+    """The changed fields of a call. UNSET means unchanged; an empty tuple clears."""
+
+    id: str
+    is_new: bool = False
+    """Whether this announces the call, with every field that has a value."""
+    title: str | UnsetType = UNSET
+    name: str | UnsetType = UNSET
+    kind: str | UnsetType = UNSET
+    status: Status | UnsetType = UNSET
+    content: tuple[Item, ...] | UnsetType = UNSET
+    locations: tuple[Location, ...] | UnsetType = UNSET
+    raw_input: Any = UNSET
+    raw_output: Any = UNSET
+    parent: str | UnsetType = UNSET
+    output: str | UnsetType = UNSET
+    """New output of the command, for observers that append output."""
+    exit_code: int | UnsetType | None = UNSET
+    """The end of that output; None without a code, as after a kill."""
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The fields that the update has, by name."""
+        values = ((name, getattr(self, name)) for name in CHANGEABLE)
+        return {name: value for name, value in values if value is not UNSET}
+
+
+CHANGEABLE = (*FIELDS, "output", "exit_code")

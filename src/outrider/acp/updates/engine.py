@@ -8,7 +8,7 @@ the send succeeded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
+from collections.abc import Container
 from time import perf_counter
 from typing import Any, Literal
 
@@ -26,53 +26,19 @@ from outrider.acp.updates.call_state import (
     is_transition,
 )
 from outrider.acp.updates.metrics import Metrics
-from outrider.acp.updates.pacer import INTERVAL, CallLater, Pacer, Receiver, logger
+from outrider.acp.updates.pacer import Delivery, Pacer, UpdateTarget, logger
 from outrider.acp.updates.size_estimates import size_of_items
-from outrider.acp.updates.tracked_call import REPEAT_LIMIT, TrackedCall, check_fields
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.tracked_call import TrackedCall, check_fields
 from outrider.text import clean
 
 
 class Engine:
     """Tracks the calls of one observer. Use it only in the thread of its event loop."""
 
-    def __init__(
-        self,
-        send: Callable[[Update], int],
-        *,
-        appends: bool = False,
-        full: bool = False,
-        repeat_limit: int = REPEAT_LIMIT,
-        interval: float = INTERVAL,
-        format_output: Callable[[str], str] = str,
-        receiver: Receiver | None = None,
-        clock: Callable[[], float] | None = None,
-        call_later: CallLater | None = None,
-    ) -> None:
-        """`send` sends one update and returns its size in bytes; if it raises, the update is sent again later.
-
-        With `appends`, output is sent as increments; otherwise its end is part of the content. `full` puts every field
-        into every update; otherwise the end of a call repeats unchanged content and locations of up to `repeat_limit`
-        bytes. Changes are collected for `interval` seconds; with 0 each is sent at once. `format_output` turns output
-        into the text of an item. While the `receiver` is congested, only announcements and ends are sent; the rest
-        follows when it has caught up.
-        """
-        self._appends = appends
-        self._format_output = format_output
-        self._full = full
-        self._repeat_limit = repeat_limit
+    def __init__(self, to: UpdateTarget, how: Delivery = Delivery()) -> None:  # noqa: B008 - it is frozen
+        self._how = how
         self._metrics = Metrics()
-        self._pacer = Pacer(
-            send,
-            self._metrics,
-            self._forget,
-            full=full,
-            repeat_limit=repeat_limit,
-            interval=interval,
-            receiver=receiver,
-            clock=clock,
-            call_later=call_later,
-        )
+        self._pacer = Pacer(to, how, self._metrics, self._forget)
         self._calls: dict[str, TrackedCall] = {}
         self._finished_ids: set[str] = set()
 
@@ -90,7 +56,7 @@ class Engine:
 
     def is_small(self, content: tuple[Item, ...]) -> bool:
         """Return whether content is small enough to be sent more than once."""
-        return self._full or size_of_items(content) <= self._repeat_limit
+        return self._how.full or size_of_items(content) <= self._how.repeat_limit
 
     def announce(self, state: CallState) -> bool:
         """Announce a call; change it if it is known already. Return whether that was accepted."""
@@ -99,7 +65,7 @@ class Engine:
             return self.change(state.id, **fields)
         if not state.id:
             raise ValueError("a call needs an id")
-        call = TrackedCall(state.id, self._format_output)
+        call = TrackedCall(state.id, self._how.format_output)
         self._apply(call, fields | {"status": _sendable(check_status(state.status))})
         self._calls[state.id] = call
         call.is_ended = call.wanted["status"] in FINAL
@@ -131,7 +97,7 @@ class Engine:
         if call is None or call.is_ended:
             return self._reject(id)
         if text:
-            call.add_output(clean(text), self._metrics, appends=self._appends)
+            call.add_output(clean(text), self._metrics, appends=self._how.appends)
             self._pacer.schedule(call)
         return True
 
@@ -153,7 +119,7 @@ class Engine:
             fields["content"] = call.final_content()
         self._apply(call, fields | {"status": _sendable(status)})
         has_terminal = call.has_output or Terminal(call.id) in call.wanted["content"]
-        if self._appends and (has_terminal or exit_code is not None):
+        if self._how.appends and (has_terminal or exit_code is not None):
             call.exit_code = exit_code
         call.is_ended = True
         self._pacer.send_now(call)

@@ -116,7 +116,7 @@ class Metrics:
         )
 
 
-class Ledger:
+class SizeLedger:
     """The sizes of one call's fields, and how often they would have been sent with whole calls.
 
     A change only increments a counter. Wanted bytes are computed when a size changes, or when they are read.

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.terminal_text import TerminalText
 from outrider.text import counted
+from outrider.text.terminal import TerminalText
 
 SHOWN_BYTES = 960
 """Bytes of output that are shown while the command runs."""

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Any, Protocol, TypeAlias
 
+import msgspec
+
+from outrider.acp.updates.call_state import Update
 from outrider.acp.updates.json_value import unwrap
 from outrider.acp.updates.metrics import Metrics
-from outrider.acp.updates.tracked_call import TrackedCall
-from outrider.acp.updates.update import Update
+from outrider.acp.updates.tracked_call import REPEAT_LIMIT, TrackedCall
 
 logger = logging.getLogger("outrider.acp.updates")
 
@@ -35,7 +37,7 @@ class Timer(Protocol):
 CallLater: TypeAlias = Callable[[float, Callable[[], None]], Timer]
 
 
-class Receiver(Protocol):
+class UpdateReader(Protocol):
     """An observer that may read more slowly than the engine sends."""
 
     @property
@@ -46,6 +48,33 @@ class Receiver(Protocol):
         """Call back once, as soon as it has caught up."""
 
 
+class UpdateTarget(msgspec.Struct, frozen=True):
+    """Where updates go, and the time there."""
+
+    send: Callable[[Update], int]
+    """Sends one update and returns its size in bytes. If it raises, the update is sent again later."""
+    reader: UpdateReader | None = None
+    """While it is congested, only announcements and ends are sent; the rest follows when it has caught up."""
+    clock: Callable[[], float] | None = None
+    """The time of the event loop, if it is None; the same for `call_later`."""
+    call_later: CallLater | None = None
+
+
+class Delivery(msgspec.Struct, frozen=True):
+    """How changes are sent."""
+
+    appends: bool = False
+    """Whether output is sent as increments; otherwise its end is part of the content."""
+    full: bool = False
+    """Whether every update has every field."""
+    repeat_limit: int = REPEAT_LIMIT
+    """Bytes up to which the end of a call repeats unchanged content and locations."""
+    interval: float = INTERVAL
+    """Seconds for which changes are collected; with 0 each is sent at once."""
+    format_output: Callable[[str], str] = str
+    """Turns output into the text of an item."""
+
+
 class Pacer:
     """The calls with unsent changes, in the order of their first change; one timer for all of them.
 
@@ -54,30 +83,20 @@ class Pacer:
     """
 
     def __init__(
-        self,
-        send: Callable[[Update], int],
-        metrics: Metrics,
-        on_finished: Callable[[TrackedCall], None],
-        *,
-        full: bool,
-        repeat_limit: int,
-        interval: float,
-        receiver: Receiver | None,
-        clock: Callable[[], float] | None,
-        call_later: CallLater | None,
+        self, to: UpdateTarget, how: Delivery, metrics: Metrics, on_finished: Callable[[TrackedCall], None]
     ) -> None:
         """`on_finished` is called with each call whose end was sent."""
-        self._clock = clock or asyncio.get_running_loop().time
-        self._call_later = call_later or asyncio.get_running_loop().call_later
-        self._send = send
+        self._clock = to.clock or asyncio.get_running_loop().time
+        self._call_later = to.call_later or asyncio.get_running_loop().call_later
+        self._send = to.send
         self._metrics = metrics
         self._on_finished = on_finished
-        self._full = full
-        self._repeat_limit = repeat_limit
-        self._interval = interval
-        self._delay = interval or INTERVAL
+        self._full = how.full
+        self._repeat_limit = how.repeat_limit
+        self._interval = how.interval
+        self._delay = how.interval or INTERVAL
         """Seconds until a failed send, or output that is held back, is tried again."""
-        self._receiver = receiver
+        self._receiver = to.reader
         self._pending: dict[str, TrackedCall] = {}
         self._timer: Timer | None = None
         self._armed_for = 0.0

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from outrider.acp.updates.call_state import FIELDS, KINDS, CallState, Item, Terminal, Text
 from outrider.acp.updates.json_value import JsonValue, unwrap
-from outrider.acp.updates.metrics import Ledger, Metrics
+from outrider.acp.updates.metrics import Metrics, SizeLedger
 from outrider.acp.updates.output_tail import OutputTail
 from outrider.acp.updates.size_estimates import size_of_field
 from outrider.text import clean
@@ -57,7 +57,7 @@ class TrackedCall:
         """Whether there was output, or the observer knows a terminal for it."""
         self.exit_code: Any = UNSET
         self.is_ended = False
-        self.ledger = Ledger(_SIZES)
+        self.ledger = SizeLedger(_SIZES)
         self.output_due = float("-inf")
         """When the pacer sends output again."""
         self.pending_length = 0

@@ -6,12 +6,13 @@ import argparse
 import asyncio
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.cli.options import WRONG_INPUT, Parser, UsageError, settings_from
-from outrider.errors import OutriderError
-from outrider.visible_text import safe_lines
+from outrider.errors import MissingKeyError, OutriderError
+from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from outrider.log.entries import SessionSettings
@@ -47,26 +48,26 @@ def chat(arguments: list[str]) -> int:
 
 
 def _run(options: argparse.Namespace, typed: str) -> int:
-    from outrider.cli.chat.expected_model import is_without_key
-    from outrider.cli.chat.signals import BackgroundQuestion
+    from outrider.cli.chat.terminal_codes import BackgroundQuestion
+    from outrider.cli.login import is_without_key, offer_key
     from outrider.cli.prompt_input import open_attachments
     from outrider.coding.config.loading import load
     from outrider.environment import default_model
-    from outrider.providers import resolve
+    from outrider.providers.resolution import resolve
     from outrider.runtime.agent_settings import cwd_of, kept_limits
 
     if options.model:
-        resolve(options.model)  # report an unknown model at once
+        with suppress(MissingKeyError):  # a key is asked for below
+            resolve(options.model)  # report an unknown model at once
     resume, recorded = _session(options)
     folder = Path(options.cwd or cwd_of(recorded) or ".").resolve()
     loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
     model = options.model or (recorded.model if resume else None) or loaded.settings.model or default_model()
     if is_without_key(model):
         from outrider.cli.chat.type_ahead import usual_terminal
-        from outrider.cli.login import offer_key
 
         with usual_terminal():
-            offer_key()
+            options.model = offer_key() or options.model
     files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
     question = BackgroundQuestion(loaded.settings.chat.theme, os.environ)
     from outrider.cli.chat.app import Chat  # while the terminal answers: this is the slowest import
@@ -99,7 +100,6 @@ def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
 
 def _picked(log: Log, folder: Path) -> str | None:
     """Let the user choose a session."""
-    from outrider.cli.chat.picker import pick
-    from outrider.cli.chat.session_choices import session_choices
+    from outrider.cli.chat.picker import pick, session_choices
 
     return asyncio.run(pick("Resume a session, or Esc for a new one", session_choices(log, folder)))

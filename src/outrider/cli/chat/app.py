@@ -12,34 +12,30 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.chat.chat_front import ChatFront
-from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Page, Pick, Send
+from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Pick, Send, ShowInPager
 from outrider.cli.chat.commands.registry import Commands
-from outrider.cli.chat.composer import MessageComposer
+from outrider.cli.chat.composer import MessageComposer, as_message, run_shell_command
 from outrider.cli.chat.current_session import CurrentSession, history_file
-from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
-from outrider.cli.chat.inline_images import image_protocol
+from outrider.cli.chat.elicitation_prompt import ElicitationPrompt, WaitingQuestions
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor, LineInterrupted
-from outrider.cli.chat.pager import page
-from outrider.cli.chat.past_calls import last_turn, stored_details, whole_output
+from outrider.cli.chat.past_messages import last_turn, show_recent, stored_details, whole_output
 from outrider.cli.chat.permission_prompt import PermissionPrompt
 from outrider.cli.chat.picker import pick
 from outrider.cli.chat.preparation import Preparation, greet
-from outrider.cli.chat.recent_messages import recent_lines
 from outrider.cli.chat.session_view import Footer, Look, SessionView
-from outrider.cli.chat.shell_command import as_message, run_shell_command
-from outrider.cli.chat.signals import LONG_TURN_SECONDS, notify
 from outrider.cli.chat.status_line import StatusLine
 from outrider.cli.chat.steering import ChatSteering
+from outrider.cli.chat.terminal_codes import LONG_TURN_SECONDS, image_protocol, notify
 from outrider.cli.chat.turn import TurnRunner
-from outrider.cli.chat.waiting_questions import WaitingQuestions
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
+from outrider.cli.user_programs import page
 from outrider.coding.config.loading import Loaded
 from outrider.coding.permissions.question import MODES, Answer, Question
 from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
-from outrider.coding.rewinding import Rewind
+from outrider.coding.rewind_points import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
@@ -47,8 +43,8 @@ from outrider.processes.signals import on_signals
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
+from outrider.text.visible import safe_line, safe_lines
 from outrider.tools.threads import Threads
-from outrider.visible_text import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
@@ -136,7 +132,7 @@ class Chat:
         try:
             if resume:
                 await self._preparation.finished()
-                self._view.write(recent_lines(self._current, self._current.go_to(resume), self._view))
+                show_recent(self._current, self._current.go_to(resume), self._view)
             if first:
                 self._show_message(first)
             await self._read_and_answer(await self._answer(first) if first else "")
@@ -215,10 +211,10 @@ class Chat:
             case Rewind():
                 return await self._rewind(next_step)
             case Follow(command=command):
-                from outrider.cli.chat.tasks import follow_task
+                from outrider.cli.chat.commands.output import follow_task
 
                 return await self._work(follow_task(command, self._view))
-            case Page(text=text):
+            case ShowInPager(text=text):
                 page(text, self._programs)
             case Pick():
                 await self._pick(next_step)
@@ -277,7 +273,7 @@ class Chat:
 
     async def _rewind(self, wanted: Rewind) -> str:
         """Rewind the session, or show what that would do. Return the message to write anew, after a rewind."""
-        from outrider.cli.chat.rewinding import rewind
+        from outrider.cli.chat.commands.sessions import rewind
 
         try:
             return await rewind(self._current.open(), self._view, wanted)

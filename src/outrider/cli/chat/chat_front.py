@@ -10,7 +10,7 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.chat.turn import TurnRunner
 from outrider.coding.permissions.question import Mode
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 
 class ChatFront:

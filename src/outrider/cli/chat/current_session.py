@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
+from outrider.errors import MissingKeyError
 from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
-    from outrider.coding.mcp.finding import FoundServers
+    from outrider.coding.front_end import Front
+    from outrider.coding.mcp.server_files import FoundServers
     from outrider.coding.permissions.question import Ask, Mode
-    from outrider.coding.remote.front import Front
     from outrider.coding.toolbox.background_commands import BackgroundCommands
     from outrider.coding.workbench import Workbench
     from outrider.conversation.messages import Usage
@@ -67,9 +69,10 @@ class CurrentSession:
 
     def prepare(self) -> None:
         """Import and create what the first answer needs. This is slow, so it runs while the user types."""
-        from outrider.providers import resolve
+        from outrider.providers.resolution import resolve
 
-        self._name = resolve(self.model_name).name
+        with suppress(MissingKeyError):  # said with the first message, if the user has not entered a key by then
+            self._name = resolve(self.model_name).name
         _ = self.bench.servers, self.log, self.bench.tools  # servers first: they start in the background
 
     @property
@@ -107,7 +110,7 @@ class CurrentSession:
     def found_servers(self) -> FoundServers:
         """The MCP servers of the folder, as they were when the chat began."""
         if self._found is None:
-            from outrider.coding.mcp.finding import find_servers
+            from outrider.coding.mcp.server_files import find_servers
 
             self._found = find_servers(self.folder)
         return self._found
@@ -185,7 +188,7 @@ class CurrentSession:
 
     def use_model(self, model: str) -> None:
         """Switch to another model. Raises UnknownModelError."""
-        from outrider.providers import resolve
+        from outrider.providers.resolution import resolve
 
         self._name = resolve(model).name
         self.model = model
@@ -196,8 +199,8 @@ class CurrentSession:
 
     def use_effort(self, effort: EffortChoice) -> None:
         """Change how much the model thinks. Raises RequestRefusedError if the model does not have the level."""
-        from outrider.providers import resolve
-        from outrider.providers.efforts import check_effort
+        from outrider.providers.catalogue.efforts import check_effort
+        from outrider.providers.resolution import resolve
 
         if effort != "default":
             check_effort(self.session.provider if self.session else resolve(self.model_name), effort)

@@ -1,15 +1,17 @@
-"""Ask the user what an MCP server wants to know, on the screen."""
+"""Ask the user what an MCP server wants to know, on the screen. Between turns the question waits for the next Enter."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.browser import open_page
 from outrider.cli.chat.keyboard import Keyboard, with_key
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_columns
-from outrider.visible_text import revealed_line, safe_line, safe_lines
+from outrider.cli.user_programs import open_page
+from outrider.text.visible import revealed_line, safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.coding.mcp.forms import Field
@@ -115,3 +117,41 @@ class ElicitationPrompt:
             yield from (styled(f"  {part}", DIM) for part in wrap_columns(line, width - 2))
         for number, option in enumerate(field.options, 1):
             yield f"  {styled(str(number), BOLD)} {safe_line(option.label)}"
+
+
+class WaitingQuestions:
+    """Lets questions wait, and asks them together."""
+
+    def __init__(self) -> None:
+        self._waiting: list[asyncio.Event] = []
+        self._open = 0
+        self._answered = asyncio.Event()
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait until the user looks. The question is asked and answered inside."""
+        looked = asyncio.Event()
+        self._waiting.append(looked)
+        try:
+            await looked.wait()
+            yield
+        finally:
+            if looked in self._waiting:  # the server has given up
+                self._waiting.remove(looked)
+            else:
+                self._open -= 1
+                if self._open <= 0:
+                    self._answered.set()
+
+    async def ask_all(self) -> None:
+        """Let the waiting questions be asked, and wait for their answers."""
+        waiting, self._waiting = self._waiting, []
+        self._open = len(waiting)
+        self._answered.clear()
+        for looked in waiting:
+            looked.set()
+        if waiting:
+            await self._answered.wait()

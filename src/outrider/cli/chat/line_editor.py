@@ -27,15 +27,12 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent, mer
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.styles import Style
 
-from outrider.cli.chat.completion import ChatCompleter
-from outrider.cli.chat.external_editor import edit_file
-from outrider.cli.chat.pager import page
-from outrider.cli.chat.pastes import PasteHistory, Pastes
-from outrider.cli.chat.pictures import Clipboard, dropped_files, mention
-from outrider.cli.chat.screen_output import ScreenOutput
-from outrider.cli.chat.server_names import ServerNames
+from outrider.cli.chat.completion import ChatCompleter, ServerNames
+from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_files, mention
+from outrider.cli.chat.picker import ScreenOutput
 from outrider.cli.chat.status_line import fitted
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
+from outrider.cli.user_programs import edit_file, page
 from outrider.processes.programs import Programs
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from outrider.visible_text import safe_lines
+from outrider.text.visible import safe_lines
 
 _VISIBLE = re.compile(r"^(?:\x1b\[[0-9;]*m|\s)*[^\s\x1b]")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")

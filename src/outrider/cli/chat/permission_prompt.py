@@ -16,7 +16,7 @@ from outrider.coding.permissions.question import ALL_EDITS, Answer, Mode, Questi
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.remote.bodies import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
-from outrider.visible_text import revealed, revealed_line
+from outrider.text.visible import revealed, revealed_line
 
 PREVIEW_LINES = 12
 

@@ -1,11 +1,12 @@
-"""A list to choose from, with a search: typed words narrow it down."""
+"""A list to choose from, with a search: sessions, models."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from shutil import get_terminal_size
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit import Application
 from prompt_toolkit.buffer import Buffer
@@ -13,15 +14,20 @@ from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, Layout, Window
 from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output.vt100 import Vt100_Output
 
-from outrider.cli.chat.screen_output import ScreenOutput
+from outrider.cli.chat.current_session import home_relative
 from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
+
+if TYPE_CHECKING:
+    from outrider.log.log import Log
+
 
 MOST_ROWS = 12
 
 
-class Choice(NamedTuple):
+class PickerChoice(NamedTuple):
     """One line of the list."""
 
     value: str
@@ -33,7 +39,7 @@ class Choice(NamedTuple):
 class Picker:
     """Shows choices and lets the user take one."""
 
-    def __init__(self, title: str, choices: Sequence[Choice]) -> None:
+    def __init__(self, title: str, choices: Sequence[PickerChoice]) -> None:
         self._title = title
         self._choices = choices
         self._at = 0
@@ -51,7 +57,7 @@ class Picker:
         return await self._app.run_async(handle_sigint=False)
 
     @property
-    def _found(self) -> list[Choice]:
+    def _found(self) -> list[PickerChoice]:
         words = self._search.text.lower().split()
         return [each for each in self._choices if all(word in f"{each.label} {each.detail}".lower() for word in words)]
 
@@ -81,7 +87,7 @@ class Picker:
     def _width(self) -> int:
         return get_terminal_size().columns - 1
 
-    def _row(self, choice: Choice, *, is_chosen: bool) -> str:
+    def _row(self, choice: PickerChoice, *, is_chosen: bool) -> str:
         label = fit(safe_line(choice.label), self._width - 2)
         detail = fit(safe_line(choice.detail), max(0, self._width - len(label) - 4))
         shown = f"{styled(label, BOLD) if is_chosen else label}{styled(f'  {detail}', DIM) if detail else ''}"
@@ -110,6 +116,49 @@ class Picker:
         return keys
 
 
-async def pick(title: str, choices: Sequence[Choice]) -> str | None:
+async def pick(title: str, choices: Sequence[PickerChoice]) -> str | None:
     """Let the user take one of the choices. Return its value; None if there is none or the user leaves the list."""
     return await Picker(title, choices).pick() if choices else None
+
+
+class ScreenOutput(Vt100_Output):
+    """Erases below the cursor without copying the screen to the scrollback.
+
+    In the first column of the first row, tmux and other terminals take that code for clearing the screen.
+    """
+
+    def erase_down(self) -> None:
+        """Erase the rest of the line, and the lines below."""
+        self.write_raw("\x1b7\x1b[K\x1b[C\x1b[J\x1b8")
+
+
+MOST = 200
+
+
+def session_choices(log: Log, folder: Path) -> list[PickerChoice]:
+    """Return the recent sessions, those of this folder first."""
+    from outrider.cli.session_format import format_time
+
+    here: list[PickerChoice] = []
+    elsewhere: list[PickerChoice] = []
+    for each in log.sessions(limit=MOST):
+        worked_in = each.folder
+        is_here = worked_in == str(folder)
+        where = "" if is_here or not worked_in else f" in {home_relative(Path(worked_in))}"
+        label = f"{each.id[:8]}  {format_time(each.updated)}  {each.title}"
+        (here if is_here else elsewhere).append(PickerChoice(each.id, label, where.strip()))
+    return [*here, *elsewhere]
+
+
+def model_choices() -> list[PickerChoice]:
+    """Return the models of the providers that have a key, and the demo model."""
+    from outrider.cli.models import HOSTED, OTHERS, api_of
+    from outrider.providers.catalogue import tiers
+
+    found = [
+        PickerChoice(f"{prefix}/{model}", f"{prefix}/{model}", tier)
+        for prefix in (*HOSTED, *OTHERS)
+        if api_of(prefix).key
+        for tier, model in tiers.models_of(prefix).items()
+    ]
+    return [*found, PickerChoice("demo", "demo", "built in: a few rules, not an LLM")]

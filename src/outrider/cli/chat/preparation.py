@@ -13,8 +13,8 @@ from outrider.cli.styles import BOLD, DIM, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
 from outrider.coding.consent.item import ConsentItem, waiting_note
+from outrider.text.visible import safe_line
 from outrider.version import __version__
-from outrider.visible_text import safe_line
 
 
 class Preparation:
@@ -65,8 +65,8 @@ def greet(loaded: Loaded, current: CurrentSession, view: SessionView, status: St
     where = safe_line(home_relative(current.folder))
     view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
     view.dim(f"{sentences.mode_is(current.mode)} Type /help for commands and keys.")
-    if status.is_demo_expected:
-        view.note(sentences.DEMO_ANSWERS)
+    if status.is_without_key:
+        view.note(sentences.NO_KEY)
     for note in loaded.notes:
         view.note(note)
     view.write([""])

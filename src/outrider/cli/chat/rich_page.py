@@ -27,7 +27,7 @@ class FoldingTable(TableElement):
             yield table
 
 
-class Page(Markdown):
+class MarkdownPage(Markdown):
     """Markdown with our headings and tables."""
 
     elements = {  # noqa: RUF012 - as in its base class
@@ -48,7 +48,7 @@ def page_text(text: str, width: int, *, light: bool) -> str:
         legacy_windows=False,
         theme=Theme({"markdown.code": "cyan", "markdown.h1": "bold underline", "markdown.h2": "bold underline"}),
     )
-    page = Page(text, hyperlinks=False, code_theme="ansi_light" if light else "ansi_dark")
+    page = MarkdownPage(text, hyperlinks=False, code_theme="ansi_light" if light else "ansi_dark")
     page.parsed = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).parse(text)
     console.print(page, end="")
     return stream.getvalue()

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from outrider.cli.chat.inline_images import LARGEST, Protocol, image_sequence
 from outrider.cli.chat.markdown import MarkdownStream, rendered
 from outrider.cli.chat.status_line import fitted
-from outrider.cli.chat.thinking import Thinking
+from outrider.cli.chat.terminal_codes import LARGEST, Protocol, image_sequence
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import linked_source_lines, source_lines
@@ -43,7 +42,7 @@ from outrider.runtime.events import (
     ToolStarted,
 )
 from outrider.text import counted, human_size
-from outrider.visible_text import safe_line, safe_lines
+from outrider.text.visible import safe_line, safe_lines
 
 FRAME_SECONDS = 0.08
 SILENCE_SECONDS = 2.0
@@ -343,3 +342,29 @@ class SessionView:
         if typed := self.footer.typed():
             yield f"› {fit(safe_line(typed), width - 2)}"
         yield styled(fitted(self.footer.status(), width), DIM)
+
+
+class Thinking:
+    """Collects the reasoning of one reply."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self._since = 0.0
+
+    def __bool__(self) -> bool:
+        return bool(self._parts)
+
+    def add(self, text: str) -> None:
+        """Add a part."""
+        self._since = self._since or time.monotonic()
+        self._parts.append(text)
+
+    def take(self) -> tuple[str, float]:
+        """Return the whole text and how many seconds it took, and begin anew."""
+        taken = "".join(self._parts), time.monotonic() - self._since
+        self._parts, self._since = [], 0.0
+        return taken
+
+    def last_words(self, width: int) -> str:
+        """Return the end of the text, on one line."""
+        return fit(safe_line("".join(self._parts[-20:]))[-(width - 1) :], width)

@@ -13,12 +13,12 @@ from tempfile import TemporaryFile
 
 import msgspec
 
-from outrider.cli.command_output import command_output_lines
 from outrider.coding.command_environment import command_environment
 from outrider.processes.process_tree import MARK
 from outrider.processes.processes import DEVNULL, Processes, end
 from outrider.processes.programs import Programs
 from outrider.processes.starting import SHELL
+from outrider.text.terminal import command_output_lines
 from outrider.tools.threads import Threads
 
 SECONDS = 5.0

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.cli.chat.current_session import CurrentSession, home_relative
-from outrider.cli.chat.expected_model import is_without_key
+from outrider.cli.login import is_without_key
 from outrider.cli.styles import columns, fit
 from outrider.text import counted, dollars, thousands
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
     from outrider.cli.chat.status_command import StatusCommand
@@ -50,7 +50,7 @@ class StatusLine:
         current = self._current
         running = current.background.running
         return {
-            "model": "demo" if self.is_demo_expected else current.model_name.rpartition("/")[2],
+            "model": "no key" if self.is_without_key else current.model_name.rpartition("/")[2],
             "effort": current.effort or "",
             "mode": current.mode,
             "sandbox": self.sandbox,
@@ -62,8 +62,8 @@ class StatusLine:
         }
 
     @property
-    def is_demo_expected(self) -> bool:
-        """Guess whether the demo model will answer because no key is set. An exact answer would take too long."""
+    def is_without_key(self) -> bool:
+        """Guess whether no key is set for the model. An exact answer would take too long."""
         return is_without_key(self._current.model_name)
 
     def used(self, tokens: int) -> None:
@@ -77,7 +77,7 @@ class StatusLine:
             return ""
         used = self._used[1]
         if self._window[0] != session.provider.name:
-            from outrider.providers.windows import window_of
+            from outrider.providers.catalogue.windows import window_of
 
             self._window = session.provider.name, window_of(session.provider)
         window = self._window[1]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from outrider.cli.styles import DIM, fit, styled
 from outrider.errors import ConversationError, OutriderError
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
     from outrider.conversation.prompt import Prompt

@@ -7,13 +7,13 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outrider.cli.command_output import command_output_lines
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns
 from outrider.cli.subagent_line import SubagentLine
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
-from outrider.visible_text import safe_line, safe_lines
+from outrider.text.terminal import command_output_lines
+from outrider.text.visible import safe_line, safe_lines
 
 LIVE_LINES = 6
 """Lines shown of a running command's output."""

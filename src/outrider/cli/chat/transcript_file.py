@@ -12,7 +12,7 @@ from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, OutriderError
-from outrider.visible_text import safe_lines
+from outrider.text.visible import safe_lines
 
 STYLE = """\
 :root { color-scheme: light dark }

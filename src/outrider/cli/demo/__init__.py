@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from outrider.cli.command_parser import command_parser
+
 DESCRIPTION = """\
 Run nine short demos: a coding task, an image and a PDF from a tool, an editor session, a typed report from sub-agents,
 a script that stores its conversation, a long day, a batch on workers, a repository of another agent, and a conversation
@@ -12,14 +14,8 @@ machine. The tools are real, and each demo checks its own results.
 
 def demo(arguments: list[str]) -> int:
     """Run the demos; return 0 if all checks passed."""
-    import argparse
-
-    argparse.ArgumentParser(
-        prog="outrider demo",
-        description=DESCRIPTION,
-        epilog="exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    ).parse_args(arguments)
+    epilog = "exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage"
+    command_parser("demo", DESCRIPTION, epilog).parse_args(arguments)
     from outrider.cli.demo.runner import run_stories  # imported late, so that --help stays fast
 
     return run_stories()

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
 
-from outrider.coding.wire import sending_provider
+from outrider.coding.stored_request import sending_provider
 from outrider.providers.base import Request
 from outrider.runtime.session import Session
 

@@ -13,10 +13,11 @@ from outrider.cli.styles import unstyled
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
+from outrider.conversation.store import MemoryStore
 from outrider.processes.programs import Programs
-from outrider.providers.testing.scripted import ScriptedModel, Step, call
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step, call
 
 PROMPT = "The test fails. Fix the bug."
 PROGRAM = '''\
@@ -55,7 +56,7 @@ def coding_task(story: Story) -> str:
     bench = Workbench(Settings(permissions=permissions, sandbox=SandboxSettings(use="off")), project)
     try:
         agent = bench.agent(model=ScriptedModel(_replies()))
-        session = Session(agent, cwd=project, observer=observe, approve=bench.permissions)
+        session = Session(agent, store=MemoryStore(), cwd=project, observer=observe, approve=bench.permissions)
         story.printer.question(PROMPT)
         result = asyncio.run(session.run(PROMPT))
     finally:

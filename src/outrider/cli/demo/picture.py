@@ -1,4 +1,4 @@
-"""Demo 2: an image and a PDF from a tool, and the form in which each API receives them."""
+"""Demos 2 and 9: an image and a PDF from a tool, and one conversation, in the form that each API receives."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ import re
 from base64 import b64encode
 from pathlib import Path
 
-from outrider.cli.demo.apis import APIS, LOCAL, Json, body_for, parts_of, results_of
+from outrider.cli.demo.apis import APIS, LOCAL, Api, Json, body_for, parts_of, results_of
 from outrider.cli.demo.sample import read_file
 from outrider.cli.demo.story import Story
 from outrider.conversation.codec import from_json, to_json
+from outrider.conversation.messages import Citation, ServerToolResultBlock, ServerToolUseBlock, TextBlock
+from outrider.conversation.store import MemoryStore
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.testing import ScriptedModel, Step, call
 from outrider.text import human_size
 
 PROMPT = "Look at chart.png and report.pdf."
@@ -102,3 +105,42 @@ def _show_history(story: Story, session: Session) -> None:
 def _has_bytes(stored: bytes, file: Path) -> bool:
     data = file.read_bytes()
     return data[:64] in stored or b64encode(data)[:64] in stored
+
+
+VENDORS = (
+    *APIS,
+    Api("Amazon Bedrock", "bedrock/anthropic.claude-opus-5", ""),
+    Api("Mistral", "mistral/mistral-medium-3-5", ""),
+    Api("OpenRouter", "openrouter/google/gemini-3-pro", ""),
+)
+SOURCE = "https://example.com/ferries"
+PROMPTS = ("Search for the ferries.", "Look at chart.png.")
+
+
+def one_conversation(story: Story) -> str:
+    """Make a conversation with a search of one vendor, a source and a picture; show what each vendor gets."""
+    story.heading("a search, a source and a picture go with it")
+    answer = TextBlock("The ferry takes ten minutes.", citations=(Citation(SOURCE, "Ferries"),))
+    search = ServerToolUseBlock("search_1", "web_search", {"query": "ferries"})
+    found = ServerToolResultBlock("search_1", "Three pages about ferries.")
+    steps: list[Step] = [[search, found, answer], ["I look.", call("read_file", path="chart.png")], "It rises."]
+    session = Session(Agent(ScriptedModel(steps), tools=[read_file]), store=MemoryStore(), cwd=story.sample)
+    for prompt in PROMPTS:
+        story.printer.question(prompt)
+        asyncio.run(session.run(prompt))
+    story.print_lines("", f"  {'':<20} {'chart.png':<28} {'the search and its source'}")
+    for vendor in VENDORS:
+        body = body_for(vendor, session)
+        text = json.dumps(body)
+        picture = form_of(body, story.sample / "chart.png")
+        story.print_lines(f"  {vendor.name:<20} {picture:<28} {'as words' if SOURCE in text else 'lost'}")
+        story.check(
+            {
+                f"{vendor.name} does not get the picture": bool(picture),
+                f"{vendor.name} does not get the source": SOURCE in text,
+                f"{vendor.name} does not get everything that was said": all(
+                    words in text for words in (*PROMPTS, answer.text, "It rises.")
+                ),
+            }
+        )
+    return "Six vendors: each gets the whole conversation, with its source and picture."

@@ -10,8 +10,8 @@ from pathlib import Path
 from outrider.conversation.attachments import Attachment
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
+from outrider.tools.tool import tool
 
 SAMPLE = Path(__file__).parent.parent / "sample"
 PIECES, PAUSE = 8, 0.03

@@ -1,15 +1,25 @@
-"""Demo 5: a script stores its conversation, and other processes resume it."""
+"""Demo 5: a script stores its conversation, and other processes resume it.
+
+Such a process: python -m outrider.cli.demo.script saved.json 10
+"""
 
 from __future__ import annotations
 
 import json
+import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
+
+import msgspec
 
 from outrider.cli.demo.apis import Json
 from outrider.cli.demo.sample import list_files, read_file
 from outrider.cli.demo.story import Story, last_line
-from outrider.processes.starting import run
-from outrider.sync import dumps, loads, think
+from outrider.processes import starting
+from outrider.providers.base import Reply, Request
+from outrider.providers.demo.demo import DemoModel
+from outrider.runtime.events import Delta
+from outrider.sync import dumps, loads, run, think
 from outrider.text import counted, human_size
 
 PROMPT = "Explore this folder: read everything, and tell me what is there."
@@ -55,9 +65,29 @@ def _outcome(result: Json) -> str:
 
 
 def _resume(story: Story, saved: Path, turns: str) -> Json:
-    command, env = story.command("outrider.cli.demo.other_process", str(saved), turns)
-    ended = run(command, environment=env, seconds=TIMEOUT, folder=story.sample)
+    command, env = story.command("outrider.cli.demo.script", str(saved), turns)
+    ended = starting.run(command, environment=env, seconds=TIMEOUT, folder=story.sample)
     if ended.code:
         raise RuntimeError(f"the other process failed: {last_line(ended.errors.decode(errors='replace'))}")
     outcome: Json = json.loads(ended.output)
     return outcome
+
+
+class IgnoresLastTurn(DemoModel):
+    """A demo model that ignores the reminder of its last turn, as real models sometimes do."""
+
+    def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
+        """Stream the demo model's reply without the reminder."""
+        return super().stream(msgspec.structs.replace(request, reminder=""))
+
+
+def resume(saved: Path, turns: int) -> None:
+    """Run for at most `turns` turns, save the conversation again, and print the outcome as JSON."""
+    conversation = loads(saved.read_text(encoding="utf-8"))
+    result = run(conversation, tools=[list_files, read_file], max_turns=turns, model=IgnoresLastTurn())
+    saved.write_text(dumps(result.conversation), encoding="utf-8")
+    print(json.dumps({"status": result.status, "messages": len(result.conversation), "text": result.text}))
+
+
+if __name__ == "__main__":
+    resume(Path(sys.argv[1]), int(sys.argv[2]))

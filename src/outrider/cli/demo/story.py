@@ -13,7 +13,7 @@ from typing import Any
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.styles import columns, fit, styled
 from outrider.processes.starting import python_module
-from outrider.providers.testing.demo import DemoModel
+from outrider.providers.demo.demo import DemoModel
 
 PACE = 0.02
 """Seconds per word on a terminal."""

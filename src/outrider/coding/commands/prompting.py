@@ -7,17 +7,16 @@ import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from outrider.coding.commands.command import Command
-from outrider.coding.commands.finding import FoundCommands
+from outrider.coding.commands.command import Command, FoundCommands
+from outrider.coding.found_skills import FoundSkills
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.skills.finding import FoundSkills
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ConfigError
 from outrider.skills.skill import Skill
 from outrider.text import shorten
-from outrider.tools.approval import denial_of
-from outrider.tools.context import ToolContext
+from outrider.tools.approval import verdict_of
+from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
 
@@ -101,7 +100,7 @@ class PromptCommands:
         wanted = {"command": line, "description": f"asked for by /{command.name}"}
         use = await self._permitted(command, bash, wanted, f"`{line}`")
         threads = Threads()
-        result = await bash.invoke(use.input, ToolContext(use.id, self._folder, threads, lambda _: None))
+        result = await bash.invoke(use.input, ToolContext(CallRef(use.id), self._folder, threads, lambda _: None))
         if result.is_error:
             raise ConfigError(f"/{command.name} was not sent: `{line}` failed: {shorten(result.text, 2_000, '[…]')}")
         return shorten(result.text, MOST_OUTPUT, "\n[{left_out} of {total} characters left out]\n")
@@ -114,7 +113,7 @@ class PromptCommands:
     async def _permitted(self, command: Command, tool: Tool, input: dict[str, str], what: str) -> ToolUseBlock:
         use = ToolUseBlock(f"command-{os.urandom(6).hex()}", tool.name, input)
         approve = self._permissions.on_behalf_of(f"/{command.name}")
-        if reason := await denial_of(approve, use, tool, Threads()):
+        if reason := (await verdict_of(approve, use, tool, Threads())).denial:
             raise ConfigError(f"/{command.name} was not sent: {what} was not allowed: {reason}")
         return use
 

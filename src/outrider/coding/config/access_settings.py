@@ -7,8 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.config.consent_rules import if_adds, if_adds_hosts, if_exposes_secrets, if_looser, if_on
-from outrider.coding.config.declaration import Setting
+from outrider.coding.config.declaration import Setting, if_adds, if_adds_hosts, if_exposes_secrets, if_looser, if_on
 from outrider.coding.config.value_types import Folders, Hosts, JsonFiles, PathPatterns, Rules, TextList
 from outrider.coding.permissions.question import Mode
 

@@ -15,10 +15,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.config.files import MAX_BYTES, read_regular_file
 from outrider.coding.config.layers import Layer
-from outrider.coding.config.masking import quoted
 from outrider.coding.config.value_types import rule_problem
+from outrider.coding.masking import quoted
+from outrider.coding.settings_files import MAX_BYTES, read_regular_file
 from outrider.errors import ConfigError
 
 FILES = ("settings.json", "settings.local.json")
@@ -144,7 +144,7 @@ def _paths(pattern: str, roots: Iterable[Path]) -> Iterator[str]:
 
     `/x` is also read as absolute: whoever wrote it may have meant that.
     """
-    from outrider.coding.config.rule_paths import absolute_rule
+    from outrider.coding.config.layers import absolute_rule
 
     if pattern.startswith(("~", "//")):
         yield pattern.removeprefix("/")

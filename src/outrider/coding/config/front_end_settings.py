@@ -5,8 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.config.consent_rules import if_off, if_on, if_set
-from outrider.coding.config.declaration import Setting
+from outrider.coding.config.declaration import Setting, if_off, if_on, if_set
 from outrider.coding.config.value_types import Seconds, TextList
 
 Notify: TypeAlias = Literal["bell", "desktop", "off"]

@@ -8,11 +8,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.config.files import SettingsFile
-from outrider.coding.config.masking import describe_type, quoted
-from outrider.coding.config.registry import DEFAULTS, FORMER_VARIABLES, SECTIONS, SETTINGS, VARIABLES, advice
-from outrider.coding.config.rule_paths import absolute_rule
+from outrider.coding.config.settings import DEFAULTS, FORMER_VARIABLES, SECTIONS, SETTINGS, VARIABLES, advice
 from outrider.coding.config.value_types import InvalidValueError
+from outrider.coding.masking import describe_type, quoted
+from outrider.coding.settings_files import SettingsFile
 from outrider.errors import ConfigError
 
 DEFAULT = "the default"
@@ -121,3 +120,22 @@ def _check(key: str, value: Any, base: Path | None, subject: str) -> Any:
         return SETTINGS[key].value_type.check(value, base)
     except InvalidValueError as error:
         raise ConfigError(f"{subject} {error}") from None
+
+
+def absolute_rule(rule: str, root: Path) -> str:
+    """Return the rule with its relative path made absolute, starting at the root. Other rules stay as they are.
+
+    >>> absolute_rule("Read(private/**)", Path("/repo")), absolute_rule("Read(*.pem)", Path("/repo"))
+    ('Read(/repo/private/**)', 'Read(*.pem)')
+    """
+    from outrider.coding.permissions.rules import PATH_TOOLS, Rule
+    from outrider.coding.wildcards import escaped
+
+    parsed = Rule.parse(rule)
+    pattern = parsed.pattern or ""
+    if parsed.tool not in PATH_TOOLS or pattern.startswith(("/", "~")) or "/" not in pattern.rstrip("/"):
+        return rule
+    while pattern.startswith(("./", "../")):
+        root = root.parent if pattern.startswith("../") else root
+        pattern = pattern.partition("/")[2]
+    return f"{parsed.tool}({escaped(str(root)).rstrip('/')}/{pattern})"

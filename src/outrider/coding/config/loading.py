@@ -13,14 +13,12 @@ import msgspec
 
 from outrider.coding.config import layers
 from outrider.coding.config.claude_settings import read_claude_settings
-from outrider.coding.config.files import MAX_BYTES, SettingsFile, nearest, read_regular_file, read_settings_file
 from outrider.coding.config.layers import Layer
-from outrider.coding.config.registry import SETTINGS
-from outrider.coding.config.settings import Settings, unflatten
-from outrider.coding.config.widening import Widening, find_widenings
+from outrider.coding.config.settings import SETTINGS, Settings, unflatten
 from outrider.coding.consent.command_line import project_line
 from outrider.coding.consent.item import ConsentItem, secrets_among
 from outrider.coding.consent.store import Consents
+from outrider.coding.settings_files import MAX_BYTES, SettingsFile, nearest, read_regular_file, read_settings_file
 from outrider.environment import config_file, data_folder
 
 PROJECT_FILE = Path(".outrider", "config.toml")
@@ -183,3 +181,24 @@ def is_same_file(one: Path, other: Path) -> bool:
         return one.samefile(other)
     except OSError:
         return False
+
+
+class Widening(msgspec.Struct, frozen=True):
+    """One value that allows more than the user's own."""
+
+    key: str
+    value: Any
+    """The value in the project's file."""
+    instead: Any
+    """The value that applies without consent."""
+    why: str
+    """What the value would allow, in a few words."""
+
+
+def find_widenings(user: Mapping[str, Any], project: Mapping[str, Any]) -> tuple[Widening, ...]:
+    """Return the project's values that allow more than the user's. The user's values are complete."""
+    return tuple(
+        Widening(key, value, user[key], rule.why)
+        for key, value in project.items()
+        if (rule := SETTINGS[key].consent) and rule.widens(user[key], value)
+    )

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.config.private_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.coding.config.value_types import rule_problem
+from outrider.coding.settings_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.struct_types import described
 
 

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from outrider.coding.config.consent_rules import if_higher
-from outrider.coding.config.declaration import Setting
+from outrider.coding.config.declaration import Setting, if_higher
 from outrider.coding.config.value_types import Seconds, Share
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
@@ -18,60 +17,33 @@ _RETRY = Retry()
 _COMPACTION = Compaction()
 
 
+def _limit(name: str, help: str, flag: str = "") -> Setting:
+    """Return the declaration of a limit that only the user may raise. Its variable has its name."""
+    return Setting(variable=f"OUTRIDER_{name.upper()}", flag=flag, help=help, consent=if_higher(_LONGER_RUN))
+
+
 class LimitSettings(Limits, frozen=True):
     """The declarations of the settings for `Limits`, which has the defaults. `Settings.limits` itself is a `Limits`."""
 
-    max_turns: Annotated[
-        int | None,
-        Setting(
-            variable="OUTRIDER_MAX_TURNS",
-            flag="--max-turns",
-            help="replies of the model in one run",
-            consent=if_higher(_LONGER_RUN),
-        ),
-    ] = _LIMITS.max_turns
-    max_total_tokens: Annotated[
-        int | None,
-        Setting(
-            variable="OUTRIDER_MAX_TOTAL_TOKENS",
-            help="input and output tokens of one run",
-            consent=if_higher(_LONGER_RUN),
-        ),
-    ] = _LIMITS.max_total_tokens
-    max_cost: Annotated[
-        float | None,
-        Setting(
-            variable="OUTRIDER_MAX_COST",
-            flag="--max-cost",
-            help="US dollars for one run",
-            consent=if_higher(_LONGER_RUN),
-        ),
-    ] = _LIMITS.max_cost
-    max_seconds: Annotated[
-        float | None,
-        Setting(variable="OUTRIDER_MAX_SECONDS", help="wall time of one run", consent=if_higher(_LONGER_RUN)),
-    ] = _LIMITS.max_seconds
+    max_turns: Annotated[int | None, _limit("max_turns", "replies of the model in one run", flag="--max-turns")] = (
+        _LIMITS.max_turns
+    )
+    max_total_tokens: Annotated[int | None, _limit("max_total_tokens", "input and output tokens of one run")] = (
+        _LIMITS.max_total_tokens
+    )
+    max_cost: Annotated[float | None, _limit("max_cost", "US dollars for one run", flag="--max-cost")] = (
+        _LIMITS.max_cost
+    )
+    max_seconds: Annotated[float | None, _limit("max_seconds", "wall time of one run")] = _LIMITS.max_seconds
     max_repeats: Annotated[
         int | None,
-        Setting(
-            variable="OUTRIDER_MAX_REPEATS",
-            help="turns in a row without anything new: the same calls with the same results as before",
-            consent=if_higher(_LONGER_RUN),
-        ),
+        _limit("max_repeats", "turns in a row without anything new: the same calls with the same results as before"),
     ] = _LIMITS.max_repeats
-    max_subagents: Annotated[
-        int | None,
-        Setting(
-            variable="OUTRIDER_MAX_SUBAGENTS", help="sub-agents that one run starts", consent=if_higher(_LONGER_RUN)
-        ),
-    ] = _LIMITS.max_subagents
+    max_subagents: Annotated[int | None, _limit("max_subagents", "sub-agents that one run starts")] = (
+        _LIMITS.max_subagents
+    )
     tool_seconds: Annotated[
-        float | None,
-        Setting(
-            variable="OUTRIDER_TOOL_SECONDS",
-            help="wall time of one call, for tools without a limit of their own",
-            consent=if_higher(_LONGER_RUN),
-        ),
+        float | None, _limit("tool_seconds", "wall time of one call, for tools without a limit of their own")
     ] = _LIMITS.tool_seconds
     result_characters: Annotated[
         int,

@@ -7,11 +7,11 @@ import re
 import types
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_origin
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
 
 import msgspec
 
-from outrider.coding.config.masking import describe_type, mask_tokens, quoted
+from outrider.coding.masking import describe_type, mask_tokens, quoted
 from outrider.coding.sandbox.allowed_hosts import parse_entry
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.errors import ConfigError
@@ -28,10 +28,8 @@ class InvalidValueError(ValueError):
 class ValueType(msgspec.Struct, frozen=True):
     """What a setting accepts."""
 
-    @property
-    def accumulates(self) -> bool:
-        """Whether the lists of all layers are joined. Otherwise the last layer's value is used."""
-        return False
+    accumulates: ClassVar[bool] = False
+    """Whether the lists of all layers are joined. Otherwise the last layer's value is used."""
 
     def check(self, value: Any, base: Path | None) -> Any:
         """Return the value as it is stored. Relative paths are relative to the base. Raises InvalidValueError."""
@@ -114,7 +112,18 @@ class Number(ValueType, frozen=True):
             return text.strip()
 
 
-class Seconds(ValueType, frozen=True):
+class Fraction(ValueType, frozen=True):
+    """A number that may have decimals."""
+
+    def parse(self, text: str) -> Any:
+        """Parse digits; return other text as it is."""
+        try:
+            return float(text)
+        except ValueError:
+            return text.strip()
+
+
+class Seconds(Fraction, frozen=True):
     """A time, which may be 0."""
 
     most: float
@@ -124,12 +133,8 @@ class Seconds(ValueType, frozen=True):
         wanted = f"must be a number of seconds from 0 to {self.most:g}"
         return _number_within(value, wanted, lambda number: 0 <= number <= self.most)
 
-    def parse(self, text: str) -> Any:
-        """Parse digits; return other text as it is."""
-        return _parsed_number(text)
 
-
-class Share(ValueType, frozen=True):
+class Share(Fraction, frozen=True):
     """A part of a whole: a number over 0, at most 1. "none" is accepted where `optional`."""
 
     optional: bool = False
@@ -142,10 +147,6 @@ class Share(ValueType, frozen=True):
             f", or {quoted(NO_LIMIT)}" if self.optional else ""
         )
         return _number_within(value, wanted, lambda number: 0 < number <= 1)
-
-    def parse(self, text: str) -> Any:
-        """Parse digits; return other text as it is."""
-        return _parsed_number(text)
 
 
 class TextList(ValueType, frozen=True):
@@ -215,8 +216,7 @@ class PatternList(TextList, frozen=True):
 
     def check_item(self, text: str, base: Path | None) -> str:
         """Return the pattern if it compiles."""
-        from outrider.coding.permissions.patterns import to_regex
-        from outrider.coding.wildcards import alternatives
+        from outrider.coding.wildcards import alternatives, to_regex
 
         try:
             for each in alternatives(text):
@@ -229,10 +229,7 @@ class PatternList(TextList, frozen=True):
 class RuleList(TextList, frozen=True):
     """Permission rules. The rules of all layers apply."""
 
-    @property
-    def accumulates(self) -> bool:
-        """Always."""
-        return True
+    accumulates = True
 
     def check_item(self, text: str, base: Path | None) -> str:
         """Return the rule if it can be parsed."""
@@ -244,10 +241,7 @@ class RuleList(TextList, frozen=True):
 class PathList(TextList, frozen=True):
     """Files or folders. The paths of all layers apply."""
 
-    @property
-    def accumulates(self) -> bool:
-        """Always."""
-        return True
+    accumulates = True
 
     def check_item(self, text: str, base: Path | None) -> str:
         """Return the absolute path with links resolved: the user consents to a place, not to a name."""
@@ -321,10 +315,3 @@ def _number_within(value: Any, wanted: str, is_within: Callable[[float], bool]) 
     if not is_within(value):
         raise InvalidValueError(f"{wanted}, not {value:g}")
     return float(value)
-
-
-def _parsed_number(text: str) -> Any:
-    try:
-        return float(text)
-    except ValueError:
-        return text.strip()

@@ -1,4 +1,4 @@
-"""The files that a command line names, in any form in which programs take them."""
+"""The files that a command line names, in any form in which programs take them; MCP servers as the user sees them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.permissions.word_set import word_set
+from outrider.mcp.servers import McpServer, StdioServer
 
 INTERPRETERS = word_set(
     "sh bash dash zsh ksh ash fish python pypy node nodejs deno bun bunx tsx ts-node ruby perl php lua java julia "
@@ -172,3 +173,21 @@ def project_line(texts: Iterable[str], project: Path, folder: Path | None = None
     start = os.path.normpath(os.path.join(project, cwd)) if cwd else ""
     places = {name: str(folder or project) for name in ("CLAUDE_PROJECT_DIR", "OUTRIDER_PROJECT_DIR", "PWD")}
     return CommandLine(tuple(texts), tuple(bases), start, places | {"HOME": os.path.expanduser("~")})
+
+
+def server_fields(server: McpServer) -> list[tuple[str, str]]:
+    """Return every value of a server, by name."""
+    if not isinstance(server, StdioServer):
+        return [("url", server.url), *((f"header {name}", value) for name, value in server.headers.items())]
+    return [
+        ("command", " ".join((server.command, *server.args))),
+        *((f"variable {name}", value) for name, value in server.env.items()),
+        ("starts in", str(server.cwd or ".")),
+    ]
+
+
+def server_line(server: StdioServer, project: Path) -> CommandLine:
+    """Return the command line of a program. A folder of its own, in which it starts, belongs to it."""
+    cwd = os.fspath(server.cwd) if server.cwd else ""
+    texts = [server.command, *server.args, *(f"{name}={value}" for name, value in server.env.items())]
+    return project_line(texts, project, cwd="" if cwd == str(project) else cwd)

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.config.masking import describe_type, quoted
 from outrider.coding.consent.command_line import CommandLine, project_line
+from outrider.coding.masking import describe_type, quoted
 from outrider.errors import ConfigError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 

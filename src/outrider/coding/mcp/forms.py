@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.visible_text import one_line, plain_text
+from outrider.text.visible import one_line, plain_text
 
 Kind: TypeAlias = Literal["text", "integer", "number", "boolean", "choice", "choices"]
 MOST_FIELDS = 30

@@ -19,7 +19,7 @@ from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.coding.permissions.decision import Decision
-    from outrider.coding.permissions.part_decision import Verdict
+    from outrider.coding.permissions.policy import Verdict
     from outrider.coding.toolbox.workspace import Grounds
 
 
@@ -108,7 +108,7 @@ class PermissionApprover:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        return _approval(await self._denial_reason(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in)))
+        return await self._approval(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in))
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""
@@ -116,21 +116,21 @@ class PermissionApprover:
 
     async def permits(self, tool: str, asker: str) -> bool:
         """Decide about a built-in tool as a whole, because its calls cannot be decided on one by one."""
-        return not await self._denial_reason(self._any_call(tool, asker))
+        return isinstance(await self._approval(self._any_call(tool, asker)), Allow)
 
     def _any_call(self, tool: str, asker: str = "") -> PendingCall:
         return PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd, asker)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
-        return _approval(await self._attachment_denial(use, given, real, ""))
+        return await self._attachment(use, given, real, "")
 
     def confirm(self, call_id: str, tool: str, path: str, asker: str = "") -> str:
         """Return why an approved call may not open a resolved path after all, or "".
 
         Links may lead elsewhere than when the call was decided on.
         """
-        from outrider.coding.permissions.files import SEARCH_TOOLS, check_path
+        from outrider.coding.permissions.file_access import SEARCH_TOOLS, check_path
         from outrider.coding.permissions.paths import as_resolved
 
         part = check_path(self._policy, tool, "read" if tool in SEARCH_TOOLS else "write", as_resolved(path))
@@ -150,18 +150,18 @@ class PermissionApprover:
         """Return an approver for a sub-agent. Its questions name the sub-agent; its shell may be in another folder."""
         return SubagentApprover(self, asker, cwd or self._cwd)
 
-    async def _attachment_denial(self, use: ToolUseBlock, given: str, real: str, asker: str) -> str:
-        """Return a denial reason, or "" to allow. The file's real path decides; a denied name is denied as well."""
+    async def _attachment(self, use: ToolUseBlock, given: str, real: str, asker: str) -> Allow | Deny:
+        """Decide about a file. Its real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))
         named, located = (
             PendingCall(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker)
             for path in (given, real)
         )
         if (decision := self._decide(named)).verdict == "deny":
-            return f"this is not permitted: {decision.reason}"
+            return Deny(f"this is not permitted: {decision.reason}", "a rule")
         if self._decide(located).verdict == "ask" and self._is_read_of(use, real):
-            return ""  # the user was asked before the call
-        return await self._denial_reason(located)
+            return Allow("the user")  # who was asked before the call
+        return await self._approval(located)
 
     def _is_read_of(self, use: ToolUseBlock, real: str) -> bool:
         from outrider.coding.permissions.paths import resolve_tool_path
@@ -171,21 +171,22 @@ class PermissionApprover:
             and resolve_tool_path(use.input.get("file_path"), str(self._policy.folder)).resolved == real
         )
 
-    async def _denial_reason(self, call: PendingCall) -> str:
-        """Return a denial reason, or "" to allow."""
+    async def _approval(self, call: PendingCall) -> Allow | Deny:
+        """Decide by the policy, or ask the user."""
         decision = self._decide(call)
         if decision.verdict == "ask" and self._ask is not None:
             async with self._one_at_a_time:
                 decision = self._decide(call)  # the answer to the previous question may apply
                 if decision.verdict == "ask":
-                    return await self._ask_user(self._ask, call, decision)
+                    denial = await self._ask_user(self._ask, call, decision)
+                    return Deny(denial, "the user") if denial else Allow("the user")
         match decision.verdict:
             case "allow":
                 self._note_unasked(call, decision)
-                return ""
+                return Allow(f"the rules, in the mode {self.mode}")
             case "deny":
-                return f"this is not permitted: {decision.reason}"
-        return self._denial_without_user(call, decision)
+                return Deny(f"this is not permitted: {decision.reason}", "a rule")
+        return Deny(self._denial_without_user(call, decision), "nobody: there is no user to ask")
 
     def _note_unasked(self, call: PendingCall, decision: Decision) -> None:
         key = call.asker, call.use.id
@@ -266,11 +267,11 @@ class SubagentApprover:
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
         call = PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in)
-        return _approval(await self._permissions._denial_reason(call))
+        return await self._permissions._approval(call)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call."""
-        return _approval(await self._permissions._attachment_denial(use, given, real, self._asker))
+        return await self._permissions._attachment(use, given, real, self._asker)
 
     def confirm(self, call_id: str, tool: str, path: str) -> str:
         """Return why an approved call may not open a resolved path after all, or ""."""
@@ -279,7 +280,3 @@ class SubagentApprover:
     def grounds(self, call_id: str) -> Grounds:
         """Return why a command runs."""
         return self._permissions.grounds(call_id, self._asker)
-
-
-def _approval(reason: str) -> Allow | Deny:
-    return Deny(reason) if reason else Allow()

@@ -1,4 +1,4 @@
-"""Decide whether a call runs, needs approval, or is denied. Every front end uses this decision.
+"""`decide`: whether a call runs, needs approval, or is denied. `PermissionApprover` asks it, for every front end.
 
 The decision is made from names: of tools, files and commands. A program that is allowed can do whatever the user can;
 only a sandbox restricts it.
@@ -7,7 +7,7 @@ only a sandbox restricts it.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -15,12 +15,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS
-from outrider.coding.permissions.files import PLAN_MODE, check_path
-from outrider.coding.permissions.part_decision import ALLOWED, PartDecision, Verdict, deny_part
+from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import resolve_tool_path
-from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.searches import check_search
+from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, Verdict, deny_part
+from outrider.coding.protected_paths import targets_secrets
 from outrider.coding.toolbox import WEB_SEARCH
+from outrider.coding.wildcards import TooManyAlternativesError, alternatives
 from outrider.errors import ConfigError
 
 _ATTACHMENT = re.compile(r"attachment:[0-9a-f]+")
@@ -204,3 +204,51 @@ def _verified(policy: Policy, rules: tuple[str, ...], call: Call) -> tuple[str, 
     except ConfigError:
         return ()
     return rules if _decide(widened, call).verdict == "allow" else ()
+
+
+_WILD = re.compile(r"[*?\[\]{}()|!+@\\]")
+
+
+def check_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[PartDecision]:
+    """Check a call of Glob or Grep."""
+    base = input.get("path")
+    base = "." if base is None else base
+    globs = [input.get(name) for name in (("pattern",) if tool == "Glob" else ("glob",)) if input.get(name) is not None]
+    if not isinstance(base, str) or not all(isinstance(glob, str) for glob in globs):
+        return [deny_part(f"the path and the pattern of {tool} must be text")]
+    decisions = [check_path(policy, tool, "read", resolve_tool_path(base, str(policy.folder)))]
+    for glob in globs:
+        decisions.extend(_check_glob(policy, tool, base, str(glob)))
+    return decisions
+
+
+def _check_glob(policy: Policy, tool: str, base: str, glob: str) -> Iterator[PartDecision]:
+    try:
+        patterns = [part for each in alternatives(glob) for part in {each, *each.split("|")}]
+    except TooManyAlternativesError:
+        yield PartDecision("ask", "the pattern has too many alternatives to check")
+        return
+    for pattern in patterns:
+        plain = pattern.replace("\\", "").lstrip("!")
+        if targets_secrets(plain, policy.secrets):
+            yield deny_part(f"{glob} looks for secrets, which are never opened")
+        elif tool == "Glob":
+            yield from _check_reach(policy, tool, base, plain)
+
+
+def _check_reach(policy: Policy, tool: str, base: str, pattern: str) -> Iterator[PartDecision]:
+    """Check the fixed beginning of a pattern, which is the folder that is read."""
+    fixed: list[str] = []
+    names = pattern.split("/")
+    while names and not _WILD.search(names[0]):
+        fixed.append(names.pop(0))
+    if any(".." in name for name in names):
+        yield PartDecision("ask", f"the pattern {pattern} may lead out of the folder")
+    if fixed:
+        start = "/".join(fixed) or "/"
+        yield check_path(
+            policy,
+            tool,
+            "read",
+            resolve_tool_path(start if start[0] in "/~" else f"{base}/{start}", str(policy.folder)),
+        )

@@ -1,19 +1,19 @@
-"""The policy of a session: the mode, the rules, and the folders."""
+"""The policy of a session: the mode, the rules and the folders, as values. `decision.py` decides by them."""
 
 from __future__ import annotations
 
 import os.path
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
-from outrider.coding.permissions.patterns import absolute, escaped
 from outrider.coding.permissions.question import Mode
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import SECRETS
-from outrider.coding.wildcards import alternatives
+from outrider.coding.wildcards import absolute, alternatives, escaped
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,3 +98,32 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         known = set(self.deny)
         new = tuple(rule for rule in map(Rule.parse, rules) if rule not in known)
         return msgspec.structs.replace(self, deny=(*self.deny, *new))
+
+
+Verdict: TypeAlias = Literal["allow", "ask", "deny"]
+
+
+class PartDecision(msgspec.Struct, frozen=True):
+    """The decision about one part of a call: a path, a command, a redirection."""
+
+    verdict: Verdict
+    reason: str
+    always: tuple[str, ...] = ()
+    """Rules that would allow this part."""
+    final: bool = False
+    """Whether allow rules and the mode cannot change it, because a deny or ask rule applies or may apply."""
+    resolved_paths: tuple[str, ...] = ()
+    """The resolved paths in question."""
+    unasked: bool = False
+    """Whether it is allowed by the names of programs alone, so that it runs at `read` with programs of the system."""
+    doubts: tuple[str, ...] = ()
+    """What the user accepts for this session with a yes."""
+
+
+ALLOWED = PartDecision("allow", "")
+READS = PartDecision("allow", "", unasked=True)
+
+
+def deny_part(reason: str) -> PartDecision:
+    """Return a denial."""
+    return PartDecision("deny", reason, final=True)

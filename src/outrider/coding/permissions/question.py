@@ -1,4 +1,4 @@
-"""The modes, and the question to the user about a call with its answer."""
+"""The modes, what runs in each, and the question to the user about a call with its answer."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
@@ -91,3 +93,28 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
+
+
+LEVELS_THAT_RUN: Mapping[Mode, tuple[Access, ...]] = {
+    "plan": ("read",),
+    "ask": ("read",),
+    "edits": ("read", "write"),
+    "all": ACCESS_LEVELS,
+}
+"""The levels at which commands run without asking where a sandbox enforces them."""
+
+
+def access_table(mode: Mode, *, sandboxed: bool) -> dict[Access, tuple[str, str]]:
+    """Return what happens to a command at each level, and what it may touch, both in words."""
+    if sandboxed:
+        return {level: (_verdict(mode, level), ACCESS_WORDS[level]) for level in ACCESS_LEVELS}
+    unconfined = _verdict(mode, "full")
+    words = "a few plain commands that only read run" if unconfined != "runs" else ""
+    others = dict.fromkeys(ACCESS_LEVELS, (unconfined, ACCESS_WORDS["full"]))
+    return {**others, "read": (unconfined, "; ".join(filter(None, (ACCESS_WORDS["full"], words))))}
+
+
+def _verdict(mode: Mode, level: Access) -> str:
+    if level in LEVELS_THAT_RUN[mode]:
+        return "runs"
+    return "refused" if mode == "plan" else "asks"

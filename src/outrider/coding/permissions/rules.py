@@ -29,9 +29,8 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, Access
-from outrider.coding.permissions.patterns import compile_pattern
 from outrider.coding.toolbox import ALL_NAMES, WEB_SEARCH
-from outrider.coding.wildcards import TooManyAlternativesError, alternatives
+from outrider.coding.wildcards import TooManyAlternativesError, alternatives, compile_pattern
 from outrider.errors import ConfigError
 from outrider.tools.tool import NAME
 

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from outrider.coding.remote.front import Front
+from outrider.coding.front_end import Front, FrontEnd
+from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.conversation.messages import Message, ToolResultBlock
@@ -18,6 +20,9 @@ from outrider.log.questions import Say, Signal
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
+
+if TYPE_CHECKING:
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 
 
 class RemoteControl:
@@ -41,6 +46,7 @@ class RemoteControl:
         """Serve a session from now on, instead of another; without an event loop, from its first run on."""
         self.detach()
         self._open = log, session
+        self.questions.note = session.note
         self._is_running = False
         with suppress(RuntimeError):  # there is no event loop yet
             self._serve(asyncio.get_running_loop())
@@ -81,7 +87,7 @@ class RemoteControl:
             loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
-        self.questions.inbox = None
+        self.questions.inbox = self.questions.note = None
         if self._stop_watching:
             self._stop_watching()
             self._stop_watching = None
@@ -150,3 +156,36 @@ def _stored_message(event: Event) -> Message | None:
         return None
     has_results = any(isinstance(block, ToolResultBlock) for block in event.message.content)
     return None if has_results else event.message
+
+
+class Dialogue:
+    """Asks the user. The first answer counts, wherever it is given."""
+
+    def __init__(
+        self,
+        front_end: FrontEnd,
+        remote: RemoteControl | None,
+        *,
+        mode: Callable[[], Mode],
+        notify: Callable[[Question], None],
+    ) -> None:
+        """`notify` gets each question about a call before the user sees it."""
+        self._front_end = front_end
+        self._remote = remote
+        self._mode = mode
+        self._notify = notify
+
+    async def ask(self, question: Question) -> Answer:
+        """Ask about a call."""
+        assert self._front_end.ask
+        self._notify(question)
+        if self._remote is None:
+            return await self._front_end.ask(question)
+        return await self._remote.questions.ask(question, self._front_end.ask, self._mode())
+
+    async def elicit(self, question: Elicitation) -> ElicitationAnswer:
+        """Ask for an MCP server."""
+        assert self._front_end.elicit
+        if self._remote is None:
+            return await self._front_end.elicit(question)
+        return await self._remote.questions.elicit(question, self._front_end.elicit)

@@ -26,7 +26,7 @@ from outrider.errors import LogError
 from outrider.filesystem import make_private
 from outrider.log.inbox_tables import next_beat
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.providers.stream import merge_deltas
+from outrider.providers.streams.stream import merge_deltas
 from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import (
     Event,

@@ -8,15 +8,19 @@ when the session is resumed, the call is asked about again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+import os
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from outrider.coding.front_end import Front
 from outrider.coding.permissions.question import Answer, Ask, Mode, Question
 from outrider.coding.remote.bodies import elicitation_body, permission_body
-from outrider.coding.remote.front import Front
 from outrider.errors import LogError
+from outrider.log.entries import Asked, Decided
 from outrider.log.inbox import HeldInbox
 from outrider.log.inbox_tables import InboxView
 from outrider.log.questions import Answer as GivenAnswer
@@ -46,6 +50,8 @@ class RemoteQuestions:
         self._folder = folder
         self.inbox: HeldInbox | None = None
         """The inbox of the session, once it is open. Without it, only the front end asks."""
+        self.note: Callable[[Asked | Decided], None] | None = None
+        """Keeps questions and answers in the log of the session, once it is open."""
         self._waiting: dict[str, asyncio.Future[StoredQuestion]] = {}
 
     @property
@@ -93,20 +99,36 @@ class RemoteQuestions:
         return ElicitationAnswer("cancel" if given.option == "cancel" else "decline")
 
     async def _first(self, call_id: str, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
-        """Return the answer that comes first."""
+        """Return the answer that comes first. The log has the question, who answered it and how."""
+        asked = Asked(os.urandom(8).hex(), call_id, msgspec.to_builtins(body))
+        self._note(asked)
         here = asyncio.ensure_future(dialogue)
+        given, by = GivenAnswer("withdrawn"), "nobody"
         try:
-            if self.inbox is None:
-                return await here
-            try:
-                name = await self.inbox.ask(call_id, body)
-            except LogError:  # it can still be asked here
-                return await here
-            return await self._first_answer(self.inbox, name, here)
+            given, by = await self._answer(call_id, body, here)
         finally:
+            allowed = any(each.allows for each in body.options if each.id == given.option)
+            self._note(Decided(allowed, by, call_id, asked.id, given.option))
             await _close(here)
+        return given
 
-    async def _first_answer(self, inbox: HeldInbox, name: str, here: asyncio.Future[GivenAnswer]) -> GivenAnswer:
+    def _note(self, entry: Asked | Decided) -> None:
+        if self.note:
+            self.note(entry)
+
+    async def _answer(self, call_id: str, body: Body, here: asyncio.Future[GivenAnswer]) -> tuple[GivenAnswer, str]:
+        """Return the answer, and where it was given."""
+        if self.inbox is None:
+            return await here, self._front.place
+        try:
+            name = await self.inbox.ask(call_id, body)
+        except LogError:  # it can still be asked here
+            return await here, self._front.place
+        return await self._first_answer(self.inbox, name, here)
+
+    async def _first_answer(
+        self, inbox: HeldInbox, name: str, here: asyncio.Future[GivenAnswer]
+    ) -> tuple[GivenAnswer, str]:
         there = self._waiting[name] = asyncio.get_running_loop().create_future()
         inbox.look_soon()  # it may have been answered already
         try:
@@ -117,7 +139,7 @@ class RemoteQuestions:
             with suppress(LogError):  # the user has answered here, and the session can go on
                 if earlier := await inbox.answer(name, given, self._front.place):
                     return await self._take(earlier, here)
-            return given
+            return given, self._front.place
         except BaseException:
             inbox.withdraw(name)
             raise
@@ -125,12 +147,12 @@ class RemoteQuestions:
             del self._waiting[name]
             inbox.forget(name)
 
-    async def _take(self, question: StoredQuestion, here: asyncio.Future[GivenAnswer]) -> GivenAnswer:
+    async def _take(self, question: StoredQuestion, here: asyncio.Future[GivenAnswer]) -> tuple[GivenAnswer, str]:
         """Close the dialogue here, and show the answer that came from elsewhere."""
         await _close(here)
         assert question.answer
         self._front.answered(sentence(question))
-        return question.answer
+        return question.answer, question.answered_by
 
 
 async def _close(dialogue: asyncio.Future[GivenAnswer]) -> None:

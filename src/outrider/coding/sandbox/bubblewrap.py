@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
+
 from outrider.coding.access import Access
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.masks import Masks, plan_masks
+from outrider.coding.sandbox.host import Host, RuntimeFiles
 from outrider.coding.sandbox.placeholders import Placeholders
-from outrider.coding.sandbox.runtime_files import RuntimeFiles
 from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
 from outrider.filesystem import real_path
@@ -208,3 +208,62 @@ def _depth(path: str) -> int:
 
 def _bound(option: str, paths: Sequence[str]) -> Mounts:
     return {path: (option, path, path) for path in paths}
+
+
+MASKS = 200
+"""More covers than these are not made."""
+ALONE = 10
+"""A folder with more secrets than these is covered as a whole, if it has fewer other entries."""
+TOO_MANY = (
+    f"there are more than {MASKS} secrets in different places, and no more are masked, so the command may be able to "
+    "read one; put them into few folders that hold nothing else to avoid this"
+)
+
+
+class Masks(msgspec.Struct, frozen=True):
+    """What is covered."""
+
+    secrets: tuple[str, ...]
+    """Covered one by one."""
+    folders: dict[str, tuple[str, ...]]
+    """Covered as a whole, with the entries that are shown."""
+    incomplete: str = ""
+    """Why a secret is left uncovered, or ""."""
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """The paths of the covers."""
+        return (*self.secrets, *self.folders)
+
+
+def plan_masks(secrets: Iterable[str], working: Sequence[str]) -> Masks:
+    """Return how to cover these secrets. Places with few of them come first, and no working folder is covered."""
+    groups: dict[str, list[str]] = {}
+    for path in secrets:
+        groups.setdefault(os.path.dirname(path), []).append(path)
+    single: list[str] = []
+    folders: dict[str, tuple[str, ...]] = {}
+    left = MASKS
+    for folder, paths in sorted(groups.items(), key=lambda item: len(item[1])):
+        shown = _others(folder, paths) if len(paths) > ALONE and not _holds_any(folder, working) else None
+        whole = shown is not None and len(shown) < len(paths)
+        if whole and shown is not None and len(shown) < left:
+            folders[folder] = shown
+            left -= 1 + len(shown)
+        else:
+            single += paths[:left]
+            left -= len(paths)
+        if left < 0:
+            return Masks(tuple(single), folders, TOO_MANY)
+    return Masks(tuple(single), folders)
+
+
+def _others(folder: str, secrets: Sequence[str]) -> tuple[str, ...] | None:
+    try:
+        return tuple(sorted({f"{folder}/{name}" for name in os.listdir(folder)} - set(secrets)))
+    except OSError:
+        return None
+
+
+def _holds_any(folder: str, working: Sequence[str]) -> bool:
+    return any(f"{each}/".startswith(f"{folder.rstrip('/')}/") for each in working)

@@ -1,4 +1,4 @@
-"""What a sandbox must know about the machine and the user."""
+"""What a sandbox must know about the machine and the user, and the files that it needs while it is set up."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
+
+from outrider.temporary_folder import TemporaryFolder
 
 _SOCKET_VARIABLES = ("SSH_AUTH_SOCK", "DOCKER_HOST", "CONTAINER_HOST", "GPG_AGENT_INFO", "XDG_RUNTIME_DIR")
 _SOCKET_PATH = re.compile(r"(?:^|[=:]|unix://)(/[^,;:]*)")
@@ -32,3 +34,38 @@ def _sockets(environment: Mapping[str, str]) -> Iterator[str]:
     for name, value in environment.items():
         if name in _SOCKET_VARIABLES or name.startswith("DBUS_"):
             yield from _SOCKET_PATH.findall(value)
+
+
+class RuntimeFiles:
+    """A folder for the owner alone with the given files and an empty one.
+
+    It is removed with this object or at the end of the process, and made anew if a cleaner of temporary files removes
+    it.
+    """
+
+    def __init__(self, contents: Mapping[str, bytes]) -> None:
+        self._contents = {**contents, "empty": b""}
+        self.folder = self._make()
+
+    @property
+    def empty_file(self) -> str:
+        """An empty file."""
+        return self.path("empty")
+
+    def path(self, name: str) -> str:
+        """Return the path of a file."""
+        return f"{self.folder}/{name}"
+
+    def ensure(self) -> None:
+        """Make the folder anew if a file of it is missing."""
+        if not all(os.path.exists(self.path(name)) for name in self._contents):
+            self.folder = self._make()
+
+    def _make(self) -> str:
+        self._temporary = TemporaryFolder()
+        folder = str(self._temporary.path)
+        for name, content in self._contents.items():
+            handle = os.open(f"{folder}/{name}", os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
+            with open(handle, "wb") as file:
+                file.write(content)
+        return folder

@@ -11,8 +11,8 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.sandbox.allowed_hosts import AllowedHosts
+from outrider.coding.sandbox.available import trial_error
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.finding import trial_error
 from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 
 _LAUNCHER = Path(__file__).with_name("network_launcher.py")

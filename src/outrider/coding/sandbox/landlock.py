@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.runtime_files import RuntimeFiles
+from outrider.coding.sandbox.host import Host, RuntimeFiles
 from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.seccomp import seccomp_filter
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch

@@ -38,7 +38,7 @@ def load(path: str) -> Any:
 def new_proxy(entries: "list[str]") -> Any:
     """Return the proxy."""
     allowed, proxy = load("allowed_hosts.py"), load("host_proxy.py")
-    addresses = load("../../providers/addresses.py")
+    addresses = load("../../providers/transport/addresses.py")
     hosts = allowed.AllowedHosts(entries)
     return proxy.HostProxy(hosts, addresses.why_private, proxy.system_addresses, tell)
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from outrider.coding.sandbox import keeper
+from outrider.coding import placeholder_keeper as keeper
 
 ANSWER_SECONDS, END_SECONDS = 60.0, 2.0
 """How long to wait for the keeper: a disk may be slow, but the program must end."""

@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from outrider.coding.placeholder_keeper import is_placeholder
 from outrider.coding.protected_paths import is_secret
-from outrider.coding.sandbox.keeper import is_placeholder
 from outrider.filesystem import real_path
 
 FOLDERS, ENTRIES = 50_000, 500_000

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from outrider.coding.sandbox.keeper import is_placeholder
+from outrider.coding.placeholder_keeper import is_placeholder
 from outrider.coding.wildcards import GLOB
 
 NAME = ".gitignore"
@@ -130,12 +130,6 @@ class Ignoring:
             if decided is not None:
                 return decided
         return False
-
-    def ignores_any_part(self, path: str, is_folder: bool) -> bool:
-        """Return whether a path or a folder above it is ignored."""
-        parts = path.split("/")
-        above = ("/".join(parts[:count]) for count in range(1, len(parts)))
-        return any(self.ignores(each, True) for each in above) or self.ignores(path, is_folder)
 
 
 def stamp_of(path: Path | str) -> Stamp | None:

@@ -14,8 +14,8 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 import msgspec
 
+from outrider.coding.placeholder_keeper import MARKER, is_placeholder
 from outrider.coding.protected_paths import is_secret
-from outrider.coding.sandbox.keeper import MARKER, is_placeholder
 from outrider.coding.snapshots.ignoring import NAME as IGNORE_FILE
 from outrider.coding.snapshots.ignoring import Ignoring, stamp_of
 from outrider.coding.toolbox.no_follow import Folder, opened_folder

@@ -40,7 +40,7 @@ def standard_tools(
     from outrider.coding.toolbox.shell.bash import bash
     from outrider.coding.toolbox.shell.shell import Shell
     from outrider.coding.toolbox.todo import todo
-    from outrider.coding.toolbox.web.webfetch import web_fetch
+    from outrider.coding.toolbox.webfetch import web_fetch
 
     makers: dict[str, Callable[[], Tool]] = {
         "Read": lambda: read(workspace),

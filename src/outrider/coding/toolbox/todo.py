@@ -6,9 +6,8 @@ import msgspec
 
 from outrider.coding.toolbox.workspace import Todo, Workspace
 from outrider.text import counted
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 
 MOST_STEPS = 100
 LONGEST_STEP = 2000

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import binascii
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
@@ -14,11 +13,11 @@ from outrider.conversation.documents.budget import BYTES, Budget
 from outrider.errors import AttachmentError
 from outrider.struct_types import described
 from outrider.text import shorten
+from outrider.text.terminal import rendered
 
 OUTPUT_CHARACTERS = 5_000
 """The limit on the text of one output."""
 _PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-_COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
 class Output(msgspec.Struct, frozen=True):
@@ -95,7 +94,7 @@ def _output_text(output: Output, about_pictures: str) -> str:
         text = _plainest(output.data, about_pictures)
     else:
         text = _joined(output.text)
-    return _COLOURS.sub("", text).rstrip("\n")
+    return rendered(text).rstrip("\n")
 
 
 def _plainest(data: Mapping[str, Any], about_pictures: str) -> str:

@@ -13,9 +13,9 @@ import asyncpg
 
 from outrider.errors import LogError, SessionLostError
 from outrider.log.backend import LOST
+from outrider.log.postgres.connections import Database
 from outrider.log.postgres.errors import BROKEN
 from outrider.log.postgres.jobs import Write
-from outrider.log.postgres.link import Database
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import Addition, AppendOne, add, places
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from outrider.conversation.search_query import SearchQuery, best
 from outrider.log.passage_tables import MAX_TRIGRAMS, Hit, IndexedPassage, IndexState, Passages, Scope
-from outrider.log.postgres.link import Use
+from outrider.log.postgres.connections import Use
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import storable
 
@@ -37,7 +37,6 @@ class PostgresPassageTables:
         return True
 
     def run(self, work: Callable[[Passages], T]) -> T:
-        """Run work on the tables."""
         return work(_PostgresPassages(self._use))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
@@ -14,12 +14,14 @@ from outrider.log.entries import SessionStarted
 from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.postgres.schema import Connection
 from outrider.log.rows import Row, row
+from outrider.log.session_reads import ROW
+from outrider.log.sql import Statement, Work
 from outrider.log.summary_update import NOTHING_USED, SummaryUpdate
 
+T = TypeVar("T")
 AppendOne: TypeAlias = Callable[..., Coroutine[Any, Any, str | None]]
 NOW = "date_part('epoch', clock_timestamp())"
 """The time by the clock of the database. `extract` would make a numeric of it first, which takes longer."""
-ROW = "session, seq, time, kind, body, checksum"
 
 _APPEND = f"""
     WITH given AS (
@@ -261,3 +263,26 @@ async def forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
 def storable(text: str) -> str:
     """Return a text that Postgres can store: without NUL."""
     return text.replace("\0", "\ufffd")
+
+
+async def run_work(connection: Connection, work: Work[T]) -> T:
+    """Run the statements of some work, and return its result."""
+    try:
+        statement = next(work)
+        while True:
+            statement = work.send(await execute(connection, statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def execute(connection: Connection, statement: Statement) -> list[Any]:
+    """Run one statement and return its rows."""
+    if statement.rows is not None:
+        await connection.executemany(statement.sql, [_storable_values(row) for row in statement.rows])
+        return []
+    return [tuple(row) for row in await connection.fetch(statement.sql, *_storable_values(statement.values))]
+
+
+def _storable_values(values: Sequence[Any]) -> list[Any]:
+    return [storable(value) if isinstance(value, str) else value for value in values]

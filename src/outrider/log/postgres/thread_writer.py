@@ -12,8 +12,8 @@ from typing import Any, Protocol
 from outrider.errors import LogError
 from outrider.log.holder import BEAT_SECONDS
 from outrider.log.postgres.commit import Commit, Positions
+from outrider.log.postgres.connections import WRITER_SETTINGS, Database, SteadyConnection
 from outrider.log.postgres.jobs import Other, Write, resolve, take_batch
-from outrider.log.postgres.link import WRITER_SETTINGS, Database, Line
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import beat
 
@@ -46,7 +46,7 @@ class ThreadWriter:
     ) -> None:
         self._database, self._positions, self._held = database, positions, held
         self._finish, self._tend = finish, tend
-        self._line = Line(database, **WRITER_SETTINGS)
+        self._line = SteadyConnection(database, **WRITER_SETTINGS)
         self._jobs: deque[Write | Other | Commit] = deque()
         self._pump: asyncio.Task[None] | None = None
         self._heart: asyncio.TimerHandle | None = None

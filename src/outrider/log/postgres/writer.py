@@ -19,8 +19,8 @@ from outrider.errors import LogError
 from outrider.log.append import Append
 from outrider.log.pending_write import PendingWrite
 from outrider.log.postgres.commit import Commit, Positions
+from outrider.log.postgres.connections import Database, LoopThread
 from outrider.log.postgres.jobs import Other, Work, Write, resolve
-from outrider.log.postgres.link import Database, LoopThread
 from outrider.log.postgres.loop_writer import LoopWriter
 from outrider.log.postgres.thread_writer import ThreadWriter
 

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -16,38 +16,36 @@ from outrider.errors import LogError, SessionHeldError, SessionLostError, Unknow
 from outrider.log.append import Append
 from outrider.log.backend import LOST
 from outrider.log.entries import SessionStarted, SnapshotEntry
-from outrider.log.files import remove_unreferenced
 from outrider.log.holder import BEAT_SECONDS, Holder
-from outrider.log.inbox_tables import InboxTables
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent, Row, row
-from outrider.log.session_filter import SessionFilter
+from outrider.log.session_files import remove_unreferenced
+from outrider.log.session_reads import SessionReads
 from outrider.log.snapshot_store import SnapshotStore
+from outrider.log.sql import Statement
 from outrider.log.sqlite.database import explain_errors, reading
 from outrider.log.sqlite.event_table import (
     INSERT,
     read_after,
-    read_before,
     read_kinds,
-    read_newest,
     read_row,
     read_rows,
 )
 from outrider.log.sqlite.filesystem import network_file_system
-from outrider.log.sqlite.inbox_rows import forget_inbox
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
-from outrider.log.sqlite.session_table import find, indexable, insert, references, write_update
+from outrider.log.sqlite.session_table import find, forget_inbox, insert, references, write_update
+from outrider.log.sqlite.statements import execute
 from outrider.log.sqlite.writer import Writer
-from outrider.log.summary import Indexable, SessionRow
+from outrider.log.summary import SessionRow
 from outrider.text import clean
 
 if TYPE_CHECKING:
     from outrider.log.copying import Fork, Import
+    from outrider.log.inbox_tables import InboxTables
     from outrider.log.passage_tables import PassageTables
-    from outrider.log.usage_tables import UsageTables
+    from outrider.log.sql import Index
 
 _TABLES_OF_SESSIONS = (("event", "session"), ("reference", "session"), ("signal", "session"), ("session", "number"))
-_FOLDER = "json_extract(settings, '$.cwd')"
 
 
 def _check_name(folder: Path) -> None:
@@ -60,8 +58,8 @@ def _check_name(folder: Path) -> None:
         ) from None
 
 
-class SqliteBackend:
-    """`log.db` in a folder, and `attachments/` beside it."""
+class SqliteBackend(SessionReads):
+    """`log.db` in a folder, and `attachments/` beside it. `Backend` describes its methods."""
 
     def __init__(self, folder: str | os.PathLike[str], held: dict[int, int]) -> None:
         self.folder = Path(folder).expanduser().absolute()
@@ -71,6 +69,11 @@ class SqliteBackend:
         self.writer = Writer(self.path, held, partial(heartbeat, held), BEAT_SECONDS)
 
     url = ""
+
+    @staticmethod
+    def _setting(*path: str) -> str:
+        names = "".join(f'."{name}"' for name in path)
+        return f"json_extract(settings, '${names}')"
 
     @property
     def location(self) -> str:
@@ -99,77 +102,17 @@ class SqliteBackend:
 
     # Reading
 
-    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
-        """Return the sessions that a list shows."""
-        condition, values = _condition(where)
-        listed = f"parent = '' AND title != '' AND {condition} ORDER BY opened DESC LIMIT ? OFFSET ?"
-        return self._find(listed, *values, -1 if limit is None else limit, offset)
-
-    def indexable(self, where: SessionFilter) -> list[Indexable]:
-        """Return how far each session goes that the filter describes."""
-        condition, values = _condition(where)
-        with reading(self.path) as connection:
-            return indexable(connection, condition, *values)
-
-    def folders_and_models(self) -> tuple[list[str], list[str]]:
-        """Return the working folders and the models of the sessions that a list shows."""
-        with reading(self.path) as connection:
-            columns = [
-                connection.execute(
-                    f"SELECT DISTINCT {column} FROM session WHERE parent = '' AND title != ''"
-                ).fetchall()
-                for column in (_FOLDER, "model")
-            ]
-        folders, models = (sorted({value for (value,) in found if value}) for found in columns)
-        return folders, models
-
-    def with_prefix(self, prefix: str) -> list[SessionRow]:
-        """Return the first two sessions whose ids begin with this."""
-        # Search the prefix as a range: the highest character sorts after every id with this prefix.
-        return self._find("id >= ? AND id < ? ORDER BY id LIMIT 2", prefix, f"{prefix}\U0010ffff")
-
-    def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
-        """Return those of the sessions that are there."""
-        return self._find("number IN (SELECT value FROM json_each(?))", msgspec.json.encode(numbers).decode())
-
-    def named(self, ids: Sequence[str]) -> list[SessionRow]:
-        """Return those of the sessions that are there."""
-        return self._find("id IN (SELECT value FROM json_each(?))", msgspec.json.encode(ids).decode())
-
-    def children(self, id: str) -> list[SessionRow]:
-        """Return the sessions with this parent."""
-        # The second condition is redundant, but SQLite needs it to use the partial index.
-        return self._find("parent = ? AND parent != '' ORDER BY number", id)
-
     def rows(self, extent: Extent, upto: int | None = None) -> Iterator[Row]:
-        """Iterate over the rows of a session."""
         with reading(self.path) as connection:
             yield from read_rows(connection, extent, upto=upto)
 
     def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
-        """Iterate over the next rows after a seq."""
         with reading(self.path) as connection:
             yield from read_after(connection, extent, after, count)
 
-    def rows_before(self, extent: Extent, before: int, count: int) -> list[Row]:
-        """Return the rows before a seq, oldest first."""
-        with reading(self.path) as connection:
-            return read_before(connection, extent, before, count)
-
     def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
-        """Return the rows by session number and seq, if they are there."""
         with reading(self.path) as connection:
             return {place: found for place in places if (found := read_row(connection, *place))}
-
-    def newest_rows(self, extent: Extent, count: int) -> list[Row]:
-        """Return the newest rows, oldest first."""
-        with reading(self.path) as connection:
-            return read_newest(connection, extent, count)
-
-    def rows_of_kinds(self, extent: Extent, kinds: Sequence[str]) -> list[Row]:
-        """Return the intact rows of these kinds."""
-        with reading(self.path) as connection:
-            return read_kinds(connection, extent, kinds)
 
     def rows_of_each(
         self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
@@ -180,7 +123,6 @@ class SqliteBackend:
                 yield read_kinds(connection, extent, kinds, after, count)
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
-        """Return the id of each session and the checksum of one entry."""
         query = (
             "SELECT s.number, s.id, e.checksum FROM json_each(?) AS place JOIN session s ON s.number = place.key "
             "JOIN event e ON e.session = s.number AND e.seq = place.value"
@@ -189,14 +131,9 @@ class SqliteBackend:
             found = connection.execute(query, (msgspec.json.encode(places).decode(),))
             return {number: (name, checksum) for number, name, checksum in found}
 
-    def references(self, number: int) -> set[str]:
-        """Return the hashes of the files that a session may read."""
+    def _fetch(self, query: str, *values: object) -> list[Any]:
         with reading(self.path) as connection:
-            return references(connection, number)
-
-    def _find(self, condition: str, *values: object) -> list[SessionRow]:
-        with reading(self.path) as connection:
-            return find(connection, condition, *values)
+            return execute(connection, Statement(query, values))
 
     # Holding
 
@@ -220,34 +157,26 @@ class SqliteBackend:
         return self.writer.run(partial(acquire, found, holder, mark_opened))
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
-        """Clear the holder if the fence is still this one."""
         (self.writer.run_or_post if wait else self.writer.post)(partial(release, number, fence))
 
     def is_held(self, row: SessionRow) -> bool:
-        """Return whether a live process holds the session."""
         return is_held(row, self.path)
 
     # Writing
 
     def submit(self, append: Append) -> PendingWrite:
-        """Queue entries."""
         return self.writer.submit(partial(_append, append))
 
     def append(self, append: Append) -> None:
-        """Append entries and wait."""
         self.writer.run(partial(_append, append))
 
     def fork(self, fork: Fork) -> None:
-        """Write a copy of a session."""
         self.writer.run(partial(_fork, fork))
 
     def add(self, incoming: Import) -> None:
-        """Write an imported session."""
         self.writer.run(partial(_add, incoming))
 
     def delete(self, doomed: Sequence[SessionRow]) -> None:
-        """Delete sessions, all or none."""
-
         def work(connection: sqlite3.Connection) -> None:
             for each in doomed:
                 if not find(connection, "number = ? AND fence = ?", each.number, each.fence):
@@ -277,22 +206,17 @@ class SqliteBackend:
 
         return SqlitePassageTables(self.folder / "search.db")
 
-    def usage_tables(self) -> UsageTables:
+    def usage_index(self) -> Index:
         """Return the usage index beside the log."""
-        from outrider.log.sqlite.usage import SqliteUsageTables  # few programs add up
+        from outrider.log.sqlite.usage import usage_file  # few programs add up
 
-        return SqliteUsageTables(self.folder / "usage.db")
+        return usage_file(self.folder / "usage.db")
 
     def inbox_tables(self) -> InboxTables:
-        """Return the tables of questions and messages."""
-        from outrider.log.sqlite.inbox import SqliteInboxTables  # few programs use them
+        from outrider.log.inbox_tables import InboxTables  # few programs use them
+        from outrider.log.sqlite.inbox import SqliteInbox
 
-        return SqliteInboxTables(self.path, self.writer)
-
-
-def _condition(where: SessionFilter) -> tuple[str, list[str | float]]:
-    parts = where.conditions(_FOLDER)
-    return " AND ".join(["1", *(f"{sql} ?" for sql, _ in parts)]), [value for _, value in parts]
+        return InboxTables(SqliteInbox(self.path, self.writer))
 
 
 def _append(append: Append, connection: sqlite3.Connection) -> None:

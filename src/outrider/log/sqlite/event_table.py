@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
+from outrider.log.session_reads import ROW
 
 INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
-_SELECT = "SELECT session, seq, time, kind, body, checksum FROM event"
+_SELECT = f"SELECT {ROW} FROM event"
 
 
 def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None = None) -> Iterator[Row]:
@@ -25,14 +26,6 @@ def read_after(connection: sqlite3.Connection, extent: Extent, after: int, count
     query = f"{_SELECT} WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
     rows = connection.execute(query, (extent.session, after, count))
     return in_order(rows, extent, after, min(extent.last, after + 1))
-
-
-def read_before(connection: sqlite3.Connection, extent: Extent, before: int, count: int) -> list[Row]:
-    """Return the rows before a seq, oldest first. Raise DamagedLogError if any is missing or damaged."""
-    query = f"{_SELECT} WHERE session = ? AND seq < ? ORDER BY seq DESC LIMIT ?"
-    rows = connection.execute(query, (extent.session, before, count)).fetchall()[::-1]
-    start = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
-    return list(in_order(rows, extent, start, min(extent.last, before - 1) if extent.gapless else 0))
 
 
 def read_row(connection: sqlite3.Connection, session: int, seq: int) -> Row | None:
@@ -51,11 +44,3 @@ def read_kinds(
     query = f"{_SELECT} WHERE session = ? AND seq > ? AND kind IN ({named}) ORDER BY seq"
     rows = (each for each in connection.execute(query, (extent.session, after, *kinds)) if is_intact(each))
     return list(rows if count < 0 else islice(rows, count))
-
-
-def read_newest(connection: sqlite3.Connection, extent: Extent, count: int) -> list[Row]:
-    """Return the newest rows, oldest first."""
-    query = f"{_SELECT} WHERE session = ? ORDER BY seq DESC LIMIT ?"
-    rows = connection.execute(query, (extent.session, count)).fetchall()[::-1]
-    before = rows[0][1] - 1 if len(rows) == count and is_intact(rows[0]) else 0
-    return list(in_order(rows, extent, before, extent.last))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from outrider.errors import LogError
+from outrider.log.sql import IndexDatabase, Statement, Work
+from outrider.log.sqlite.statements import execute, run_work
 
 T = TypeVar("T")
 BUSY_SECONDS = 30.0
@@ -23,8 +25,34 @@ _UNUSABLE = (
 )
 
 
+class SqliteIndex:
+    """An open file with an index."""
+
+    sessions = "WHERE true"
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a file, and not only memory."""
+        return bool(self._connection.execute("PRAGMA database_list").fetchone()[2])
+
+    def fetch(self, sql: str, *values: Any) -> list[Any]:
+        return execute(self._connection, Statement(sql, values))
+
+    def run(self, work: Callable[[], Work[T]]) -> T:
+        with transaction(self._connection):
+            return run_work(self._connection, work())
+
+    def together(self) -> AbstractContextManager[None]:
+        return transaction(self._connection)
+
+
 class IndexFile:
     """The file of one index. It is opened for each use. Only its owner has access."""
+
+    is_separate = True
 
     def __init__(self, path: Path, name: str, application: int, form: int, tables: str) -> None:
         self.path = path
@@ -38,6 +66,9 @@ class IndexFile:
     def exists(self) -> bool:
         """Return whether there is a file."""
         return self.path.exists()
+
+    def use(self, work: Callable[[IndexDatabase], T]) -> T:
+        return self.run(lambda connection: work(SqliteIndex(connection)))
 
     def run(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Run work on the file: once more on a new one if it is damaged, in memory if no file can be written."""

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from outrider.log.holder import BEAT_SECONDS, STALE_SECONDS, Holder
 from outrider.log.sqlite.database import reading
-from outrider.log.sqlite.inbox_rows import forget_inbox
-from outrider.log.sqlite.session_table import find
+from outrider.log.sqlite.session_table import find, forget_inbox
 from outrider.log.summary import SessionRow
 
 

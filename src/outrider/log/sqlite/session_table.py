@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 
 from outrider.log.entries import SessionStarted
-from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
+from outrider.log.inbox_tables import ANSWERED_SECONDS
+from outrider.log.summary import COLUMNS, SessionRow, session_row
 from outrider.log.summary_update import SummaryUpdate
 
 _COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
@@ -27,11 +28,6 @@ _COUNT_TURNS = (
 def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
     """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
     return [session_row(row) for row in connection.execute(f"SELECT {COLUMNS} FROM session WHERE {condition}", values)]
-
-
-def indexable(connection: sqlite3.Connection, condition: str, *values: Any) -> list[Indexable]:
-    """Return how far each session goes that matches an SQL condition."""
-    return indexables(connection.execute(f"SELECT {INDEXABLE} FROM session WHERE {condition}", values).fetchall())
 
 
 def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
@@ -82,3 +78,14 @@ def references(connection: sqlite3.Connection, session: int) -> set[str]:
 def add_references(connection: sqlite3.Connection, session: int, files: Iterable[str]) -> None:
     """Allow the session to read these files."""
     connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", [(session, file) for file in files])
+
+
+def forget_inbox(connection: sqlite3.Connection, number: int) -> None:
+    """Delete the questions of a session and the messages to it: its holder is gone, or another takes over.
+
+    What it has taken stays for a while: senders must be able to tell it from what was lost.
+    """
+    for table in ("question", "listener"):
+        connection.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
+    old = time.time() - ANSWERED_SECONDS
+    connection.execute("DELETE FROM signal WHERE session = ? AND (taken IS NULL OR taken < ?)", (number, old))

@@ -8,18 +8,21 @@ A file that was cut off at its very end shows no such trace. So each writer keep
 were committed. The tally is written after the commit is on disk and before it is acknowledged, and is not synced, so a
 kill or a power failure leaves it behind the log, never ahead. It counts only for the log that it names by inode and
 salts: not for a copy, and not for the next round of the log.
+
+POSIX drops all locks of a process on a file when the process closes any descriptor of that file. Another process would
+then find no lock, and truncate SQLite's shared memory while this process uses it, which crashes this process. So
+descriptors of files that SQLite has locked stay open for the life of the process.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import threading
 import zlib
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
-
-from outrider.log.sqlite.descriptors import kept_descriptor, peek
 
 _HEADER, _FRAME = 32, 24
 _BLOCK = 256 * 1024
@@ -28,6 +31,36 @@ _TALLY = struct.Struct(">4sQ8sI")
 _TALLY_MARK = b"OTT1"
 _CHECKSUM = struct.Struct(">I")
 _FRAMES = struct.Struct("=I")
+
+
+_guard = threading.Lock()
+_kept: list[int] = []
+
+
+def peek(path: Path, size: int, offset: int = 0) -> bytes:
+    """Read bytes of a file that SQLite may have locked. Raise OSError if that fails."""
+    with _guard:
+        return os.pread(_descriptor(path), size, offset)
+
+
+def kept_descriptor(path: Path) -> int:
+    """Return a descriptor of a file that SQLite may have locked. It must not be closed. Raise OSError."""
+    with _guard:
+        return _descriptor(path)
+
+
+def _descriptor(path: Path) -> int:
+    wanted = os.stat(path)
+    for descriptor in list(_kept):
+        status = os.fstat(descriptor)
+        if (status.st_dev, status.st_ino) == (wanted.st_dev, wanted.st_ino):
+            return descriptor
+        if status.st_nlink == 0:  # the file was deleted, so its locks no longer matter
+            _kept.remove(descriptor)
+            os.close(descriptor)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    _kept.append(descriptor)
+    return descriptor
 
 
 def lost_commits(path: Path) -> int:

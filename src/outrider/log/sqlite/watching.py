@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outrider.errors import LogError
-from outrider.log.inbox_tables import InboxView, QuestionRow, next_beat
+from outrider.log.inbox_tables import WAITING_SIGNALS, InboxView, QuestionRow, find_question, next_beat
+from outrider.log.sql import Statement
 from outrider.log.sqlite.database import connect_for_watching
-from outrider.log.sqlite.inbox_rows import find_question
+from outrider.log.sqlite.statements import execute, run_work
 
 BUSY_SECONDS = 0.1
 IDLE_SECONDS = 0.5
@@ -34,11 +35,11 @@ class _View:
         self._connection = connection
 
     def question(self, id: str) -> QuestionRow | None:
-        return find_question(self._connection, id)
+        return run_work(self._connection, find_question(id))
 
     def has_signals(self, number: int, fence: int) -> bool:
-        query = "SELECT 1 FROM signal WHERE session = ? AND fence = ? AND taken IS NULL LIMIT 1"
-        return self._connection.execute(query, (number, fence)).fetchone() is not None
+        query = f"SELECT 1 FROM signal WHERE {WAITING_SIGNALS} LIMIT 1"
+        return bool(execute(self._connection, Statement(query, (number, fence))))
 
 
 class SqliteWatcher:
@@ -72,7 +73,6 @@ class SqliteWatcher:
         return stop
 
     def look_soon(self) -> None:
-        """Look again, whether or not the log has changed: something is awaited from now on."""
         self._version = -1
         if self._loop and self._watches:
             self._schedule(0)

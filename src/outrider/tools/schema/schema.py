@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
-from outrider.conversation.nesting import too_deep
+from outrider.conversation.json_text import too_deep
 from outrider.errors import SchemaError, ValidationError
 from outrider.tools.schema import raw_schemas, shapes, violations
 from outrider.tools.schema.conversions import Converter, MismatchError, brief

@@ -34,6 +34,8 @@ class Signature(NamedTuple):
     """Parameters that have a default and do not accept null: null counts as absent."""
     reserved: frozenset[str]
     """Names of other parameters of the function, which must not arrive through `**kwargs`."""
+    deps: Any = None
+    """The type in `ToolContext[…]`, if the injected parameter names one."""
 
     @classmethod
     def of(
@@ -106,7 +108,8 @@ class _SignatureReader:
             (name, each.default) for name, each in parameters.items() if each.kind is each.POSITIONAL_ONLY
         )
         reserved = self._reserved(parameters) if _var_keyword(parameters) else frozenset[str]()
-        return Signature(self._name, doc.description, schema, injected, positional, optional, reserved)
+        deps = self._deps(hints[injected]) if injected else None
+        return Signature(self._name, doc.description, schema, injected, positional, optional, reserved, deps)
 
     def signature_with(self, schema: Schema) -> Signature:
         if schema.json.get("type", "object") != "object":
@@ -120,7 +123,8 @@ class _SignatureReader:
         injected = self._injected(dict(parameters), noted)
         taken = frozenset({injected} if injected else ())
         description = docstrings.parse(self._inner.__doc__).description
-        return Signature(self._name, description, whole, injected, (), frozenset(), taken)
+        deps = self._deps(noted[injected]) if injected else None
+        return Signature(self._name, description, whole, injected, (), frozenset(), taken, deps)
 
     def _parameters(self) -> _Parameters:
         try:
@@ -178,6 +182,13 @@ class _SignatureReader:
         if origin is typing.Annotated:
             return self._is_injected(hint.__origin__)
         return origin in (typing.Union, types.UnionType) and any(map(self._is_injected, typing.get_args(hint)))
+
+    def _deps(self, hint: Any) -> Any:
+        """Return the type argument of the injected type, or None."""
+        args = typing.get_args(hint)
+        if typing.get_origin(hint) is self._inject:
+            return None if args[0] is types.NoneType else args[0]
+        return next((found for each in args if (found := self._deps(each)) is not None), None)
 
     def _schema(
         self, parameters: _Parameters, hints: Mapping[str, Any], described: Mapping[str, str]

@@ -202,6 +202,9 @@ function noteText(entry) {
       return entry.undo ? "The rewind was taken back" : `Went back to message ${entry.to}${entry.files ? ", with its files" : ""}`;
     case "cancelled":
       return "Stopped";
+    case "run_stopped":
+      if (entry.status === "done") return "";
+      return entry.status === "cancelled" ? "Stopped" : `Ended (${entry.status})${entry.error ? `: ${entry.error}` : ""}`;
     case "settings":
       return ["model", "folder", "effort"].filter((name) => entry[name]).map((name) => `${name}: ${entry[name]}`).join(" · ");
     case "subagent":

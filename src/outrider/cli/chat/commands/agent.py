@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from functools import partial
 
-from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
-from outrider.coding.mcp.states import state_lines
-from outrider.visible_text import safe_line
+from outrider.coding.mcp.server_offers import state_lines
+from outrider.text.visible import safe_line
 
 
 def _choose_model(chat: CommandContext, name: str) -> Next:
     if not name:
-        from outrider.cli.chat.session_choices import model_choices
+        from outrider.cli.chat.picker import model_choices
 
         return Pick(sentences.model_is(chat.current.model_name), model_choices(), partial(_use_model, chat))
     _use_model(chat, name)
@@ -27,9 +27,9 @@ def _use_model(chat: CommandContext, name: str) -> None:
 
 
 def _choose_effort(chat: CommandContext, name: str) -> None:
-    from outrider.providers import resolve
     from outrider.providers.base import EFFORT_CHOICES, EFFORTS
-    from outrider.providers.efforts import levels_for
+    from outrider.providers.catalogue.efforts import levels_for
+    from outrider.providers.resolution import resolve
 
     session = chat.current.session
     levels = levels_for(session.provider if session else resolve(chat.current.model_name))
@@ -79,14 +79,14 @@ def _list_servers(chat: CommandContext, _: str) -> None:
 
 
 COMMANDS = (
-    Command("model", f"{sentences.COMMANDS['model']}: /model NAME", _choose_model),
-    Command("effort", f"{sentences.COMMANDS['effort']}: /effort LEVEL", _choose_effort),
-    Command(
+    ChatCommand("model", f"{sentences.COMMANDS['model']}: /model NAME", _choose_model),
+    ChatCommand("effort", f"{sentences.COMMANDS['effort']}: /effort LEVEL", _choose_effort),
+    ChatCommand(
         "permissions",
         f"{sentences.COMMANDS['permissions']}: /permissions ask|edits|all|plan",
         _choose_permissions,
         aliases=("mode",),
     ),
-    Command("tools", sentences.COMMANDS["tools"], _list_tools),
-    Command("mcp", sentences.COMMANDS["mcp"], _list_servers),
+    ChatCommand("tools", sentences.COMMANDS["tools"], _list_tools),
+    ChatCommand("mcp", sentences.COMMANDS["mcp"], _list_servers),
 )

@@ -9,8 +9,8 @@ from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
 
 if TYPE_CHECKING:
-    from outrider.cli.chat.picker import Choice
-    from outrider.coding.rewinding import Rewind
+    from outrider.cli.chat.picker import PickerChoice
+    from outrider.coding.rewind_points import Rewind
     from outrider.coding.toolbox.background_commands import BackgroundCommand
 
 
@@ -38,12 +38,12 @@ class Pick(NamedTuple):
     """Let the user choose next."""
 
     title: str
-    choices: Sequence[Choice]
+    choices: Sequence[PickerChoice]
     take: Callable[[str], None]
     """Called with the value of the choice."""
 
 
-class Page(NamedTuple):
+class ShowInPager(NamedTuple):
     """Show a text in the pager next."""
 
     text: str
@@ -53,7 +53,7 @@ class Exit(NamedTuple):
     """Exit the chat."""
 
 
-Next: TypeAlias = "Send | Compact | Rewind | Follow | Pick | Page | Exit | None"
+Next: TypeAlias = "Send | Compact | Rewind | Follow | Pick | ShowInPager | Exit | None"
 """What follows a command; after None the chat reads the next line."""
 
 
@@ -65,7 +65,7 @@ class CommandContext:
         self.view = view
 
 
-class Command(NamedTuple):
+class ChatCommand(NamedTuple):
     """A command, which a line that begins with / and its name runs."""
 
     name: str

@@ -1,18 +1,33 @@
-"""Commands that show, copy or write what the agent has said and done."""
+"""Commands that show, copy or write what the agent has said and done, and `/tasks`, `/diff`."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import Command, CommandContext, Follow, Next, Page
-from outrider.cli.chat.signals import copy
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Follow, Next, ShowInPager
+from outrider.cli.chat.terminal_codes import copy
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import fit
 from outrider.coding import sentences
+from outrider.coding.command_environment import command_environment
+from outrider.coding.tasks import ended, newest_text
+from outrider.coding.toolbox.background_commands import OutputReader
+from outrider.errors import OutriderError
+from outrider.processes.git import FILTERS, PLAIN_DIFF, PREFIX, filter_settings, git_environment
+from outrider.processes.programs import ProgramNotFoundError, Programs
+from outrider.processes.starting import run
 from outrider.text import counted
-from outrider.visible_text import safe_line, safe_lines
+from outrider.text.terminal import command_output_lines
+from outrider.text.visible import safe_line, safe_lines
+
+if TYPE_CHECKING:
+    from outrider.cli.chat.session_view import SessionView
+    from outrider.coding.toolbox.background_commands import BackgroundCommand
 
 
 def _copy_answer(chat: CommandContext, _: str) -> None:
@@ -29,7 +44,6 @@ def _copy_answer(chat: CommandContext, _: str) -> None:
 
 
 def _show_diff(chat: CommandContext, _: str) -> Next:
-    from outrider.cli.chat.git_diff import changes_since_commit
 
     bench = chat.current.bench
     changes = changes_since_commit(chat.current.folder, bench.workspace.programs, bench.at_read)
@@ -39,7 +53,7 @@ def _show_diff(chat: CommandContext, _: str) -> Next:
         return None
     shown = list(coloured_diff(lines, chat.view.region.width))
     if len(shown) > chat.view.region.height - 4:
-        return Page("\n".join(shown))
+        return ShowInPager("\n".join(shown))
     chat.view.write(shown)
     return None
 
@@ -84,9 +98,76 @@ def _tasks(chat: CommandContext, words: str) -> Next:
 
 
 COMMANDS = (
-    Command("tasks", sentences.COMMANDS["tasks"], _tasks),
-    Command("copy", "copy the last answer to the clipboard", _copy_answer),
-    Command("diff", "show what has changed in the folder since the last commit", _show_diff),
-    Command("export", "write the conversation to a file: /export NAME.md or NAME.html", _export),
-    Command("thinking", "show the model's last reasoning", _show_thinking),
+    ChatCommand("tasks", sentences.COMMANDS["tasks"], _tasks),
+    ChatCommand("copy", "copy the last answer to the clipboard", _copy_answer),
+    ChatCommand("diff", "show what has changed in the folder since the last commit", _show_diff),
+    ChatCommand("export", "write the conversation to a file: /export NAME.md or NAME.html", _export),
+    ChatCommand("thinking", "show the model's last reasoning", _show_thinking),
 )
+
+
+SECONDS = 20.0
+
+Confine = Callable[[Sequence[str]], list[str]]
+"""Returns the arguments that run a command with less than the user's rights, where that is possible."""
+
+
+def changes_since_commit(folder: Path, programs: Programs, confine: Confine) -> str:
+    """Return a unified diff of the folder's changed files and the names of its new ones. Raises OutriderError."""
+    git = _Git(folder, programs, confine)
+    git.run("rev-parse", "--is-inside-work-tree")
+    git.filters = filter_settings(git.run(*FILTERS, fails=True))
+    has_commit = git.run("rev-parse", "--verify", "--quiet", "HEAD", fails=True)
+    changed = git.run("diff", *PLAIN_DIFF, *(["HEAD"] if has_commit else []), "--", ".")
+    new = git.run("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
+    names = "".join(f"new file: {name}\n" for name in new.decode(errors="replace").split("\0") if name)
+    return changed.decode(errors="replace") + names
+
+
+class _Git:
+    """Runs git in a folder whose repository nobody trusts."""
+
+    def __init__(self, folder: Path, programs: Programs, confine: Confine) -> None:
+        self.filters: Sequence[str] = ()
+        """The settings of filters, which are emptied."""
+        self._folder = folder
+        self._programs = programs
+        self._confine = confine
+
+    def run(self, *arguments: str, fails: bool = False) -> bytes:
+        """Return what git prints. Raises OutriderError."""
+        environment = git_environment(command_environment(os.environ), filters=self.filters)
+        environment["PATH"] = self._programs.path
+        try:
+            command = self._confine([self._programs.require("git"), *PREFIX, *arguments])
+            ended = run(command, environment=environment, seconds=SECONDS, folder=self._folder)
+        except ProgramNotFoundError as error:
+            raise OutriderError(str(error) if error.inside else "git is not installed") from None
+        except OSError as error:
+            raise OutriderError(f"git did not answer: {error}") from None
+        if ended.code and not fails:
+            said = ended.errors.decode(errors="replace").strip().split("\n")[0]
+            raise OutriderError(said.removeprefix("fatal: ") or "git failed")
+        return ended.output
+
+
+EVERY_SECONDS = 0.2
+
+
+async def follow_task(command: BackgroundCommand, view: SessionView) -> None:
+    """Show the newest output, and more as it comes."""
+    view.dim(f"Following command {command.number}: Esc stops, and it goes on. /tasks end {command.number} ends it.")
+    with OutputReader(command.path) as reader:
+        if text := newest_text(command):
+            view.write(command_output_lines(text))
+        try:
+            while command.running:
+                await asyncio.sleep(EVERY_SECONDS)
+                if text := reader.lines():
+                    view.write(command_output_lines(text))
+        except asyncio.CancelledError:  # Esc: only the watching ends
+            view.dim(f"Command {command.number} goes on.")
+            return
+        if text := reader.lines(rest=True):
+            view.write(command_output_lines(text))
+    view.dim(ended(command))

@@ -1,6 +1,6 @@
 """The commands of the chat by name: `/help` and the others.
 
-To add a command, add a `Command` to the list of the file that it belongs to.
+To add a command, add a `ChatCommand` to the list of the file that it belongs to.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from outrider.cli.chat.commands import agent, output, requests, sessions
-from outrider.cli.chat.commands.command import Command, CommandContext, Exit, Next
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Exit, Next
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
-from outrider.visible_text import safe_line
+from outrider.text.visible import safe_line
 
 KEYS = {
     "!command": "run a command; the agent sees its output with the next message",
@@ -33,13 +33,13 @@ class Commands:
 
     def __init__(self, context: CommandContext) -> None:
         self._context = context
-        self._commands: dict[str, Command] = {}
+        self._commands: dict[str, ChatCommand] = {}
         self._aliases: dict[str, str] = {}
-        self.add([Command("help", "list the commands and keys", self._help)])
+        self.add([ChatCommand("help", "list the commands and keys", self._help)])
         self.add([*agent.COMMANDS, *sessions.COMMANDS, *requests.COMMANDS, *output.COMMANDS])
-        self.add([Command("exit", "exit the chat", lambda *_: Exit(), aliases=("quit", "q"))])
+        self.add([ChatCommand("exit", "exit the chat", lambda *_: Exit(), aliases=("quit", "q"))])
 
-    def add(self, commands: Iterable[Command]) -> None:
+    def add(self, commands: Iterable[ChatCommand]) -> None:
         """Add commands. One with the name of another replaces it."""
         for command in commands:
             self._commands[command.name] = command

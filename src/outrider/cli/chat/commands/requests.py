@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import Command, CommandContext, Compact, Next
-from outrider.cli.styles import fit
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Compact, Next
+from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, YELLOW, fit, styled
 from outrider.coding import sentences
-from outrider.text import dollars
-from outrider.visible_text import safe_lines
+from outrider.text import dollars, thousands
+from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from outrider.providers.base import ToolSpec
+    from outrider.runtime.context import ContextUsage
+
 
 WIRE_LINES = 300
 
 
 def _show_request(chat: CommandContext, model: str) -> None:
-    from outrider.coding.wire import pretty, sending_provider
+    from outrider.coding.stored_request import pretty, sending_provider
     from outrider.providers.base import Request
 
     session = chat.current.session
@@ -40,7 +42,6 @@ def _show_request(chat: CommandContext, model: str) -> None:
 
 
 def _show_context(chat: CommandContext, _: str) -> None:
-    from outrider.cli.chat.context_lines import context_lines
 
     lines = context_lines(chat.current.context, chat.view.region.width)
     chat.view.write([*(f"  {line}".rstrip() for line in lines), ""])
@@ -79,8 +80,36 @@ def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:
 
 
 COMMANDS = (
-    Command("wire", "show the next request; /wire MODEL shows it for another model", _show_request),
-    Command("context", sentences.COMMANDS["context"], _show_context),
-    Command("compact", f"{sentences.COMMANDS['compact']}; /compact WORDS says what to keep", _compact),
-    Command("cost", sentences.COMMANDS["cost"], _show_cost),
+    ChatCommand("wire", "show the next request; /wire MODEL shows it for another model", _show_request),
+    ChatCommand("context", sentences.COMMANDS["context"], _show_context),
+    ChatCommand("compact", f"{sentences.COMMANDS['compact']}; /compact WORDS says what to keep", _compact),
+    ChatCommand("cost", sentences.COMMANDS["cost"], _show_cost),
 )
+
+
+WIDEST_BAR = 50
+_STYLES = {"system prompt": CYAN, "tools": YELLOW, "files": RED, "conversation": GREEN, "free": DIM}
+_FULL, _FREE = "█", "░"
+
+
+def context_lines(usage: ContextUsage, width: int) -> Iterator[str]:
+    """Yield how full the window is, a bar with the share of each part, and a table of the parts."""
+    parts = sentences.context_parts(usage)
+    total = usage.window or usage.used
+    yield styled(sentences.context_is(usage), BOLD)
+    if usage.window:
+        yield _bar(parts, total, max(10, min(WIDEST_BAR, width - 2)))
+    yield ""
+    for name, tokens in parts.items():
+        mark = styled(_FREE if name == "free" else _FULL, _STYLES[name])
+        yield f"{mark} {name:<14} {thousands(tokens):>8} {tokens / max(1, total):>6.1%}"
+
+
+def _bar(parts: dict[str, int], total: int, width: int) -> str:
+    """Return the bar. Each part ends where its running total does, so that all parts together are exactly as long."""
+    bar, before, end = "", 0, 0
+    for name, tokens in parts.items():
+        before += tokens
+        start, end = end, width if name == "free" else min(width, round(before / total * width))
+        bar += styled((_FREE if name == "free" else _FULL) * max(0, end - start), _STYLES[name])
+    return bar

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import Command, CommandContext, Next, Pick, Send
-from outrider.cli.chat.recent_messages import recent_lines
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send
+from outrider.cli.chat.past_messages import show_recent
 from outrider.cli.styles import fit
 from outrider.coding import sentences
-from outrider.coding.rewinding import USAGE, parse_rewind
-from outrider.visible_text import safe_line
+from outrider.coding.rewind_points import USAGE, Rewind, parse_rewind, run_rewind
+from outrider.text.visible import safe_line
+
+if TYPE_CHECKING:
+    from outrider.cli.chat.session_view import SessionView
+    from outrider.runtime.session import Session
 
 
 def _choose_session(chat: CommandContext, id: str) -> Next:
-    from outrider.cli.chat.session_choices import session_choices
+    from outrider.cli.chat.picker import session_choices
 
     if id:
         _resume(chat, id)
@@ -25,7 +30,7 @@ def _choose_session(chat: CommandContext, id: str) -> Next:
 
 
 def _resume(chat: CommandContext, id: str) -> None:
-    chat.view.write(recent_lines(chat.current, chat.current.go_to(id), chat.view))
+    show_recent(chat.current, chat.current.go_to(id), chat.view)
     worked_in = chat.current.log.settings(id).cwd
     if worked_in and worked_in != str(chat.current.folder):
         chat.view.note(f"This session worked in {worked_in}; it continues in {chat.current.folder}.")
@@ -84,11 +89,22 @@ def _clear(chat: CommandContext, _: str) -> None:
 
 
 COMMANDS = (
-    Command("sessions", "choose a session to resume; /sessions ID resumes one", _choose_session),
-    Command("rename", "give this session another title: /rename TITLE", _rename),
-    Command("continue", sentences.COMMANDS["continue"], _continue_turn),
-    Command("fork", "continue in a copy of this session", _fork),
-    Command("rewind", sentences.COMMANDS["rewind"], _rewind),
-    Command("tree", "show this session's sub-agents with their costs", _show_tree),
-    Command("clear", "start a new session", _clear, aliases=("new",)),
+    ChatCommand("sessions", "choose a session to resume; /sessions ID resumes one", _choose_session),
+    ChatCommand("rename", "give this session another title: /rename TITLE", _rename),
+    ChatCommand("continue", sentences.COMMANDS["continue"], _continue_turn),
+    ChatCommand("fork", "continue in a copy of this session", _fork),
+    ChatCommand("rewind", sentences.COMMANDS["rewind"], _rewind),
+    ChatCommand("tree", "show this session's sub-agents with their costs", _show_tree),
+    ChatCommand("clear", "start a new session", _clear, aliases=("new",)),
 )
+
+
+async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
+    """Do what the command says. Return the text for the next line: the message that was taken back."""
+    report = await run_rewind(session, wanted)
+    view.write([fit(safe_line(line), view.region.width) for line in report.lines])
+    if report.problem:
+        (view.note if report.hint else view.problem)(report.problem)
+    if report.hint:
+        view.dim(report.hint)
+    return report.message

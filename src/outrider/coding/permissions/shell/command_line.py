@@ -10,11 +10,10 @@ import os.path
 from collections.abc import Iterator, Sequence
 
 from outrider.coding.access import ACCESS_LEVELS, Access
-from outrider.coding.permissions.access_table import LEVELS_THAT_RUN
-from outrider.coding.permissions.files import PLAN_MODE, check_path
-from outrider.coding.permissions.part_decision import ALLOWED, READS, PartDecision, deny_part
+from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import is_inside, resolve_shell_path
-from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.policy import ALLOWED, READS, PartDecision, Policy, deny_part
+from outrider.coding.permissions.question import LEVELS_THAT_RUN
 from outrider.coding.permissions.rules import Rule, exact_rule
 from outrider.coding.permissions.shell.command_rules import (
     STATE_CHANGERS,

@@ -11,10 +11,9 @@ import os.path
 import re
 from collections.abc import Iterator, Sequence
 
-from outrider.coding.permissions.files import denial_reason, denying_rule, rule_asks
-from outrider.coding.permissions.part_decision import PartDecision, deny_part
+from outrider.coding.permissions.file_access import denial_reason, denying_rule, rule_asks
 from outrider.coding.permissions.paths import ResolvedPath, resolve_shell_path
-from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.policy import PartDecision, Policy, deny_part
 from outrider.coding.protected_paths import is_secret, targets_secrets
 from outrider.coding.wildcards import TooManyAlternativesError, alternatives
 

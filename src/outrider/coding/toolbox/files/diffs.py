@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from itertools import islice, takewhile
 from operator import eq
+from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from outrider.coding.toolbox.tool_errors import printable
 from outrider.text import clean, counted
 
 CHARACTERS = 20_000
@@ -109,3 +112,9 @@ def _common_ends(before: list[str], after: list[str]) -> tuple[int, int]:
     head = sum(takewhile(bool, map(eq, before, after)))
     rest = min(len(before), len(after)) - head
     return head, sum(takewhile(bool, islice(map(eq, reversed(before), reversed(after)), rest)))
+
+
+def change_details(path: Path, name: str, old: str, new: str) -> dict[str, Any]:
+    """Return the details of a result: the path, the diff, and the number of added and removed lines."""
+    diff = diff_of(old, new, clean(printable(name)))
+    return {"path": clean(str(path)), "diff": diff.text, "added": diff.added, "removed": diff.removed}

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from outrider.coding.toolbox.files.changes import change_details
+from outrider.coding.toolbox.files.diffs import change_details
 from outrider.coding.toolbox.files.line_ranges import excerpt, line_count
-from outrider.coding.toolbox.files.near_misses import near_miss
 from outrider.coding.toolbox.files.regular_files import resolve_path
-from outrider.coding.toolbox.files.replacing import PLACES, Replacement
+from outrider.coding.toolbox.files.replacing import PLACES, Replacement, near_miss
 from outrider.coding.toolbox.files.saving import save
-from outrider.coding.toolbox.files.stamps import WHOLE
 from outrider.coding.toolbox.files.text_files import encode_like
-from outrider.coding.toolbox.files.versions import Version, version
+from outrider.coding.toolbox.files.versions import WHOLE, Version, version
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.encodings import Encoding, text_encoding
 from outrider.text import clean, counted, human_size
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 
 AROUND = 3
 """Lines shown before and after a change."""

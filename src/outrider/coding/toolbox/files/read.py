@@ -13,11 +13,9 @@ import msgspec
 from msgspec.structs import replace
 
 from outrider.coding.toolbox.files.line_ranges import Lines, Span, characters_for, line_count, numbered_lines
-from outrider.coding.toolbox.files.pictures import PICTURES, picture_result
 from outrider.coding.toolbox.files.regular_files import open_regular, resolve_path
-from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of
 from outrider.coding.toolbox.files.text_files import decode_lenient, file_chunks, text_chunks
-from outrider.coding.toolbox.files.versions import EditorUnavailableError, Version, editor_version
+from outrider.coding.toolbox.files.versions import EditorUnavailableError, Version, editor_version, stamp_file, stamp_of
 from outrider.coding.toolbox.seen_files import ALL, SOME, Part, Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
@@ -28,9 +26,8 @@ from outrider.conversation.encodings import HEAD, WINDOWS, Encoding, is_utf8, te
 from outrider.errors import AttachmentError
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 
 STORED_PREFIX = "attachment:"
 """The prefix of the name of a stored result."""
@@ -42,6 +39,17 @@ UNSAVED = (
 NOT_UTF8 = "This file is not UTF-8. It is shown as Windows-1252, and Edit and Write keep that encoding."
 EDITOR_SILENT = (
     "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
+)
+PICTURES = frozenset(
+    {
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "image/bmp",
+        "image/tiff",
+        "image/vnd.microsoft.icon",
+    }
 )
 
 
@@ -162,11 +170,11 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         return ToolResult(f"{printable(source.name)} is empty."), ALL
     kind = sniff(source.head)
     if kind == "application/pdf":
-        from outrider.coding.toolbox.files.pdfs import pdf_text  # most files are text
+        from outrider.coding.toolbox.files.pdf_pages import pdf_text  # most files are text
 
         return _as_result(pdf_text(source.stream, source.name, span, context))
     if document := _document_type(source, kind):
-        from outrider.coding.toolbox.files.documents import document_text
+        from outrider.coding.toolbox.files.rich_files import document_text
 
         return _as_result(document_text(source.stream, source.name, document, span, context))
     whole = source.data is not None
@@ -174,11 +182,13 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
     if kind and not is_utf8(source.head):
         encoding = None  # text may begin like a picture, but a picture is not valid UTF-8
     if kind in PICTURES and encoding is None:
+        from outrider.coding.toolbox.files.rich_files import picture_result
+
         return picture_result(source.name, kind, source.stamp.size, source.data, source.attachment), ALL
     if encoding is None:
         raise _binary_error(source, kind)
     if source.name.endswith(".ipynb") and source.data is not None:
-        from outrider.coding.toolbox.files.notebooks import notebook_result
+        from outrider.coding.toolbox.files.rich_files import notebook_result
 
         return notebook_result(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
             source, encoding, span, context

@@ -12,8 +12,7 @@ import msgspec
 
 from outrider.coding.toolbox.editor import Buffers
 from outrider.coding.toolbox.files.regular_files import open_regular_in
-from outrider.coding.toolbox.files.stamps import stamp_file, stamp_of, stamp_path
-from outrider.coding.toolbox.files.versions import Version, version
+from outrider.coding.toolbox.files.versions import Version, stamp_file, stamp_of, stamp_path, version
 from outrider.coding.toolbox.no_follow import Folder, opened_folder
 from outrider.coding.toolbox.seen_files import Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable

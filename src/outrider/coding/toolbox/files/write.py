@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.coding.toolbox.files.changes import change_details
+from outrider.coding.toolbox.files.diffs import change_details
 from outrider.coding.toolbox.files.line_ranges import line_count
 from outrider.coding.toolbox.files.regular_files import resolve_path
 from outrider.coding.toolbox.files.saving import save
-from outrider.coding.toolbox.files.stamps import stamp_of
 from outrider.coding.toolbox.files.text_files import decode_lenient, encode_like, has_crlf, with_crlf
-from outrider.coding.toolbox.files.versions import Version, version_or_none
+from outrider.coding.toolbox.files.versions import Version, stamp_of, version_or_none
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.attachments import sniff
@@ -18,9 +17,8 @@ from outrider.conversation.documents import kinds
 from outrider.conversation.encodings import Encoding, text_encoding
 from outrider.text import clean, counted
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 
 
 def write(workspace: Workspace) -> Tool:

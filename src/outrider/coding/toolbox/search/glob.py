@@ -7,18 +7,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.coding.toolbox.search import ripgrep
-from outrider.coding.toolbox.search.search_paths import Hidden, hide_nothing, locate, newest, shown_path
-from outrider.coding.toolbox.search.wildcards import matcher, split
+from outrider.coding.toolbox.search.search_paths import Hidden, hide_nothing, locate, matcher, newest, shown_path, split
 from outrider.coding.toolbox.throttle import ProgressThrottle
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.processes.programs import Programs
 from outrider.text import counted
 from outrider.tools.context import ToolContext
-from outrider.tools.decorator import tool
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
-from outrider.tools.tool import Tool
+from outrider.tools.tool import Tool, tool
 
 MOST_FILES = 1000
 

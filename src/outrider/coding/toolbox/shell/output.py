@@ -8,7 +8,7 @@ from io import FileIO
 from pathlib import Path
 
 from outrider.conversation.attachments import MAX_BYTES
-from outrider.terminal_text import LiveText, rendered
+from outrider.text.terminal import LiveText, rendered
 
 RING = 1024 * 1024
 """Bytes of the newest output in memory, and the most that is read at once."""

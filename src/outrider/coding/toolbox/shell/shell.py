@@ -1,4 +1,7 @@
-"""The shell that runs commands: how it starts, and how it reports its last working directory."""
+"""The shell that runs commands: how it starts inside the sandbox, and how it reports its last working directory.
+
+`decide` in `coding/permissions/decision.py` has allowed the command by then.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+
+import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
@@ -104,14 +109,27 @@ class NamedFolderReport(FolderReport):
         self._path.unlink(missing_ok=True)
 
 
+class SandboxPlaces(msgspec.Struct, frozen=True, kw_only=True):
+    """What commands in the sandbox may write, may not read, and may not change."""
+
+    writable: Sequence[Path] = ()
+    """More working folders."""
+    masked: Callable[[], Sequence[str]] = tuple
+    """Returns patterns of the files that commands cannot read."""
+    own: Callable[[], OwnPlaces] = OwnPlaces
+    """Returns what is not there for them."""
+    kept: Sequence[Path] = ()
+    """Files that they cannot change."""
+    accepted: Callable[[Access], tuple[str, ...] | None] = lambda _: None
+    """Returns the doubts about the sandbox that the user has accepted, or None for all."""
+
+
 class Shell:
     """Starts commands in the folder where the previous one ended.
 
     A `sandbox` that is a function is called when a command runs. Without an `environment`, commands inherit that of
     this process; in an editor's terminal they get the editor's, with the PATH of `environment` and without the
-    variables in `unset`. `writable`, `masked`, `own` and `kept` are for the sandbox: more working folders, patterns of
-    the files that commands cannot read, what is not there for them, and files that they cannot change. `accepted`
-    returns the doubts about the sandbox that the user has accepted, or None for all.
+    variables in `unset`. `places` is for the sandbox.
     """
 
     def __init__(
@@ -120,20 +138,12 @@ class Shell:
         sandbox: Sandbox | FindSandbox | None = None,
         environment: Mapping[str, str] | None = None,
         unset: Sequence[str] = (),
-        *,
-        writable: Sequence[Path] = (),
-        masked: Callable[[], Sequence[str]] | None = None,
-        own: Callable[[], OwnPlaces] = OwnPlaces,
-        accepted: Callable[[Access], tuple[str, ...] | None] = lambda _: None,
-        kept: Sequence[Path] = (),
+        places: SandboxPlaces | None = None,
     ) -> None:
         self.workspace = workspace
         self._sandbox = sandbox
-        self._writable = tuple(writable)
-        self._masked = masked or tuple
-        self._own = own
-        self._accepted = accepted
-        self._kept = tuple(kept)
+        self._places = places or SandboxPlaces()
+        self._writable = tuple(self._places.writable)
         self.unset = unset
         """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
@@ -294,10 +304,10 @@ class Shell:
             cwd=self.workspace.shell_cwd,
             temporary=self.shared_tmp(),
             writable=self._writable,
-            secrets=tuple(self._masked()),
-            kept=self._kept,
-            own=self._own(),
-            accepted=None if trusted else self._accepted(access),
+            secrets=tuple(self._places.masked()),
+            kept=tuple(self._places.kept),
+            own=self._places.own(),
+            accepted=None if trusted else self._places.accepted(access),
         )
         if access != "full" and places.own.hides(os.path.realpath(places.cwd)):
             raise ToolCallError(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import shlex
+import signal
 import tempfile
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,13 +18,13 @@ from msgspec.structs import replace
 
 from outrider.coding.access import Access
 from outrider.coding.toolbox.editor import EditorTerminal, Terminals
-from outrider.coding.toolbox.shell.following import Cause, Outcome
-from outrider.coding.toolbox.shell.launcher import arguments_fit, launcher
-from outrider.coding.toolbox.shell.marked_processes import MarkedProcesses
+from outrider.coding.toolbox.shell.following import DRAIN_SECONDS, Cause, Outcome
 from outrider.coding.toolbox.shell.outcomes import to_result
 from outrider.coding.toolbox.shell.output import Output
 from outrider.coding.toolbox.shell.shell import VARIABLES, NamedFolderReport, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError
+from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
+from outrider.processes.processes import Process, end
 from outrider.text import clean
 from outrider.tools.result import ToolResult
 from outrider.tools.threads import Threads
@@ -235,3 +239,64 @@ def _discard(starting: asyncio.Task[EditorTerminal]) -> None:
 
     if not _failed(starting):
         _background_task(discard(starting.result()))
+
+
+class MarkedProcesses(Process):
+    """All processes on this machine that carry a mark. There is no shell of ours to wait for."""
+
+    def __init__(self, mark: str) -> None:
+        self._mark = mark
+        self._reaped = True  # there is no process id to signal
+        self.exit_handle = None
+
+    def running(self, known: Iterable[ProcessKey] = ()) -> set[ProcessKey]:
+        """Return the live processes; empty if the system has no process table."""
+        return find_processes(None, self._mark, known) if can_list_processes() else set()
+
+    def signal(self, members: Iterable[ProcessKey], number: signal.Signals) -> None:
+        """Send a signal, to parents first, so that they report less about their children's end."""
+        super().signal(sorted(members), number)
+
+    def finish(self) -> tuple[int, int]:
+        """Wait briefly for the processes, then end them. Return how many there were and how many still live."""
+        until, moment = time.monotonic() + DRAIN_SECONDS, 0.005
+        while self.running() and (remaining := until - time.monotonic()) > 0:
+            time.sleep(min(moment, remaining))
+            moment *= 2
+        return self.end()
+
+    def end(self) -> tuple[int, int]:
+        """End the processes, gently at first. Return how many there were and how many still live."""
+        return end([self])
+
+    def end_repeatedly(self, seconds: float) -> None:
+        """End the processes again and again for `seconds`, because a starting process may not carry its mark yet."""
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            self.end()
+            time.sleep(0.02)
+
+
+LONGEST_ARGUMENT = 128 * 1024
+"""Bytes at which Linux rejects an argument."""
+
+
+def arguments_fit(argv: Sequence[str]) -> bool:
+    """Return whether a program can be started with these arguments."""
+    return all(len(os.fsencode(argument)) < LONGEST_ARGUMENT for argument in argv)
+
+
+@contextmanager
+def launcher(argv: Sequence[str], folder: Path) -> Iterator[list[str]]:
+    """Yield a short command that runs `argv` with empty input while the context is open.
+
+    Editors take a program and its arguments. Some join them into a line for the user's shell, which may be any shell,
+    with or without quoting. Two plain words survive this.
+    """
+    path = folder / f"command-{os.urandom(8).hex()}.sh"
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        file.write(os.fsencode(f"exec {shlex.join(argv)} </dev/null\n"))
+    try:
+        yield ["/bin/sh", str(path)]
+    finally:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,30 @@
+"""What the commands have in common: how they parse their options, and how they report an error."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+
+
+def command_parser(name: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    """Return the parser of `outrider NAME`. Its texts are printed as they are."""
+    form = argparse.RawDescriptionHelpFormatter
+    return argparse.ArgumentParser(f"outrider {name}", None, description, epilog, formatter_class=form)
+
+
+def add_tools_option(parser: argparse.ArgumentParser, metavar: str, help: str) -> None:
+    """Add `--tools`, which may be repeated."""
+    parser.add_argument("--tools", action="append", default=[], metavar=metavar, help=help)
+
+
+def reported(name: str, work: Callable[[], int]) -> int:
+    """Return the exit code of a command; 2 for a wrong setting or file, and 1 for another error, which is printed."""
+    from outrider.errors import ConfigError, OutriderError
+    from outrider.text.visible import safe_line
+
+    try:
+        return work()
+    except (OutriderError, RuntimeError) as error:
+        print(safe_line(f"outrider {name}: {error}"), file=sys.stderr)
+        return 2 if isinstance(error, ConfigError | RuntimeError) else 1

@@ -1,0 +1,167 @@
+"""Check whether a file may be read or written."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from typing import Literal, TypeAlias
+
+from outrider.coding.permissions.paths import HARMLESS_DEVICES, ResolvedPath, is_inside, resolve_shell_path
+from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, deny_part
+from outrider.coding.permissions.rules import Rule
+from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting, is_secret
+from outrider.coding.wildcards import escaped
+
+Opening: TypeAlias = Literal["read", "write"]
+"""What is done with a file."""
+
+SEARCH_TOOLS = ("Read", "Grep", "Glob")
+"""The tools whose rules apply to the results of a search."""
+
+_CONFIGURES = "configures an editor, a shell, hooks or a CI service, which run what it says"
+PLAN_MODE = "nothing is changed in plan mode: say what you would do instead"
+
+
+def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> PartDecision:
+    """Decide whether a tool may read or write a path."""
+    if target.problem:
+        return deny_part(target.problem)
+    if tool == "Bash" and target.given in HARMLESS_DEVICES[access]:  # by its text: `x/../dev/null` may be another file
+        return ALLOWED
+    reason = denial_reason(policy, _rule_tools(tool, access, wide=True), access, target)
+    if reason:
+        return deny_part(reason)
+    if access == "write" and policy.mode == "plan":
+        return deny_part(PLAN_MODE)
+    if rule_asks(policy, _rule_tools(tool, access, wide=True), target):
+        return PartDecision("ask", f"a rule asks about {target.given}", final=True, resolved_paths=(target.resolved,))
+    if access == "write" and _needs_consent(policy, tool, target):
+        rules = _suggest_rules(policy, access, target)
+        obeyed = any(map(policy.is_obeyed, target.all_paths))
+        what = "is run by a hook or an MCP server" if obeyed else _CONFIGURES
+        reason = f"{target.given} {what}"
+        return PartDecision("ask", reason, rules, resolved_paths=(target.resolved,))
+    if _is_allowed(policy, tool, access, target):
+        return ALLOWED
+    where = "" if _is_inside(policy, target) else " outside the folder"
+    rules = _suggest_rules(policy, access, target)
+    return PartDecision("ask", f"it {access}s {target.given}{where}", rules, resolved_paths=(target.resolved,))
+
+
+def denial_reason(policy: Policy, tools: tuple[str, ...], access: Opening, target: ResolvedPath) -> str:
+    """Return why no mode or allow rule can open this path, or ""."""
+    if target.problem:
+        return target.problem
+    if rule := denying_rule(policy, tools, target):
+        return f"the rule {rule.text} denies {target.given}"
+    if any(is_secret(path, policy.secrets, str(policy.folder)) for path in target.all_paths):
+        return f"{target.given} is among the secrets, which are never opened"
+    if any(policy.own.hides(path) for path in target.all_paths):
+        return f"{target.given} holds data or settings of Outrider, which are never opened"
+    if any(is_in_git(path, str(policy.folder)) for path in target.all_paths):
+        return f"{target.given} is inside .git, which the file tools do not open; use git itself"
+    if access == "write" and _is_protected(policy, target):
+        return f"{target.given} holds the settings of your permissions; only the user may change them"
+    return ""
+
+
+def denying_rule(policy: Policy, tools: tuple[str, ...], target: ResolvedPath) -> Rule | None:
+    """Return the first deny rule of one of these tools that covers the path."""
+    return next((rule for rule in policy.deny if rule.tool in tools and _covers(rule, policy, target)), None)
+
+
+def rule_asks(policy: Policy, tools: tuple[str, ...], target: ResolvedPath) -> bool:
+    """Return whether a rule of one of these tools asks about the path."""
+    return any(rule.tool in tools and _covers(rule, policy, target) for rule in policy.ask)
+
+
+def is_hidden(policy: Policy, path: str) -> bool:
+    """Return whether a search must omit this file, because it may not be read or a rule asks before it is.
+
+    The user approves only the folder where a search starts, so files that rules ask about are always omitted.
+    """
+    found = resolve_shell_path(path, str(policy.folder))
+    return bool(denial_reason(policy, SEARCH_TOOLS, "read", found)) or rule_asks(policy, SEARCH_TOOLS, found)
+
+
+def _rule_tools(tool: str, access: Opening, *, wide: bool) -> tuple[str, ...]:
+    """Return the tools whose rules apply to such a call."""
+    if access == "read":
+        return ("Read", tool)
+    return ("Edit", "Write", tool) if wide and tool == "Bash" else ("Edit", tool)
+
+
+def _covers(rule: Rule, policy: Policy, target: ResolvedPath) -> bool:
+    return rule.tool != "Bash" and any(
+        rule.covers_path(path, str(policy.folder), wide=True) for path in target.all_paths
+    )
+
+
+def _is_allowed(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> bool:
+    inside = _is_inside(policy, target)
+    if policy.mode == "all" or (inside and (access == "read" or policy.mode == "edits")):
+        return True
+    paths = target.all_paths if target.per_process else (target.resolved,)
+    tools = _rule_tools(tool, access, wide=False)
+    return any(
+        rule.tool in tools
+        and rule.tool != "Bash"
+        and all(rule.covers_path(path, str(policy.folder), wide=False) for path in paths)
+        for rule in policy.allow
+    )
+
+
+def _is_inside(policy: Policy, target: ResolvedPath) -> bool:
+    return not target.per_process and is_inside(target.resolved, policy.inside)
+
+
+def _is_protected(policy: Policy, target: ResolvedPath) -> bool:
+    if any(is_own_setting(path, str(policy.folder)) for path in target.all_paths):
+        return True
+    return target.resolved.startswith(f"{os.path.realpath(policy.folder / '.outrider')}/")
+
+
+def _needs_consent(policy: Policy, tool: str, target: ResolvedPath) -> bool:
+    """Return whether a path is configuration that other programs obey, or is run by one, and no allow rule names it.
+
+    A wide rule such as Edit(src/**) does not name it. In the mode `all` commands may change it as well.
+    """
+    if policy.mode == "all":
+        return False
+    is_obeyed = any(map(policy.is_obeyed, target.all_paths))
+    if not is_obeyed and not any(is_configuration(path, str(policy.folder)) for path in target.all_paths):
+        return False
+    return not any(
+        rule.tool in _rule_tools(tool, "write", wide=False)
+        and rule.pattern is not None
+        and _names(rule.pattern, policy, is_obeyed=is_obeyed)
+        and rule.covers_path(target.resolved, str(policy.folder), wide=False)
+        for rule in policy.allow
+    )
+
+
+def _names(pattern: str, policy: Policy, *, is_obeyed: bool) -> bool:
+    """Return whether the pattern of a rule names such a file itself."""
+    start = _literal_start(pattern)
+    if is_obeyed:
+        return policy.is_obeyed(start) or policy.is_obeyed(f"{policy.folder}{start}")
+    folder = str(policy.folder)
+    return is_configuration(start, "/") or is_configuration(f"{folder}{start}", folder)
+
+
+def _literal_start(pattern: str) -> str:
+    """Return the part of a pattern before its first wildcard, as if its folder were the root."""
+    return "/" + re.split(r"[*?\[{]", pattern)[0].removeprefix("./").removeprefix("~/").strip("/")
+
+
+def _suggest_rules(policy: Policy, access: Opening, target: ResolvedPath) -> tuple[str, ...]:
+    """Return the narrowest useful rule: for writing, this file; for reading, its folder."""
+    path = target.resolved
+    if access == "write":
+        top = str(policy.folder).rstrip("/") + "/"
+        return (f"Edit(./{escaped(path[len(top) :])})",) if path.startswith(top) else (f"Edit({escaped(path)})",)
+    parent = path if os.path.isdir(path) else path.rpartition("/")[0]
+    contains_project = f"{policy.folder}/".startswith(f"{parent}/")
+    if parent.count("/") < 2 or parent == os.path.expanduser("~") or contains_project:  # too much of the disk
+        return (f"Read({escaped(path)})",)
+    return (f"Read({escaped(parent)}/**)",)

@@ -1,0 +1,133 @@
+"""`/rewind` in the chat and in editors: list the messages, show what a rewind does, do it, and take it back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from outrider.errors import RewindConflictError
+from outrider.text import counted
+from outrider.text.visible import safe_line
+
+if TYPE_CHECKING:
+    from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
+    from outrider.runtime.session import Session
+
+DIFF_LINES = 400
+"""The most lines of diffs that a preview shows."""
+TITLE_CHARACTERS = 70
+USAGE = "Write /rewind, /rewind N, /rewind N both|files|conversation, or /rewind undo."
+
+
+class Rewind(NamedTuple):
+    """List the messages, show what a rewind would do, or rewind."""
+
+    to: int | Literal["undo"] | None
+    """The message to go back to; None lists them."""
+    what: str = ""
+    """`both`, `files` or `conversation`; empty shows what would be done."""
+    force: bool = False
+    """Whether to overwrite files that someone else changed."""
+
+
+class RewindReport(NamedTuple):
+    """What a command says."""
+
+    lines: list[str]
+    hint: str = ""
+    """What to write next."""
+    problem: str = ""
+    """Why nothing was changed."""
+    message: str = ""
+    """The message that was taken back, to be written anew."""
+
+
+def parse_rewind(words: str) -> Rewind | None:
+    """Return the command with these words after its name; None if they are wrong.
+
+    >>> parse_rewind("2 files force"), parse_rewind("undo"), parse_rewind("x")
+    (Rewind(to=2, what='files', force=True), Rewind(to='undo', what='both', force=False), None)
+    """
+    given = words.split()
+    force = "force" in given
+    given = [word for word in given if word != "force"]
+    if not given:
+        return Rewind(None)
+    what = given[1] if len(given) > 1 else ""
+    if len(given) > 2 or what not in ("", "both", "files", "conversation"):
+        return None
+    if given[0] == "undo":
+        return Rewind("undo", "both", force)
+    return Rewind(int(given[0]), what, force) if given[0].isascii() and given[0].isdecimal() else None
+
+
+async def run_rewind(session: Session, wanted: Rewind) -> RewindReport:
+    """Do what the command says. Raises OutriderError."""
+    if wanted.to is None:
+        hint = "To see what going back to before one of them does: /rewind N"
+        return RewindReport([*point_lines(await session.rewind_points())], hint)
+    if not wanted.what and wanted.to != "undo":
+        preview = await session.rewind_preview(wanted.to)
+        force = " force" if preview.conflicts else ""
+        problem = "Someone else changed some of these files since. The word force overwrites them." if force else ""
+        hint = f"To do it: /rewind {wanted.to} both{force}, or files{force}, or conversation instead of both."
+        return RewindReport([*preview_lines(preview)], hint, problem)
+    try:
+        done = await _done(session, wanted)
+    except RewindConflictError as error:
+        return RewindReport([], problem=f"Nothing was changed: {error}. Here: add the word force.")
+    hint = "" if wanted.to == "undo" else "To take it back: /rewind undo"
+    return RewindReport([*outcome_lines(done)], hint, "", done.message.text if done.message and done.messages else "")
+
+
+async def _done(session: Session, wanted: Rewind) -> Rewound:
+    if wanted.to == "undo" or wanted.to is None:
+        return await session.undo_rewind(force=wanted.force)
+    files, conversation = wanted.what != "conversation", wanted.what != "files"
+    return await session.rewind(wanted.to, files=files, conversation=conversation, force=wanted.force)
+
+
+def point_lines(points: Iterable[RewindPoint]) -> Iterator[str]:
+    """Yield the messages of the user with their numbers."""
+    number = 0
+    for point in points:
+        number = point.number
+        yield f"{number:>4}  {_beginning(point.message.text)}"
+    if not number:
+        yield "There are no messages yet."
+
+
+def preview_lines(preview: RewindPreview, *, files: bool = True, conversation: bool = True) -> Iterator[str]:
+    """Yield what a rewind would do."""
+    if preview.message is None:
+        yield f"Takes back the rewind to message {preview.to}."
+    else:
+        yield f"Back to before message {preview.to}: {_beginning(preview.message.text)}"
+        if conversation:
+            yield f"The conversation loses {counted(preview.messages, 'message')}. The log keeps them."
+    if not files:
+        return
+    yield f"{counted(len(preview.files), 'file')} would change." if preview.files else "No file would change."
+    for file in preview.files:
+        remark = " (changed by someone else since)" if file.is_conflict else ""
+        remark += "" if file.is_kept else " (not kept: it stays as it is)"
+        yield f"  {file.action:<7} {safe_line(file.path)}{remark}"
+    lines = [line for file in preview.files for line in file.diff.splitlines()]
+    yield from lines[:DIFF_LINES]
+    if len(lines) > DIFF_LINES:
+        yield f"… {counted(len(lines) - DIFF_LINES, 'more line')}"
+
+
+def outcome_lines(done: Rewound) -> Iterator[str]:
+    """Yield what a rewind did."""
+    parts = ["Took back the rewind" if done.message is None else f"Went back to before message {done.to}"]
+    if done.files:
+        parts.append(f"restored {counted(len(done.files), 'file')}")
+    yield f"{'; '.join(parts)}."
+    for path, reason in done.not_restored.items():
+        yield f"Not restored: {safe_line(path)} ({safe_line(reason)})"
+
+
+def _beginning(text: str) -> str:
+    words = " ".join(text.split()) or "(no text)"
+    return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 1]}…"

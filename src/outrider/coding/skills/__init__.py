@@ -1,1 +1,0 @@
-"""The skills of users, projects and plugins."""

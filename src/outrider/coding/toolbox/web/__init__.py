@@ -1,1 +1,0 @@
-"""The WebFetch tool: pages and files from the web."""

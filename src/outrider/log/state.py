@@ -1,0 +1,353 @@
+"""The state of a session: what its entries say. It is the same for a session that runs and for one that is resumed.
+
+`SessionState.apply` is the only place where it changes. There is no input or output here, and no clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from outrider.conversation.history import History
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.log.entries import (
+    Asked,
+    AttemptFailed,
+    CallResult,
+    CompactionEntry,
+    Decided,
+    Entry,
+    Intent,
+    MessageEntry,
+    Record,
+    Requested,
+    ResultsClearedEntry,
+    RewindEntry,
+    RunStarted,
+    RunStopped,
+    SessionRecovered,
+    SessionSettings,
+    SteeringDelivered,
+    SteeringQueued,
+    SteeringWithdrawn,
+    TitleEntry,
+)
+from outrider.log.run_state import RunState
+from outrider.providers.catalogue.windows import tells_context
+
+
+class _Conversation(NamedTuple):
+    """What a rewind of the conversation replaces, and its undo restores."""
+
+    history: History
+    seqs: list[int]
+    calls: tuple[ToolUseBlock, ...]
+    intents: dict[str, Intent]
+    answers: dict[str, CallResult]
+    final: CallResult | None
+
+
+class SessionState:
+    """What was said, called, asked, queued and used in a session, after some of its entries."""
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self.history = History()
+        """The messages with their sendable form."""
+        self.seqs: list[int] = []
+        """The seq of the entry that brought each message, if the caller names it."""
+        self.calls: tuple[ToolUseBlock, ...] = ()
+        """The calls of the newest reply, until all have results or the conversation has moved on: `history.pending`."""
+        self.intents: dict[str, Intent] = {}
+        """Those of them that were started, by call id."""
+        self.answers: dict[str, CallResult] = {}
+        """The results of those that have one, while others are still open."""
+        self.final: CallResult | None = None
+        """The result that ended the run, if no message followed."""
+        self.results: Message | None = None
+        """The message with the results of all calls, if the newest entry completed it."""
+        self.answered_tool = ""
+        """The tool whose result the newest entry is, if it is one."""
+        self.has_cut_results = False
+        """Whether the model has read only a part of a result, whose rest is stored."""
+        self.queued: dict[str, SteeringQueued] = {}
+        """The messages that wait to be delivered, by their ids, the oldest first."""
+        self.delivered = ""
+        """The id of the queued message that the newest message is, if it was queued."""
+        self._delivering = ""
+        """The id of the queued message that the next entry adds, if it is one."""
+        self.questions: dict[str, Asked] = {}
+        """The questions that wait for an answer, by their ids. They end with the calls of a reply."""
+        self.settings = SessionSettings()
+        """The newest value of each setting."""
+        self.requested: Requested | None = None
+        """What the newest request had beside its messages."""
+        self.usage = Usage()
+        """The usage of all requests of the session, without those of its sub-agents."""
+        self.run: RunState | None = None
+        """The newest run, or None if there was none."""
+        self.rewinds: list[RewindEntry] = []
+        """The rewinds that were not taken back."""
+        self.measured: tuple[Message, Usage] | None = None
+        """The newest reply and its usage, if nothing was compacted, cleared or rewound since."""
+        self.needs_earlier = False
+        """Whether a rewind goes back to the first entry or before it: then earlier entries are needed, too."""
+        self._saved: list[_Conversation | None] = []
+        """The conversation before each of `rewinds`; None for one of the files alone."""
+        self._waiting: set[str] = set()
+        """The ids of the calls that have no result."""
+        self._lost_entries = False
+        for entry in entries:
+            self.apply(entry)
+
+    # Reading
+
+    @property
+    def messages(self) -> list[Message]:
+        """All messages, as a new list."""
+        return self.history.messages
+
+    @property
+    def open_calls(self) -> list[ToolUseBlock]:
+        """The calls of the newest reply that have no result."""
+        return [call for call in self.calls if call.id not in self.answers]
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a run has begun and has not stopped: it goes on, or was interrupted."""
+        return self.run is not None and not self.run.status
+
+    @property
+    def has_view(self) -> bool:
+        """Whether these entries have the newest compaction and all messages that it kept."""
+        return self.history.summary is not None and self.history.start >= 0
+
+    def unknown_outcomes(self) -> list[CallResult]:
+        """Return error results for the interrupted calls that must not run again, because their outcome is unknown.
+
+        After a loss of entries the intents are not reliable: then this covers every open call.
+        """
+        return [
+            CallResult(_unknown(call, self.intents.get(call.id)))
+            for call in self.open_calls
+            if self._lost_entries or self._must_not_repeat(call)
+        ]
+
+    def _must_not_repeat(self, call: ToolUseBlock) -> bool:
+        intent = self.intents.get(call.id)
+        return intent is not None and intent.effect not in ("read", "idempotent")
+
+    # Changing
+
+    def apply(self, entry: Entry, seq: int = 0) -> bool:
+        """Apply one entry. Return whether it says something new; an unknown or repeated one changes nothing."""
+        self.results, self.answered_tool = None, ""
+        match entry:
+            case MessageEntry():
+                self._say(entry, seq)
+            case Intent(call_id=call_id):
+                self.intents[call_id] = entry
+            case CallResult():
+                return self._answer(entry, seq)
+            case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+                return self._steer(entry)
+            case CompactionEntry() | ResultsClearedEntry():
+                self._shorten(entry)
+            case RewindEntry(undo=undo):
+                self._undo() if undo else self._rewind(entry)
+            case SessionRecovered():
+                self._lost_entries = True
+            case _:
+                self._note(entry)
+        return True
+
+    def _note(self, entry: Entry) -> None:
+        """Apply an entry that is beside the conversation."""
+        match entry:
+            case SessionSettings():
+                self.settings = self.settings.merged(entry)
+            case Requested():
+                self.requested = self.requested.merged(entry) if self.requested else entry
+            case Asked(id=id):
+                self.questions[id] = entry
+            case Decided(question=question):
+                self.questions.pop(question, None)
+            case RunStarted(limits=limits, continues=continues):
+                self.run = self.run.followed(continues=continues) if self.run else RunState()
+                self.run.counts_repeats = limits.get("max_repeats", 1) is not None
+            case RunStopped(status=status):
+                self._stop(status)
+            case AttemptFailed(usage=usage) | TitleEntry(usage=usage):
+                self._use(usage)
+
+    def _say(self, entry: MessageEntry, seq: int) -> None:
+        message, before = entry.message, self.history.last
+        self._add(message, seq)
+        self.delivered, self._delivering = self._delivering, ""
+        if message.role == "assistant":
+            if entry.usage:
+                self._use(entry.usage)
+                if tells_context(message, entry.usage):
+                    self.measured = message, entry.usage
+            if self.run:
+                self.run.reply(entry, before)
+            self._expect(message.tool_calls)
+        elif self.calls or self.intents or self.questions:
+            self._keep_open(message.tool_results)
+        else:
+            self.final, self._lost_entries = None, False
+
+    def _answer(self, answer: CallResult, seq: int) -> bool:
+        call_id = answer.result.tool_use_id
+        if call_id not in self._waiting:
+            return False
+        self._waiting.remove(call_id)
+        self.answers[call_id] = answer
+        self.answered_tool = self._name_of(call_id)
+        self.has_cut_results = self.has_cut_results or answer.result.whole is not None
+        if not self._waiting:
+            answers = [self.answers[call.id] for call in self.calls]
+            results = tuple([each.result for each in answers])
+            self.results = Message("user", results)
+            if self.run:
+                self.run.count_results(self.calls, results)
+            self._add(self.results, seq)
+            self._expect(())
+            self.final = _first_final(answers)
+        return True
+
+    def _name_of(self, call_id: str) -> str:
+        """Return the name of the tool that a call of the newest reply runs."""
+        if intent := self.intents.get(call_id):
+            return intent.name
+        return next((call.name for call in self.calls if call.id == call_id), "")
+
+    def _steer(self, entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered) -> bool:
+        if isinstance(entry, SteeringQueued):
+            return self.queued.setdefault(entry.id, entry) is entry
+        if isinstance(entry, SteeringDelivered):
+            self._delivering = entry.id
+        return self.queued.pop(entry.id, None) is not None
+
+    def _shorten(self, entry: CompactionEntry | ResultsClearedEntry) -> None:
+        self.measured = None
+        if isinstance(entry, CompactionEntry):
+            self._use(entry.usage)
+            self.history.compact(entry.summary, entry.kept)
+        else:
+            self.history.clear_results(entry.kept)
+
+    def _stop(self, status: str) -> None:
+        if self.run:
+            self.run.status = status
+
+    def _use(self, usage: Usage | None) -> None:
+        if usage:
+            self.usage += usage
+            if self.is_running and self.run:
+                self.run.usage += usage
+
+    def _add(self, message: Message, seq: int) -> None:
+        self.history.append(message)
+        self.seqs.append(seq)
+
+    def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
+        self.calls, self.final, self._lost_entries = calls, None, False
+        if self.intents or self.answers or self.questions:
+            self.intents, self.answers, self.questions = {}, {}, {}
+        self._waiting = {call.id for call in calls} if calls else set()
+
+    def _keep_open(self, results: Sequence[ToolResultBlock]) -> None:
+        """Forget the calls that a message of the user with these results has answered or left behind."""
+        self.has_cut_results = self.has_cut_results or any(result.whole for result in results)
+        if self.run and self.calls:
+            self.run.count_results(self.calls, results)
+        intents, answers, questions = self.intents, self.answers, self.questions
+        self._expect(self.history.pending if self.calls else ())
+        if self.calls:
+            self.intents, self.answers, self.questions = intents, answers, questions
+            self._waiting -= answers.keys()
+
+    def _rewind(self, entry: RewindEntry) -> None:
+        self.rewinds.append(entry)
+        if not entry.conversation:
+            self._saved.append(None)
+            return
+        history = self.history
+        self._saved.append(_Conversation(history, self.seqs, self.calls, self.intents, self.answers, self.final))
+        self.needs_earlier |= 0 < entry.dropped >= len(history)
+        cut = max(0, len(history) - entry.dropped)
+        self.history = history.before(cut)
+        self.seqs = self.seqs[: len(self.history)]
+        self.measured = None
+        self._expect(self.history.pending)
+        self._lost_entries = True  # only a forged rewind ends with calls; whether they ran is not known
+
+    def _undo(self) -> None:
+        """Go back to the conversation before the newest rewind. What was said since is left out."""
+        if not self._saved:
+            self.needs_earlier = True
+            return  # the entry of the rewind was lost, or is earlier
+        self.rewinds.pop()
+        if saved := self._saved.pop():
+            since = self.history
+            self.history, self.seqs, self.calls, self.intents, self.answers, self.final = saved
+            self._waiting = {call.id for call in self.calls} - self.answers.keys()
+            self.history.reserve(since.call_ids)
+            self.measured = None
+
+
+def _first_final(answers: Sequence[CallResult]) -> CallResult | None:
+    for answer in answers:
+        if answer.final:
+            return answer
+    return None
+
+
+def fold(records: Iterable[Record]) -> SessionState:
+    """Return the state of a session after these entries."""
+    state = SessionState()
+    for record in records:
+        state.apply(record.entry, record.seq)
+    return state
+
+
+def start_of_tail(entries: Sequence[Entry]) -> int | None:
+    """Return the index of the first reply, from which replay can start: all earlier calls are closed by then."""
+    for index, entry in enumerate(entries):
+        if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
+            return index
+    return None
+
+
+def without_rewound(records: Iterable[Record]) -> list[Record]:
+    """Return the entries of the conversation as it is now: without those that a rewind left out."""
+    kept: list[Record] = []
+    former: list[list[Record]] = []
+    state = SessionState()
+    for record in records:
+        match record.entry:
+            case RewindEntry(undo=True):
+                kept = former.pop() if former else kept
+            case RewindEntry(dropped=dropped):
+                former.append(kept)
+                gone = state.seqs[-dropped:] if dropped else []
+                kept = [each for each in kept if not gone or each.seq < gone[0]]
+        kept.append(record)
+        state.apply(record.entry, record.seq)
+    return kept
+
+
+def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:
+    arguments = msgspec.json.encode(intent.input if intent else call.input).decode()
+    if len(arguments) > 500:
+        arguments = f"{arguments[:500]}…"
+    text = (
+        f"The outcome of this call is unknown: the program stopped while {call.name} was running. It may have run "
+        f"in part, in full, or not at all, and it was not run again. Check before you repeat it. "
+        f"Its arguments were: {arguments}"
+    )
+    if intent and intent.is_edited:
+        text += ". They are not those of the call: they were changed when it was approved"
+    return ToolResultBlock(call.id, (TextBlock(text),), is_error=True, is_unknown=True)

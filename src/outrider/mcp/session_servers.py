@@ -1,0 +1,136 @@
+"""The MCP servers of a session: their tools join its own, and their notices become events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from outrider.mcp.deferred import CALL, DeferredTools
+from outrider.mcp.guidance import Guidance
+from outrider.mcp.pool import distinct
+from outrider.mcp.running import RunningServers, ServerTools
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+from outrider.providers.catalogue.windows import estimated_tokens
+from outrider.tools.tool import Tool
+
+Mcp: TypeAlias = Sequence[McpServer] | RunningServers | ServerTools
+"""What `Agent(mcp=…)` takes: servers that the session starts and ends, or servers that run for several sessions."""
+USUAL_WINDOW = 128_000
+"""The context window that is assumed for a model whose window is unknown."""
+
+
+class SessionServers:
+    """Gives the tools of servers to a session. Servers that were described to it end with it."""
+
+    def __init__(self, mcp: Mcp) -> None:
+        self._names: Sequence[str] | None = None
+        self._is_owner = False
+        match mcp:
+            case RunningServers():
+                self.running = mcp
+            case ServerTools():
+                self.running, self._names = mcp.servers, mcp.names
+            case _:
+                self.running, self._is_owner = RunningServers(mcp), True
+        self._deferred: DeferredTools | None = None
+        """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
+        self._groups: dict[str, str] = {}
+        self._guidance = Guidance()
+        self.grace = self.running.grace
+        """Seconds that the first request waits for servers that are still starting."""
+        self._has_waited = False
+        self._late: tuple[str, ...] = ()
+        self.running.start()
+
+    async def ready_tools(self, window: int | None, *, searched_by_api: bool = False) -> tuple[Tool, ...]:
+        """Return the tools to offer. The first request waits a moment for servers that are still starting.
+
+        Tools that would take more than their share of the context window are deferred: the API searches them, or the
+        model finds them with `search_tools`.
+        """
+        if not self._has_waited:
+            self._has_waited = True
+            if self.running.starting and not await self.running.settled(self.grace):
+                self._late = self.running.starting
+        tools = self._current()
+        self._guidance.join(self._said(tools))
+        if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
+            self._deferred = DeferredTools(self._current)
+        self._groups = self._grouped(tools) if self._deferred and searched_by_api else {}
+        return _judged_by_the_real_tool(self._deferred) if self._deferred and not self._groups else tools
+
+    @property
+    def deferred_tools(self) -> tuple[Tool, ...]:
+        """The tools that `search_tools` finds; a model that has found one may call it by its name."""
+        return self._current() if self._deferred else ()
+
+    @property
+    def guidance(self) -> str:
+        """What the servers say about the use of their tools, for the system prompt."""
+        return self._guidance.text
+
+    def _said(self, tools: Sequence[Tool]) -> dict[str, str]:
+        """Return the instructions of the servers whose tools this session has."""
+        said = self.running.instructions()
+        return {
+            name: text for name, text in said.items() if any(tool.name.startswith(tool_prefix(name)) for tool in tools)
+        }
+
+    @property
+    def groups(self) -> Mapping[str, str]:
+        """The tools that the API searches, with the group of each: its server."""
+        return self._groups
+
+    def _grouped(self, tools: Iterable[Tool]) -> dict[str, str]:
+        prefixes = [tool_prefix(server.name) for server in self.running.servers]
+        found = {tool.name: next(filter(tool.name.startswith, prefixes), "") for tool in tools}
+        return {name: prefix.rstrip("_") for name, prefix in found.items() if prefix}
+
+    def _current(self) -> tuple[Tool, ...]:
+        return self.running.tools(self._names)
+
+    def take_notices(self) -> list[str]:
+        """Return what the person should know: servers that are late, failed or were started again."""
+        late, self._late = self._late, ()
+        notices = [f"The MCP server {name} is still starting. Its tools join when it is ready." for name in late]
+        return notices + self.running.take_notices()
+
+    def stop(self) -> None:
+        """Begin to end the servers that belong to the session."""
+        if self._is_owner:
+            self.running.stop()
+
+    def close(self) -> None:
+        """End the servers that belong to the session."""
+        if self._is_owner:
+            self.running.close()
+
+
+def checked_servers(mcp: Any) -> Mcp:
+    """Return the servers. Raises TypeError for anything else, and ConfigError if two have the same name."""
+    if isinstance(mcp, RunningServers | ServerTools):
+        return mcp
+    advice = "mcp must be a list of StdioServer and HttpServer, or RunningServers"
+    if not isinstance(mcp, Iterable) or isinstance(mcp, str):
+        raise TypeError(f"{advice}, not {type(mcp).__name__}")
+    servers = tuple(mcp)
+    for server in servers:
+        if not isinstance(server, StdioServer | HttpServer):
+            raise TypeError(f"{advice}; it has {type(server).__name__}")
+    distinct(servers)
+    return servers
+
+
+def tokens_of(tools: Iterable[Tool]) -> int:
+    """Return about how many tokens the descriptions of tools take in each request."""
+    encode = msgspec.json.encode
+    return sum(estimated_tokens(encode((tool.name, tool.description, tool.parameters))) for tool in tools)
+
+
+def _judged_by_the_real_tool(deferred: DeferredTools) -> tuple[Tool, ...]:
+    return tuple(
+        msgspec.structs.replace(tool, stands_for=deferred.resolve) if tool.name == CALL else tool
+        for tool in deferred.tools
+    )

@@ -1,0 +1,360 @@
+"""OpenAI Chat Completions API, and the many servers that implement it."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
+from functools import cached_property
+from typing import Any, ClassVar
+
+import msgspec
+
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    RawBlock,
+    ThinkingBlock,
+    ToolUseBlock,
+)
+from outrider.conversation.store import AttachmentStore
+from outrider.errors import ProviderError, RequestRefusedError
+from outrider.providers.adapters import model_lookup
+from outrider.providers.adapters.chat_errors import has_bad_call, stated_window, status_of
+from outrider.providers.adapters.chat_items import (
+    call_of,
+    content_of,
+    part_of,
+    parts_of,
+    replayed_reasoning,
+    tool_items,
+)
+from outrider.providers.api import NO_TOOLS, ApiProvider
+from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
+from outrider.providers.catalogue.capabilities import is_overridden
+from outrider.providers.catalogue.known_models import known_models
+from outrider.providers.catalogue.prices import context_tokens
+from outrider.providers.catalogue.vendors import Quirks, quirks_of
+from outrider.providers.credentials.keys import KEY_VARIABLES
+from outrider.providers.credentials.secrets import masked
+from outrider.providers.deltas import Delta, Notice
+from outrider.providers.rendering.message_parts import (
+    NO_FILES,
+    Family,
+    File,
+    Result,
+    Title,
+    UserMessage,
+    reminder_text,
+)
+from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME
+from outrider.providers.rendering.transcript import Rendering, Transcript
+from outrider.providers.rendering.wire_names import safe_id, short_id
+from outrider.providers.streams.chat_stream import (
+    BAD_CALL,
+    IncomingReply,
+)
+from outrider.providers.streams.stream import Incoming
+from outrider.providers.text_calls import decoded_calls, prompted_tools
+from outrider.providers.text_calls.written_calls_stream import ReplyWithWrittenCalls
+from outrider.providers.transport.api_errors import BadCallError, error_message
+from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import ErrorResponse
+
+REPLY_TOKENS = 8_192
+"""The longest reply of a local server whose context window is not known."""
+BYTES_A_TOKEN = 3
+"""Bytes of a request for each token, at least about so many."""
+_SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
+"""Words in the error of a server that does not take a schema."""
+LONGEST_ID = 40
+"""OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
+
+
+class OpenAIChat(ApiProvider):
+    """A model behind the Chat Completions API. With `base_url`, a model of any server that implements it.
+
+    Such a server may need no key.
+    """
+
+    prefix = "openai-chat"
+    label = "OpenAI Chat"
+    key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["openai"]
+    base_variable = "OPENAI_BASE_URL"
+    default_base = "https://api.openai.com/v1"
+    titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
+    dialect = OPENAI
+    can_look_up: ClassVar[bool] = False
+    """Whether the server is asked about a model that is not known."""
+
+    def __init__(self, model: str, *, prompted_tools: bool = False, **settings: Any) -> None:
+        """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
+        super().__init__(model, **settings)
+        self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
+        self._refuses_schemas = False
+        """Whether the server has refused a schema."""
+        self._has_other_server = settings.get("base_url") is not None and not self.is_openai
+        if prompted_tools:
+            self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
+
+    @cached_property
+    def is_openai(self) -> bool:
+        """Whether the server is OpenAI itself."""
+        return self.host == "openai.com" or self.host.endswith(".openai.com")
+
+    @property
+    def route(self) -> str:
+        """The host, if it is not the default: state is sent back only to the server that made it."""
+        return "" if self.base_url == self.default_base else self.host
+
+    @cached_property
+    def quirks(self) -> Quirks:
+        """How the server differs from OpenAI's."""
+        return quirks_of(self.prefix, self.host)
+
+    @property
+    def is_local(self) -> bool:
+        """Whether the server is one of the user's own, by prefix or URL, not a vendor's."""
+        return not self.is_openai and self.prefix in ("openai-chat", "openai-compatible", "ollama")
+
+    @property
+    def decodes_schemas(self) -> bool:
+        """Whether the server can hold a reply to a JSON Schema, as local servers do."""
+        return self.is_local and not self._refuses_schemas
+
+    @property
+    def reads_written_calls(self) -> bool:
+        """Whether calls written as text count as calls. Small models on local servers need it; else it is a risk."""
+        return not self.is_openai
+
+    def url(self) -> str:
+        """Return the URL of a request."""
+        return f"{self.base_url}/chat/completions"
+
+    def headers(self, key: str) -> dict[str, str]:
+        """Return the headers of a request."""
+        headers = {"content-type": "application/json"}
+        return headers | {"authorization": f"Bearer {key}"} if key else headers
+
+    @property
+    def key(self) -> str:
+        """The key. An OpenAI key is not sent to a server that the caller chose with `base_url`."""
+        return (self._api_key or "").strip() if self._has_other_server and self.prefix == "openai-chat" else super().key
+
+    def _required_key(self) -> str:
+        return super()._required_key() if self.is_openai or self.key else ""
+
+    # The request
+
+    def body(self, request: Request, transcript: Transcript) -> Body:
+        """Return the request. The system message comes before the transcript, which has only the conversation."""
+        head: dict[str, Any] = {"model": self.model, "stream": True}
+        if self.quirks.usage_option:
+            head["stream_options"] = {"include_usage": True}
+        system = request.system
+        if tool := self._decoded_tool(request):
+            head["response_format"] = decoded_calls.response_format(tool)
+            reminder = "\n\n".join(filter(None, (request.reminder, decoded_calls.instruction(tool))))
+            request = msgspec.structs.replace(request, reminder=reminder)
+        elif request.server_tools or (request.tools and self.capabilities.tools):
+            head["tools"] = self.tools_once(request, tool_items)
+        elif request.tools:
+            required = request.settings.tool_choice == "required"
+            head["response_format"] = prompted_tools.response_format(request.tools, required=required)
+            system = prompted_tools.system_prompt(system, request.tools)
+        if schema := self.output_schema(request):
+            given = {"name": OUTPUT_NAME, "strict": True, "schema": schema}
+            head["response_format"] = {"type": "json_schema", "json_schema": given}
+        head |= self._settings(request.settings) | self._longest_reply(request, transcript.size + len(system))
+        if tool:
+            head.pop("tool_choice", None)
+        head |= self._options | request.settings.options
+        extra = b",".join(map(msgspec.json.encode, self._reminder_items(request)))
+        before = msgspec.json.encode(head)[:-1] + b',"messages":['
+        if system:
+            comma = b"," if transcript.size or extra else b""
+            before += msgspec.json.encode({"role": "system", "content": system}) + comma
+        return transcript.enclosed(before, b"]}", extra)
+
+    def _decoded_tool(self, request: Request) -> ToolSpec | None:
+        """Return the tool whose call the server decodes by its schema, if the request leaves only that one."""
+        return decoded_calls.only_call(request) if self.decodes_schemas else None
+
+    def _longest_reply(self, request: Request, size: int) -> dict[str, int]:
+        """Return the length limit of a reply from a local server, which would let a small model write on.
+
+        `size` is that of the conversation in bytes: some servers refuse a request whose reply may not fit.
+        """
+        if request.settings.max_tokens or not self.is_local:
+            return {}
+        window = self.capabilities.context_tokens
+        if window is None:
+            return {self.quirks.tokens_field: REPLY_TOKENS}
+        if request.tools and self.capabilities.tools:
+            size += len(bytes(self.tools_once(request, tool_items)))
+        longest = min(self.capabilities.output_tokens, window // 4, window - size // BYTES_A_TOKEN)
+        return {self.quirks.tokens_field: max(longest, window // 16)}
+
+    def _reminder_items(self, request: Request) -> Iterator[dict[str, Any]]:
+        """Yield the messages for a reminder, which follows the last message."""
+        if request.reminder:
+            if self.quirks.reply_after_results and request.messages and request.messages[-1].tool_results:
+                yield {"role": "assistant", "content": self.quirks.reply_after_results}
+            yield {"role": "user", "content": reminder_text(request.reminder)}
+
+    def _settings(self, settings: ModelSettings) -> dict[str, Any]:
+        """Return the settings as fields of a request."""
+        fields = self.effort_fields(settings) | self.temperature_fields(settings)
+        if settings.max_tokens:
+            fields[self.quirks.tokens_field] = settings.max_tokens
+        if (choice := settings.tool_choice) and self.capabilities.tools:
+            is_mode = choice in ("auto", "required", "none")
+            fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
+        return fields
+
+    def user_items(self, message: UserMessage) -> Iterable[Any]:
+        """Yield a message for each result, and then one with the moved files and the user's content."""
+        content = (*message.moved, *message.content)
+        if self.capabilities.tools:
+            yield from map(self._result, message.results)
+        else:
+            content = (*prompted_tools.result_parts(message.results), *content)
+        if content and message.results and self.quirks.reply_after_results and self.capabilities.tools:
+            yield {"role": "assistant", "content": self.quirks.reply_after_results}
+        if content:
+            yield {"role": "user", "content": content_of(content)}
+
+    def assistant_items(
+        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
+    ) -> Iterable[Any]:
+        """Yield one message, or none if nothing of it can be replayed."""
+        if not self.capabilities.tools:
+            if text := prompted_tools.assistant_text(message, self.is_own):
+                yield {"role": "assistant", "content": text}
+            return
+        rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
+        if kept := list(filter(None, (_part(block) for block in message.content if isinstance(block, RawBlock)))):
+            rendered["content"] = [*parts_of(rendered["content"]), *kept]
+        if calls := message.tool_calls:
+            rendered["tool_calls"] = list(map(self._call, calls))
+        if files:
+            rendered["images"] = [part_of(file) for file in files.values()]
+        if rendered["content"] or calls or files:
+            yield rendered
+
+    def replays(self, block: AttachmentBlock) -> bool:
+        """Return whether a picture goes back to the model in its own message."""
+        return self.quirks.reply_images and self.capabilities.tools and self.is_own(block.state)
+
+    def _reasoning(self, message: Message) -> dict[str, Any]:
+        """Return the model's own reasoning, in the form in which its server sent it."""
+        for block in message.content:
+            if type(block) is ThinkingBlock and block.state and self.is_own(block.state):
+                return replayed_reasoning(block.thinking, block.state.data, message.text)
+        return {}
+
+    def _call(self, call: ToolUseBlock) -> dict[str, Any]:
+        return {"id": self._id(call.id), **call_of(call, self.own_data(call.state))}
+
+    def _result(self, result: Result) -> dict[str, Any]:
+        content: Any = result.flagged_text
+        if result.files:
+            content = content_of(result.flagged_parts)
+        return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
+
+    def _id(self, call_id: str) -> str:
+        if self.quirks.id_length:
+            return short_id(call_id, self.quirks.id_length)
+        return safe_id(call_id, LONGEST_ID) if self.is_openai else call_id
+
+    async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
+        if not self._looked_up:
+            self._looked_up = True
+            await self._look_up()
+        return await super()._prepare(request)
+
+    def recall(self) -> None:
+        """Take what the server said about the model earlier, without asking it."""
+        if not self._looked_up and (facts := model_lookup.known(self.base_url, self.model)):
+            self.capabilities = facts.applied_to(self.capabilities)
+
+    async def _look_up(self) -> None:
+        """Ask the server about a model that is not known, unless the user has said what it can do."""
+        if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):
+            return
+        is_priced = await asyncio.to_thread(context_tokens, self.prefix, self.model)
+        if is_priced and not self.quirks.lists_modalities:
+            return
+        headers = self.headers(self._required_key())
+        facts = await model_lookup.look_up(self.base_url, self.model, headers, is_ollama=self.prefix == "ollama")
+        if facts:
+            self.capabilities = facts.applied_to(self.capabilities)
+
+    # The reply
+
+    def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
+        """Send the request."""
+        if tool := self._decoded_tool(request):
+            return self._decoded(request, tool)
+        items = super().stream(request)
+        if not request.tools or self.capabilities.tools:
+            return items
+        return prompted_tools.extract_calls(items, request.tools, self.origin)
+
+    async def _decoded(self, request: Request, tool: ToolSpec) -> AsyncIterator[Delta | Notice | Reply]:
+        """Send the request with a schema, and without one if the server does not take it."""
+        try:
+            async with aclosing(decoded_calls.as_call(super().stream(request), tool)) as items:
+                async for item in items:
+                    yield item
+            return
+        except RequestRefusedError as error:
+            if error.status not in (400, 422, 501) or not _SCHEMA_WORDS.search(str(error)):
+                raise
+        self._refuses_schemas = True
+        async for item in self.stream(request):
+            yield item
+
+    def incoming(
+        self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
+    ) -> Incoming:
+        """Return an object that builds the reply from the events. It also reads calls that are written as text."""
+        settings: dict[str, Any] = {
+            "label": self.label,
+            "origin": self.origin,
+            "to_error": self._stream_error,
+            "store": store,
+            "inline_thinking": not self.is_openai,
+            "reports_cost": self.quirks.reports_cost,
+        }
+        if tools and self.capabilities.tools and self.reads_written_calls:
+            return ReplyWithWrittenCalls(tools, **settings)
+        return IncomingReply(**settings)
+
+    def explain(self, response: ErrorResponse, key: str) -> ProviderError:
+        """Return the error for a response that is not a reply. It may say how large the window is."""
+        error = super().explain(response, key)
+        if response.status in (400, 413, 500) and (window := stated_window(response.body)):
+            self.capabilities = msgspec.structs.replace(self.capabilities, context_tokens=window)
+        if response.status == 400 and BAD_CALL.encode() in response.body and has_bad_call(response.body):
+            return BadCallError(str(error), response.body)
+        return error
+
+    def _stream_error(self, error: Any) -> ProviderError:
+        """Return the error for an error event in the stream."""
+        if status := status_of(error):
+            return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
+        message = masked(error_message({"error": error}), self.key) or "an error without a message"
+        return ProviderError(f"{self.label} ended the stream with an error: {message}")
+
+
+def _part(block: RawBlock) -> Any:
+    """Return a part of the content that only its server understands, as it came."""
+    data = block.state.data
+    return data.get("part") if isinstance(data, dict) else None
+
+
+def provider(model: str) -> OpenAIChat:
+    """Return the adapter for a model name."""
+    return OpenAIChat(model)

@@ -1,0 +1,1 @@
+"""Keys: finding, storing and masking them."""

@@ -1,0 +1,1 @@
+"""The demo model: a model without a network."""

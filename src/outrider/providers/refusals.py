@@ -1,0 +1,172 @@
+"""Requests that an API refuses because of a file, a URL or a new tool: send them again without it.
+
+There is no status or code for it, so the text of the error is matched. The request is then sent without the files, with
+their text, or with older versions of tools. If the API refuses that as well, they were not the cause: what was changed
+is restored, and the error is raised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping
+from functools import partial
+from typing import Literal, Protocol, TypeAlias
+
+import msgspec
+
+from outrider.conversation.messages import files_in
+from outrider.errors import ProviderError
+from outrider.providers.base import Request
+from outrider.providers.catalogue.capabilities import Capabilities, Kind, without_kind
+from outrider.providers.rendering.shown_files import Omission
+from outrider.providers.rendering.transcript import Rendering
+from outrider.providers.transport.body import Body
+
+MAX_FILE_RETRIES = 2
+"""How often one request is sent again with fewer files."""
+_PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
+Cause: TypeAlias = Literal["model", "file"]
+"""The model takes no files of the kind, or the API refused one file."""
+
+REFUSALS = frozenset({400, 404, 415, 422})
+BROKEN = frozenset({500, 501})
+"""Local servers without support for a kind fail with these instead of refusing."""
+
+# These are compiled when the first error is seen.
+_SUBJECTS: Mapping[Kind, str] = {
+    "image": r"(?:\bimages?\b|image_url|input_image|\bvision\b|\bpictures?\b|\bmulti-?modal\b)",
+    "audio": r"(?:\baudios?\b|input_audio|\bmulti-?modal\b)",
+    "video": r"(?:\bvideos?\b|video_url|input_video|\bmulti-?modal\b)",
+    "document": r"(?:\bpdfs?\b|\bdocuments?\b|document_url|\bfiles?\b|file_data|file_url|input_file|\bmulti-?modal\b)",
+}
+_ONE_FILE = (
+    r"format|media.?type|mime|file type|too (?:large|many|big|small|long)|exceed|at least|dimension|pixel|corrupt|"
+    r"decod|base64|could not process|unable to process|invalid (?:image|audio|video|pdf|document|file)|"
+    r"unsupported (?:image|audio|video|pdf|document|file)|download|\bpages?\b|password|encrypted"
+)
+_PLAIN_TEXT_ONLY = (
+    r"not a multi-?modal model|unknown variant\W{0,3}(?:image|input_image|file|document|input_audio|video)|"
+    r"unknown part type|content\b[^.;]{0,40}\b(?:must|should) be a (?:valid )?string|"
+    r"input should be a valid string"
+)
+_NO_IMAGES = r"missing data required for image|at most 0 image"
+
+
+def _none_taken(subject: str) -> str:
+    """Return the pattern of an error that says that no such file is taken."""
+    return (
+        rf"{subject}[^.;]{{0,80}}(?:\bnot\b[^.;]{{0,20}}(?:support|enabled|allowed|accept|available)|unsupported|"
+        rf"only supported|n't support)|"
+        rf"(?:\bnot\b|n't|cannot|no endpoints)[^.;]{{0,40}}(?:support|accept|handle|take|have)[^.;]{{0,40}}{subject}"
+    )
+
+
+_URL_WORDS = r"\burls?\b|download|fetch|_url\b"
+"""Words in the error of an API that could not fetch a file."""
+
+
+def file_fault(status: int | None, message: str, sent: Collection[Kind]) -> tuple[Kind, Cause] | None:
+    """Return which kind of the sent files an API refused, and why. None if no file is the cause.
+
+    >>> file_fault(404, "No endpoints found that support image input", ["image"])
+    ('image', 'model')
+    >>> file_fault(400, "The PDF specified was not valid.", ["image", "document"])
+    ('document', 'file')
+    >>> file_fault(400, "max_tokens: 64000 > 32000", ["image"])
+    """
+    if status not in REFUSALS | BROKEN:
+        return None
+    one_file = re.search(_ONE_FILE, message, re.I)
+    kinds = [kind for kind in _SUBJECTS if kind in sent]
+    for kind in kinds:
+        no_kind = f"{_none_taken(_SUBJECTS[kind])}|{_PLAIN_TEXT_ONLY}{f'|{_NO_IMAGES}' if kind == 'image' else ''}"
+        if re.search(no_kind, message, re.I) and not one_file:
+            return kind, "model"
+    if status in REFUSALS:
+        for kind in kinds:
+            if re.search(_SUBJECTS[kind], message, re.I):
+                return kind, "file"
+    return None
+
+
+def is_about_url(status: int | None, message: str) -> bool:
+    """Return whether an API refused a request because it could not fetch a file by its URL."""
+    return status in (400, 404, 422) and bool(re.search(_URL_WORDS, message, re.I))
+
+
+class Model(Protocol):
+    """What a fallback reads and changes of an adapter."""
+
+    model: str
+    name: str
+    capabilities: Capabilities
+
+    @property
+    def label(self) -> str:
+        """The name of the API in messages to the user."""
+        ...
+
+    def older_server_tools(self, error: ProviderError, request: Request) -> bool:
+        """Use older versions of server tools if the API refused the newest ones. Return whether it did."""
+        ...
+
+
+class PreparedRequest:
+    """A request that is ready to send, and what was changed since it was refused."""
+
+    __slots__ = ("_undo", "body", "rendering")
+
+    def __init__(self, body: Body, rendering: Rendering) -> None:
+        self.body = body
+        self.rendering = rendering
+        self._undo: list[Callable[[], None]] = []
+
+    def fall_back(self, model: Model, error: ProviderError, request: Request) -> str:
+        """Leave out what the API refused, for the next rendering. Return a notice, or "" if that is not the cause."""
+        known = model.capabilities
+        notice = (
+            _send_bytes(model, error, request)
+            or self._drop_files(model, error, request)
+            or _use_older_tools(model, error, request)
+        )
+        if model.capabilities is not known:
+            self._undo.append(partial(setattr, model, "capabilities", known))
+        return notice
+
+    def restore(self) -> None:
+        """Restore what was left out, because leaving it out did not help."""
+        for restore in self._undo:
+            restore()
+
+    def _drop_files(self, model: Model, error: ProviderError, request: Request) -> str:
+        """Leave out files if the API refused the request because of them."""
+        rendering = self.rendering
+        sent = frozenset[Kind]().union(*(file.kinds for file in rendering.transcript.shown))
+        if not sent or len(self._undo) >= MAX_FILE_RETRIES:
+            return ""
+        match file_fault(error.status, str(error).replace(model.model, ""), sent):
+            case kind, "model":
+                model.capabilities = without_kind(model.capabilities, kind)
+                for name in [name for name, kept in request.memory.items() if kept is rendering]:
+                    del request.memory[name]
+                return f"{error}; retrying without {_PLURALS[kind]}, and {model.name} gets no more of them"
+            case kind, _:
+                files = rendering.newest(kind)
+                rendering.leave_out(files, Omission(f"{model.label} refused it", as_text=kind == "document"))
+                self._undo.append(lambda: self.rendering.include(files))
+                instead = "with the text of" if kind == "document" else "without"
+                return f"{error}; retrying {instead} the newest {_PLURALS[kind]}"
+        return ""
+
+
+def _send_bytes(model: Model, error: ProviderError, request: Request) -> str:
+    """Send bytes instead of URLs if the API cannot fetch one."""
+    has_urls = any(file.url for message in request.messages for file in files_in(message))
+    if not (has_urls and model.capabilities.url_types and is_about_url(error.status, str(error))):
+        return ""
+    model.capabilities = msgspec.structs.replace(model.capabilities, url_types=())
+    return f"{error}; retrying with the files themselves"
+
+
+def _use_older_tools(model: Model, error: ProviderError, request: Request) -> str:
+    return f"{error}; retrying with older versions of its tools" if model.older_server_tools(error, request) else ""

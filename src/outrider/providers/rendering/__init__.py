@@ -1,0 +1,1 @@
+"""Messages and files in the forms that APIs take."""

@@ -1,0 +1,142 @@
+"""Resolve model names to providers. An adapter is imported only when one of its models is used.
+
+anthropic/claude-sonnet-5-5    a provider and a model
+claude-sonnet-5-5              a vendor's own name, without the provider
+anthropic/fast                 a provider and a tier: fast, balanced or powerful
+openrouter/openai/gpt-6.1-sol  a vendor with a Chat Completions API (vendors.py), and its name of a model
+fast                           that tier of the first provider that has a key
+http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
+demo                           the built-in demo model; no other name means it
+
+To add a provider, write an adapter in a file of its own, a subclass of `api.ApiProvider` with a function
+`provider(model)`; add its prefix to `_MODULES` below, and what its models accept to `models.json`.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from outrider.errors import MissingKeyError, OutriderError, UnknownModelError
+from outrider.providers.base import Provider
+from outrider.providers.catalogue import tiers
+from outrider.providers.catalogue.vendors import VENDORS
+from outrider.providers.catalogue.windows import window_of
+
+# The part of a model name before the slash, and the module whose `provider(model)` makes the adapter.
+_MODULES = {
+    "anthropic": "outrider.providers.adapters.anthropic",
+    "openai": "outrider.providers.adapters.openai_responses",
+    "openai-chat": "outrider.providers.adapters.openai_chat",
+    "gemini": "outrider.providers.adapters.gemini",
+    "litellm": "outrider.providers.adapters.litellm",
+    "ollama": "outrider.providers.adapters.ollama",
+    "azure": "outrider.providers.adapters.azure",
+    "vertex": "outrider.providers.adapters.vertex",
+    "bedrock": "outrider.providers.adapters.bedrock",
+    "demo": "outrider.providers.demo.demo",
+}
+PREFIXES = (*_MODULES, *VENDORS)
+
+_EXAMPLES = {
+    "litellm": "anthropic/claude-sonnet-5-5",
+    "azure": "my-deployment",
+    "vertex": "gemini-3.8-flash",
+    "bedrock": "anthropic.claude-sonnet-5-5",
+}
+
+# Prefixes of names that resemble a vendor's own, and the probable provider.
+_LIKELY_PROVIDERS = {
+    "claude": "anthropic",
+    "gpt-oss": "ollama",
+    "gpt": "openai",
+    "chatgpt": "openai",
+    "o1": "openai",
+    "o3": "openai",
+    "o4": "openai",
+    "gemini": "gemini",
+}
+
+
+def resolve(model: str | Provider) -> Provider:
+    """Return the provider for a name. A provider object is returned unchanged."""
+    if not isinstance(model, str):
+        if isinstance(model, Provider):
+            return model
+        raise UnknownModelError(f"a model is a name or a provider object, not {type(model).__name__}")
+    model = model.strip()
+    if model.startswith(("http://", "https://")):
+        return _load("outrider.providers.adapters.openai_compatible", model)
+    if model in tiers.TIERS:
+        return _first_with_key(model)
+    from outrider.providers.catalogue.names import qualified
+
+    prefix, _, name = qualified(model).partition("/")
+    if prefix not in PREFIXES:
+        raise _unknown(model)
+    if not name and prefix != "demo":
+        raise UnknownModelError(
+            f"{model!r} names no model; write it after the slash, as in '{prefix}/{_example(prefix)}'"
+        )
+    if prefix in VENDORS:
+        from outrider.providers.adapters import hosted
+
+        return hosted.provider(prefix, name)
+    return _load(_MODULES[prefix], tiers.models_of(prefix).get(name, name))
+
+
+def window_of_name(model: str) -> int | None:
+    """Return the context window of the model with this name, if it exists and its window is known."""
+    try:
+        return window_of(resolve(model))
+    except OutriderError:
+        return None
+
+
+def _load(module: str, name: str) -> Provider:
+    provider: Provider = import_module(module).provider(name)
+    return provider
+
+
+def _first_with_key(tier: str) -> Provider:
+    from outrider.providers.credentials.keys import KEY_VARIABLES, has_key  # reads stored keys
+
+    if chosen := tiers.override_of(tier):
+        return resolve(chosen)
+    for prefix in tiers.ORDER:
+        if has_key(prefix):
+            return resolve(f"{prefix}/{tier}")
+    *others, last = (KEY_VARIABLES[prefix][0] for prefix in tiers.ORDER)
+    raise MissingKeyError(
+        f"there is no key for the model {tier!r}; set {', '.join(others)} or {last}, run `outrider login`, or name the "
+        "model of another provider"
+    )
+
+
+def _example(prefix: str) -> str:
+    if prefix in VENDORS:
+        return VENDORS[prefix].example
+    return tiers.models_of(prefix).get("balanced") or _EXAMPLES.get(prefix, "qwen3")
+
+
+def _unknown(model: str) -> UnknownModelError:
+    suggestion = _suggestion(model)
+    guess = f"did you mean {suggestion!r}? " if suggestion else ""
+    known = ", ".join(f"{prefix}/…" for prefix in PREFIXES if prefix != "demo")
+    return UnknownModelError(
+        f"there is no model {model!r}; {guess}known: {known}, {', '.join(tiers.TIERS)}, demo, "
+        "http://host:port/v1#model, or an object with a stream() method"
+    )
+
+
+def _suggestion(model: str) -> str:
+    """Return the name that the user probably meant, or ""."""
+    from difflib import get_close_matches
+
+    prefix, slash, name = model.partition("/")
+    if slash and (close := get_close_matches(prefix.lower(), PREFIXES, 1)):
+        return f"{close[0]}/{name}"
+    bare = model.rpartition("/")[2].lower()
+    for start, owner in _LIKELY_PROVIDERS.items():
+        if bare.startswith(start):
+            return f"{owner}/{_example(owner) if bare.isalpha() else bare}"
+    return next(iter(get_close_matches(model.lower(), (*tiers.TIERS, "demo"), 1)), "")

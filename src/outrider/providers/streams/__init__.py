@@ -1,0 +1,1 @@
+"""Streamed responses: bytes to events, deltas and a reply."""

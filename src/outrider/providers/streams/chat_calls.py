@@ -1,0 +1,123 @@
+"""The tool calls of a Chat Completions stream, put together from their fragments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from outrider.conversation.messages import ProviderState, ToolUseBlock
+from outrider.providers.deltas import Delta, ToolCallDelta
+from outrider.providers.streams.chat_chunks import Custom, Fragment, Function, object_of
+from outrider.providers.streams.stream import CallAssembler
+
+
+class _Call(CallAssembler):
+    """A call that is being assembled, with the index that the server gave it."""
+
+    def __init__(self, index: int | None) -> None:
+        super().__init__()
+        self.index = index
+        self.extra: dict[str, Any] = {}
+        """State of the vendor, to be sent back with the call."""
+        self.is_custom = False
+        """Whether the tool takes text instead of JSON."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the arguments so far are a complete JSON object."""
+        return bool(self.text) and self.finish().invalid_input is None
+
+    def continues(self, call_id: str, name: str, piece: str, *, same_chunk: bool) -> bool:
+        """Return whether a fragment with the same index continues this call, or starts another one.
+
+        `same_chunk`: the chunk of the fragment has another fragment of this call.
+        """
+        if not name or (call_id and call_id == self.id):
+            return True  # every call starts with a name
+        if same_chunk:
+            return False
+        if call_id and self.id:
+            return (
+                name == self.name and not self.is_whole
+            )  # the server sends a new id with every fragment, or always the same index
+        return not self.is_whole or (name == self.name and not piece)
+
+    def take(self, call_id: str, name: str, piece: str) -> None:
+        """Add a fragment. A name may come in pieces, or again with every fragment."""
+        self.id = self.id or call_id
+        if name and name != self.name and not self._pieces:
+            self.name += name
+        if piece:
+            self.add(piece)
+
+
+class BadCall(_Call):
+    """A call that the server refused. Its text is what the server said, never arguments."""
+
+    def finish(self, state: Any = None) -> ToolUseBlock:
+        """Return the call with what the server said as its invalid input."""
+        return ToolUseBlock(self.id, self.name, {}, invalid_input=self.text, state=state)
+
+
+class Calls:
+    """The calls of a reply, distinguished by index, id and name, as far as the server sends them."""
+
+    def __init__(self) -> None:
+        self.open: list[_Call] = []
+
+    def take(self, fragments: Sequence[Fragment]) -> list[Delta]:
+        """Read the fragments of one chunk and return their deltas."""
+        found: list[Delta] = []
+        touched: list[_Call] = []
+        for fragment in fragments:
+            custom = fragment.custom or Custom()
+            function = fragment.function or Function(custom.name, custom.input)
+            call_id, name, piece = fragment.id or "", function.name or "", _arguments(function.arguments)
+            if not (call_id or name or piece or fragment.extra_content):
+                continue
+            call = self._find(fragment.index, call_id)
+            if call is None and not name and self.open:
+                call = self.open[-1]
+            if call is None or not call.continues(call_id, name, piece, same_chunk=call in touched):
+                call = _Call(fragment.index)
+                self.open.append(call)
+            call.take(call_id, name, piece)
+            call.is_custom = call.is_custom or fragment.custom is not None
+            if fragment.extra_content is not None:
+                call.extra |= object_of(fragment.extra_content)
+            touched.append(call)
+            found.append(ToolCallDelta(call.id, call.name, piece))
+        return found
+
+    def _find(self, index: int | None, call_id: str) -> _Call | None:
+        if not call_id and self.open and self.open[-1].index == index:  # the usual piece of the newest call
+            return self.open[-1]
+        candidates = [call for call in reversed(self.open) if None in (index, call.index) or call.index == index]
+        known = (call for call in candidates if call_id and call.id == call_id)
+        return next(known, None) or (candidates[0] if candidates else None)
+
+    def finish(self, origin: ProviderState, *, cut: bool) -> list[ToolUseBlock]:
+        """Return the calls. If the reply was cut off, a last call without arguments is marked invalid."""
+        calls = [_finished(call, origin) for call in self.open]
+        if cut and calls and not self.open[-1].text.strip():
+            calls[-1] = msgspec.structs.replace(calls[-1], invalid_input="")
+        return calls
+
+
+def _finished(call: _Call, origin: ProviderState) -> ToolUseBlock:
+    if call.is_custom:
+        state = msgspec.structs.replace(origin, data={"type": "custom"})
+        return ToolUseBlock(call.id, call.name, {"input": call.text}, state=state)
+    return call.finish(_call_state(origin, call.extra))
+
+
+def _call_state(origin: ProviderState, extra: dict[str, Any]) -> ProviderState | None:
+    return msgspec.structs.replace(origin, data={"extra_content": extra}) if extra else None
+
+
+def _arguments(value: Any) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return msgspec.json.encode(value).decode()

@@ -1,0 +1,1 @@
+"""Tools for models without native calls: they write their calls as text."""

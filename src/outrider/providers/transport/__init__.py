@@ -1,0 +1,1 @@
+"""HTTP to models, MCP servers and web pages, and what its errors mean."""

@@ -1,0 +1,358 @@
+"""HTTP to model APIs and MCP servers. The HTTP library is imported on the first request."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import os
+import ssl
+import weakref
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
+from outrider.providers.transport.addresses import is_literal, is_local_name, public_socket, why_private
+from outrider.providers.transport.body import Body, Pieces
+from outrider.providers.transport.network import (
+    CA_VARIABLES,
+    environment_proxies,
+    proxy_for,
+    shown_host,
+    tls_context,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MAX_RESPONSE_BYTES = 96 * 1024 * 1024
+"""No reply is larger than this."""
+DRAIN_TIMEOUT = 0.2
+"""Seconds that a server may take to end its response after the reply in it has ended."""
+MAX_ERROR_BYTES = 64 * 1024
+REFUSED_SECONDS = 10.0
+"""Seconds of retries when no server listens at an address."""
+
+
+class Timeouts(msgspec.Struct, frozen=True):
+    """Timeouts in seconds."""
+
+    connect: float = 15.0
+    read: float = 300.0
+    """For the next bytes. Models may think for minutes before the first ones."""
+    total: float = 3600.0
+    """For the whole response, so that an endless stream ends."""
+
+
+class ErrorResponse(msgspec.Struct, frozen=True):
+    """A response that is not a reply: an error status, or a web page."""
+
+    status: int
+    headers: Mapping[str, str]
+    """The names are in lower case."""
+    body: bytes
+
+
+Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]
+"""Makes an exception from an error response."""
+
+
+class Response:
+    """A response of any status. Its body is read as it arrives. Reading raises ProviderError."""
+
+    def __init__(self, response: aiohttp.ClientResponse, url: str) -> None:
+        self._response = response
+        self._url = url
+        self.status = response.status
+        self.headers: Mapping[str, str] = _joined(response)
+        """The names are in lower case; headers that came several times are joined with commas."""
+
+    @property
+    def content_type(self) -> str:
+        """The media type in lower case, without parameters."""
+        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Yield the bytes of the body."""
+        import aiohttp
+
+        try:
+            while chunk := await self._response.content.readany():
+                yield chunk
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, self._url, started=True) from None
+
+    async def read(self, limit: int) -> bytes:
+        """Return at most `limit` bytes of the body."""
+        pieces: list[bytes] = []
+        total = 0
+        async for chunk in self.chunks():
+            pieces.append(chunk)
+            total += len(chunk)
+            if total >= limit:
+                break
+        return b"".join(pieces)[:limit]
+
+
+class Transport:
+    """Sends requests and streams the bytes of the responses. Connections are reused."""
+
+    def __init__(self, timeouts: Timeouts | None = None, *, public_only: bool = False) -> None:
+        """`public_only`: refuse to connect to private addresses, for URLs that come from a server."""
+        self._timeouts = timeouts or Timeouts()
+        self._public_only = public_only
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, _Client] = WeakKeyDictionary()
+
+    async def post(
+        self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float = math.inf
+    ) -> AsyncIterator[bytes]:
+        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response.
+
+        A response without new bytes for `idle_seconds`, or for the timeout, fails.
+        """
+        client = await self._client()
+        import aiohttp
+
+        total, deadline = 0, client.time() + self._timeouts.total
+        try:
+            async with client.request("POST", url, headers, body, idle_seconds) as response:
+                if not _is_good(response):
+                    raise explain(await _error_response(response))
+                try:
+                    while chunk := await response.content.readany():
+                        total += len(chunk)
+                        if total > MAX_RESPONSE_BYTES:
+                            raise ProviderError(f"the response of {shown_host(url)} is too large for a reply")
+                        if client.time() > deadline:  # as long again would not help
+                            raise UnavailableError(f"{shown_host(url)} took too long to respond: the stream has no end")
+                        yield chunk
+                except GeneratorExit:  # the caller has the whole reply
+                    await _drain(response)
+                    raise
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, url, started=total > 0) from None
+
+    async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
+        """Return a whole response, for small requests such as a list of models."""
+        client = await self._client()
+        import aiohttp
+
+        try:
+            async with client.request("GET", url, headers) as response:
+                if not _is_good(response):
+                    raise explain(await _error_response(response))
+                return await response.read()
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, url) from None
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
+    ) -> AsyncIterator[Response]:
+        """Send a request and give its response, whatever its status. Raises ProviderError.
+
+        The caller limits the size and the time. Redirects are not followed.
+        """
+        client = await self._client()
+        import aiohttp
+
+        try:
+            async with client.request(method, url, headers, body) as response:
+                yield Response(response, url)
+                await _drain(response)
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise _to_error(error, url) from None
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop. A later request opens new ones."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client:
+            await client.close()
+
+    async def _client(self) -> _Client:
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            for closed in [each for each in self._clients if each.is_closed()]:
+                del self._clients[closed]
+            client = _Client(self._timeouts, self._public_only)
+            await client.open()  # does not suspend, so no second client is created meanwhile
+            self._clients[loop] = client
+        return client
+
+
+class _Client:
+    """The HTTP client of one event loop. It closes with the loop."""
+
+    def __init__(self, timeouts: Timeouts, public_only: bool) -> None:
+        self._timeouts = timeouts
+        self._public_only = public_only
+        # An event loop that shuts down closes its async generators, and this one closes the client.
+        self._lifetime = self._open_session()
+        self._proxies = environment_proxies()
+        self._tls: ssl.SSLContext | bool | None = None
+        self._session: aiohttp.ClientSession
+        self.time = asyncio.get_running_loop().time
+
+    async def open(self) -> None:
+        self._session = await anext(self._lifetime)
+        # If the provider is garbage-collected while the loop runs on, its connections are closed as well.
+        weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
+
+    async def close(self) -> None:
+        await self._lifetime.aclose()
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        headers: Mapping[str, str],
+        body: Body | None = None,
+        idle_seconds: float = math.inf,
+    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+        proxy = proxy_for(url, self._proxies)
+        if self._public_only:
+            _refuse_private(url, is_proxied=proxy is not None)
+        if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
+            self._tls = tls_context()  # slow, and local servers do not need it
+        data: Any = body
+        if isinstance(body, Pieces):
+            headers, data = {**headers, "content-length": str(len(body))}, _sliced(body)
+        # Redirects are not followed: they could take the key to another host.
+        more: dict[str, Any] = {"timeout": self._timeout(idle_seconds)} if idle_seconds < self._timeouts.read else {}
+        return self._session.request(
+            method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False, **more
+        )
+
+    def _timeout(self, read: float) -> aiohttp.ClientTimeout:
+        import aiohttp
+
+        # `post` checks the total timeout, which costs less than a timer for each request.
+        return aiohttp.ClientTimeout(
+            total=None, sock_connect=self._timeouts.connect, sock_read=None if read == math.inf else read
+        )
+
+    async def _open_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
+        import aiohttp
+
+        timeout = self._timeout(self._timeouts.read)
+        # A proxy may well be in the private network; it then decides which addresses can be reached.
+        factory = public_socket if self._public_only and not self._proxies else None
+        connector = aiohttp.TCPConnector(limit=0, socket_factory=factory)
+        async with aiohttp.ClientSession(
+            connector=connector, timeout=timeout, auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar()
+        ) as session:
+            yield session
+
+
+async def _sliced(body: Pieces) -> AsyncIterator[memoryview]:
+    """Yield the body in slices, as fast as the network takes them, so that it is not copied as a whole."""
+    for piece in body.slices():
+        yield piece
+
+
+def _close_later(loop: asyncio.AbstractEventLoop, session: aiohttp.ClientSession) -> None:
+    if not loop.is_closed() and not session.closed:
+        loop.call_soon_threadsafe(lambda: loop.create_task(session.close()))
+
+
+def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float | None:
+    """Return the seconds that a server asks to wait, from its headers. `now` is the wall clock."""
+    for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if value := headers.get(name):
+            try:
+                return max(0.0, float(value) * factor)
+            except ValueError:
+                pass
+            from email.utils import parsedate_to_datetime  # slow to import, and few servers send dates
+
+            try:
+                return max(0.0, parsedate_to_datetime(value).timestamp() - now())
+            except ValueError:
+                continue
+    return None
+
+
+def _is_good(response: aiohttp.ClientResponse) -> bool:
+    return response.status == 200 and "html" not in response.headers.get("content-type", "").lower()
+
+
+def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+    joined: dict[str, str] = {}
+    for name, value in response.headers.items():
+        name = name.lower()
+        joined[name] = f"{joined[name]}, {value}" if name in joined else value
+    return joined
+
+
+async def _drain(response: aiohttp.ClientResponse) -> None:
+    """Read the rest of a response for a moment: only a response that was read to its end frees its connection."""
+    import aiohttp
+
+    if response.content.at_eof():
+        return
+    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+        async with asyncio.timeout(DRAIN_TIMEOUT):
+            async for _ in response.content.iter_any():
+                pass
+
+
+async def _error_response(response: aiohttp.ClientResponse) -> ErrorResponse:
+    body = await response.content.read(MAX_ERROR_BYTES)
+    return ErrorResponse(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
+
+
+def _refuse_private(url: str, *, is_proxied: bool) -> None:
+    """Refuse private addresses that the URL shows. The sockets refuse those that names resolve to."""
+    host = urlsplit(url).hostname or ""
+    why = why_private(host) if is_literal(host) else "a local name" if is_proxied and is_local_name(host) else ""
+    if why:
+        raise ProviderError(f"{shown_host(url)} is not a public address ({why})")
+
+
+def _to_error(error: Exception, url: str, started: bool = False) -> ProviderError:
+    """Return the error for a failure of the HTTP library, without headers and without passwords in URLs."""
+    import aiohttp
+
+    host, reason = shown_host(url), _reason(error)
+    match error:
+        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+            return ProviderError(f"{host!r} is not a usable URL; check the base URL and the proxies")
+        case TimeoutError():
+            kind = IncompleteStreamError if started else UnavailableError
+            return kind(f"{host} took too long to respond", retryable=True)
+        case aiohttp.ClientConnectorCertificateError():
+            return UnavailableError(
+                f"the certificate of {host} is not trusted: {reason}; {CA_VARIABLES[0]} can name its issuer"
+            )
+        case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
+            return UnavailableError(
+                f"{host} cannot be reached through the proxy: {reason}; check the proxy", retryable=True
+            )
+        case aiohttp.ClientError() | OSError():
+            if started:
+                return IncompleteStreamError(f"the response of {host} was cut off: {reason}", retryable=True)
+            # Nothing listens at an address that refuses: a server that restarts is back in seconds.
+            patience = REFUSED_SECONDS if _is_refused(error) else None
+            sentence = f"{host} cannot be reached: {reason}; check the address and the network"
+            return UnavailableError(sentence, retryable=True, retry_seconds=patience)
+    return ProviderError(f"the request to {host} cannot be sent: {reason}")
+
+
+def _is_refused(error: Exception) -> bool:
+    return isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
+
+
+def _reason(error: Exception) -> str:
+    if status := getattr(error, "status", None):  # its text contains the URL, which may contain a password
+        return f"{status} {getattr(error, 'message', '')}"
+    reason: Any = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
+    text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
+    if text.startswith("Connect call failed"):  # a Python tuple with the address follows
+        return os.strerror(reason.errno)
+    return "it is not complete" if text.startswith("Response payload") else text

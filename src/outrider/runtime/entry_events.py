@@ -1,0 +1,150 @@
+"""The events of entries, by one function: for a session that runs, and for one that is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from msgspec import UNSET
+
+from outrider.conversation.messages import ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
+from outrider.log.entries import (
+    Asked,
+    CallResult,
+    CompactionEntry,
+    Decided,
+    Intent,
+    MessageEntry,
+    ResultsClearedEntry,
+    RunStopped,
+    TitleEntry,
+)
+from outrider.log.entries import SteeringQueued as QueuedEntry
+from outrider.log.entries import SteeringWithdrawn as WithdrawnEntry
+from outrider.log.run_state import RunState
+from outrider.log.state import SessionState
+from outrider.providers.base import REMARKABLE
+from outrider.runtime.events import (
+    Compacted,
+    CompactionReason,
+    Delta,
+    MessageAdded,
+    Notice,
+    OwnEvent,
+    QuestionAnswered,
+    QuestionAsked,
+    ResultsCleared,
+    RunFinished,
+    RunStatus,
+    ServerToolFinished,
+    ServerToolStarted,
+    SteeringQueued,
+    SteeringWithdrawn,
+    TextDelta,
+    ThinkingDelta,
+    TitleMade,
+    ToolFinished,
+    ToolStarted,
+)
+
+if TYPE_CHECKING:
+    from outrider.conversation.messages import Message
+    from outrider.log.entries import Entry
+
+
+def events_of(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
+    """Return the events of an entry that was just applied to this state, and that said something new."""
+    match entry:
+        case MessageEntry():
+            return _message_events(entry, state)
+        case Intent():
+            return (start_of(entry),)
+        case CallResult(result=result):
+            finished = ToolFinished(result.tool_use_id, state.answered_tool, result, entry.details)
+            return (finished, MessageAdded(state.results)) if state.results else (finished,)
+        case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after, usage=usage):
+            reason = cast("CompactionReason", entry.reason or "manual")
+            return (Compacted(reason, before, after, summary.text, usage),)
+        case ResultsClearedEntry(count=count, tokens=tokens):
+            return (ResultsCleared(count, tokens),)
+        case RunStopped():
+            return (ending(entry, state),)
+    return _news(entry, state)
+
+
+def start_of(intent: Intent) -> ToolStarted:
+    """Return the start of a call."""
+    return ToolStarted(intent.call_id, intent.name, intent.input, intent.effect)
+
+
+def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
+    """Return the events of entries beside the conversation."""
+    match entry:
+        case TitleEntry(title=title) if title and state.settings.title is None:
+            return (TitleMade(title),)
+        case QueuedEntry(id=id, message=message):
+            return (SteeringQueued(id, message),)
+        case WithdrawnEntry(id=id):
+            return (SteeringWithdrawn(id),)
+        case Asked(id=id, call_id=call_id, question=question):
+            return (QuestionAsked(id, call_id, question),)
+        case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
+            return (QuestionAnswered(id, allowed, answer, by),)
+    return ()
+
+
+def _message_events(entry: MessageEntry, state: SessionState) -> Sequence[OwnEvent]:
+    if entry.message.role != "assistant":
+        return (MessageAdded(entry.message, None, state.delivered),)
+    added = MessageAdded(entry.message, entry.usage)
+    remark = REMARKABLE.get(entry.stop_reason)
+    if not remark:
+        return (added,)
+    return added, Notice(f"{remark}: {entry.stop_detail}" if entry.stop_detail else remark)
+
+
+def ending(entry: RunStopped, state: SessionState) -> RunFinished:
+    """Return the end of a run: the final result, or the newest reply."""
+    run = state.run or RunState()
+    text, data, has_data, last = run.text, None, False, state.history.last
+    if entry.status == "done" and last and last.role == "assistant":
+        text = last.text  # perhaps from before the run
+    if (final := state.final) and (run.turns or entry.status == "done"):
+        text = final.result.text
+        if isinstance(final.details, Mapping) and "structured_output" in final.details:
+            data, has_data = final.details["structured_output"], True
+    if entry.output is not UNSET:
+        data, has_data = entry.output, True
+    text = text if entry.text is UNSET else entry.text
+    status = cast("RunStatus", entry.status)
+    return RunFinished(status, entry.turns, entry.usage, text, entry.error, run.stop_reason, data, has_data)
+
+
+class EntryEvents:
+    """The events of the entries of a stored session, with the deltas of its replies."""
+
+    def __init__(self) -> None:
+        self._state = SessionState()
+
+    def of(self, entry: Entry) -> Iterator[OwnEvent]:
+        """Yield the events of the next entry."""
+        if self._state.apply(entry):
+            if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
+                yield from deltas_of(entry.message)
+            yield from events_of(entry, self._state)
+
+
+def deltas_of(message: Message) -> Iterator[Delta]:
+    """Yield a stored reply as it streamed: only these events of a running reply have no entry."""
+    served: dict[str, str] = {}
+    for block in message.content:
+        if isinstance(block, ServerToolUseBlock):
+            served[block.id] = block.name
+            yield ServerToolStarted(block.id, block.name, block.input)
+        elif isinstance(block, ServerToolResultBlock):
+            name = served.get(block.tool_use_id, "")
+            yield ServerToolFinished(block.tool_use_id, name, block.text, block.is_error)
+        elif isinstance(block, ThinkingBlock) and block.thinking:
+            yield ThinkingDelta(block.thinking)
+        elif isinstance(block, TextBlock) and block.text:
+            yield TextDelta(block.text)

@@ -1,0 +1,365 @@
+"""What a session is made of, how it is opened, and how it does one thing at a time. Its verbs are in `session.py`."""
+
+from __future__ import annotations
+
+import asyncio
+import weakref
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from outrider.conversation.codec import MessageLike
+from outrider.conversation.messages import Message, Usage
+from outrider.conversation.prompt import Prompt
+from outrider.conversation.store import AttachmentStore, default_store
+from outrider.errors import LogError, SessionCancelledError, UnknownSessionError
+from outrider.log.entries import RunCancelled, SessionSettings
+from outrider.log.pending_write import deliver_cancel
+from outrider.providers.base import StopReason
+from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.deps import check_deps, fits
+from outrider.runtime.events import Notice, RunFinished
+from outrider.runtime.exclusive_task import ExclusiveTask, busy
+from outrider.runtime.limits import Limits
+from outrider.runtime.observers import Observers
+from outrider.runtime.run import RunResult
+from outrider.runtime.run_scope import RunScope
+from outrider.runtime.system_prompt import RunContext, system_text
+from outrider.tools.approval import Approver, for_subagent
+from outrider.tools.context import SubagentTask
+from outrider.tools.threads import Threads
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from typing import Self
+
+    from outrider.log.log import Log
+    from outrider.log.rewinding import Rewinder, Rewound
+    from outrider.runtime.journal import Journal
+
+T = TypeVar("T")
+
+
+class SessionBase:
+    """A record, a loop, observers and sub-agents."""
+
+    def __init__(
+        self,
+        agent: AgentSpec,
+        messages: Iterable[MessageLike] = (),
+        *,
+        store: AttachmentStore | None = None,
+        cwd: str | Path | None = None,
+        approve: Approver | None = None,
+        deps: Any = None,
+    ) -> None:
+        # These are imported here: a program that only names the type need not load the loop.
+        from pathlib import Path
+
+        from outrider.runtime.agent_loop import AgentLoop
+        from outrider.runtime.call_environment import CallEnvironment
+        from outrider.runtime.children import Children
+        from outrider.runtime.journal import Journal, new_id
+        from outrider.runtime.record import SessionRecord
+
+        check_agent(agent)
+        check_functions(approve, store)
+        if deps is not None:
+            check_deps(agent.deps_type, deps)
+        self._agent, self._deps = agent, deps
+        self._scope: RunScope | None = None
+        """How the run under way differs from the others, if it does."""
+        self._system: str | None = None
+        """The system prompt of the newest run, if the agent's is a function that was called for it."""
+        self._observers = Observers()
+        self._emit = emit = self._observers.emit
+        self._task = ExclusiveTask()
+        journal = Journal(new_id(), default_store() if store is None else store)
+        self._record = record = SessionRecord(messages, journal, threads := Threads(), emit)
+        self._children = Children(record)
+        environment = CallEnvironment(
+            journal.id,
+            emit,
+            record.write,
+            journal.store,
+            threads,
+            agent.limits,
+            Path(cwd).resolve() if cwd else Path.cwd(),
+            approve=approve,
+            open_child=partial(_open_child, weakref.ref(self)),  # no cycle: a session is freed with its last user
+            deps=deps,
+            hooks=agent.hooks,
+        )
+        self._loop = AgentLoop(agent, record, environment, self._children)
+        self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
+        """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
+
+    # Opening
+
+    @classmethod
+    def _opened(
+        cls,
+        log: Log,
+        id: str | None,
+        agent: AgentSpec | None,
+        *,
+        cwd: str | Path | None,
+        create: bool,
+        known: SessionSettings | None = None,
+        **options: Any,
+    ) -> Self:
+        """Open a session of the log, or create one, and continue where the log says that it stopped."""
+        from outrider.runtime.journal import LogJournal
+
+        try:
+            held = log.open(id) if id is not None else None
+        except UnknownSessionError:
+            if not create:
+                raise
+            held = None
+        try:
+            recorded = held.settings if held else SessionSettings()
+            session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
+            settings = session._settings.merged(known) if known else session._settings
+            held = held or log.create(settings, id=id or "")
+            session._attach(LogJournal(log, held), settings)
+            for note in filter(None, (log.warning, held.note)):
+                session._emit(Notice(note))
+        except BaseException:
+            if held:
+                held.close()
+            raise
+        return session
+
+    def _attach(self, journal: Journal, settings: SessionSettings, *, whole: bool = False) -> None:
+        """Continue where the journal says that the session stopped."""
+        self._record.attach(journal, settings, whole=whole)
+        self._change_environment(session=journal.id, store=journal.store)
+        self._loop.restart()
+        self._children.usage = journal.children_usage() if self._record.history.last else Usage()
+
+    def _change_environment(self, **changes: Any) -> None:
+        self._loop.environment = msgspec.structs.replace(self._loop.environment, **changes)
+
+    @property
+    def _settings(self) -> SessionSettings:
+        """What the log keeps of the agent."""
+        return settings_of(self._agent, self._loop.environment.cwd)
+
+    def _change_agent(self, agent: AgentSpec) -> None:
+        """Take the model, the tools, the prompt and the limits of an agent, and store them."""
+        agent.provider  # noqa: B018 - raises for an unknown model before anything is written
+        self._record.change_settings(settings_of(agent, self._loop.environment.cwd))
+        self._agent = agent
+        self._use_agent()
+
+    def _use_agent(self) -> None:
+        """Let the loop work with the agent, as the run under way wants it."""
+        agent, deps = self._agent, self._deps
+        if self._system is not None and not isinstance(agent.system, str):
+            agent = agent.replace(model=agent.provider, system=self._system)
+        if scope := self._scope:
+            agent, deps = scope.agent_of(agent), deps if scope.deps is None else scope.deps
+        self._loop.use(agent, deps)
+
+    # Working
+
+    async def _before_run(self) -> None:
+        if self.before_run and (agent := await self.before_run()):
+            self._change_agent(agent)
+            await self._call_system()
+
+    async def _call_system(self) -> None:
+        """Call the function of the system prompt, if it is one and was not called for this run."""
+        if self._system is None and not isinstance(system := self._agent.system, str):
+            around = self._loop.environment
+            self._system = await system_text(system, RunContext(around.deps, around.session, around.cwd))
+            self._use_agent()
+
+    async def _instructed(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do some work after the system prompt is known. Nothing is stored if its function fails."""
+        try:
+            await self._call_system()
+            return await work
+        finally:
+            work.close()
+
+    async def _run(self, prompt: Prompt, limits: Limits) -> RunResult:
+        """Do one run, which ends with text, or with a report if there is one to give."""
+        if self._scope:
+            self._use_agent()
+        self._check_deps()
+        run = self._loop.run(prompt, limits, self._before_run)
+        end = await self._end_of(run if isinstance(self._agent.system, str) else self._instructed(run))
+        return self._result(end, await self._record.all_messages())
+
+    async def _run_in(self, scope: RunScope, prompt: Prompt, limits: Limits) -> RunResult[Any]:
+        """Do a run that differs from the others."""
+        await self._begin()
+        with self._in_scope(scope):
+            if not scope.report:
+                return await self._run(prompt, limits)
+            from outrider.runtime.structured_output import run_to_report  # imports the schemas of types
+
+            return await run_to_report(self._run, scope.report, prompt, limits)
+
+    @contextmanager
+    def _in_scope(self, scope: RunScope) -> Iterator[None]:
+        """Work with the agent of one run. It is as before afterwards."""
+        self._scope = scope
+        try:
+            yield
+        finally:
+            self._scope = None
+            self._use_agent()
+
+    def _check_deps(self) -> None:
+        """Raise TypeError if the tools would miss their dependencies."""
+        if self._agent.deps_type is not None:
+            check_deps(self._agent.deps_type, self._loop.environment.deps)
+
+    async def _begin(self) -> None:
+        """Wait for a run that is being cancelled. Raises SessionBusyError if one goes on.
+
+        One that has to give a report may take two tasks; it goes on between them.
+        """
+        if self._task.is_busy:
+            await self._task.free()
+            while self._scope and self._has_stopped:  # noqa: ASYNC110 - it is over within a few steps of the loop
+                await asyncio.sleep(0)
+        if self._scope:
+            raise busy()
+        self._system = None
+
+    @property
+    def _has_stopped(self) -> bool:
+        return self._loop.finished is not None and self._loop.finished.status in ("cancelled", "suspended")
+
+    async def _end_of(self, run: Coroutine[Any, Any, None]) -> RunFinished:
+        """Do a run, and return its end. If it was cancelled before it began, that is its end."""
+        before = self._loop.finished
+        try:
+            await self._run_exclusively(self._settling(run))
+        except (SessionCancelledError, asyncio.CancelledError) as cancel:
+            if self._loop.finished is before or self._loop.finished is None:
+                is_suspended = self._record.journal.is_suspended
+                self._loop.finished = RunFinished("suspended" if is_suspended else "cancelled", 0, Usage())
+                self._emit(self._loop.finished)
+            if isinstance(cancel, asyncio.CancelledError):
+                raise
+        finally:
+            run.close()  # in case it was cancelled before it started
+        assert self._loop.finished  # the run is over
+        return self._loop.finished
+
+    def _result(self, end: RunFinished, messages: Sequence[Message]) -> RunResult:
+        run = self._record.state.run
+        return RunResult(
+            status=end.status,
+            text=end.text,
+            turns=end.turns,
+            usage=end.usage,
+            messages=messages,
+            error=end.error,
+            stop_reason=StopReason(end.stop_reason),
+            structured_output=end.structured_output,
+            has_structured_output=end.has_structured_output,
+            citations=run.citations if run and not self._record.state.final else (),
+            store=self._record.store,
+        )
+
+    def _rewinder(self) -> Rewinder:
+        watch = self._loop.environment.watch
+        return self._record.journal.rewinder(watch.folder if watch else None)
+
+    async def _restoring(self, rewind: Callable[[], Rewound]) -> Rewound:
+        """Rewind in a thread, and continue from what the log then says."""
+        done = asyncio.ensure_future(self._loop.environment.threads.run(rewind))
+        try:
+            return await asyncio.shield(done)
+        finally:
+            # A cancel does not stop the restoring of files halfway.
+            await asyncio.wait([done])
+            self._record.resume()
+            self._loop.restart()
+
+    async def _run_exclusively(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run one task at a time."""
+        try:
+            return await self._task.do(work)
+        finally:
+            work.close()  # in case it was cancelled before it started
+
+    async def _do(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do something that is not a run, one thing at a time, and record a cancel."""
+        try:
+            return await self._run_exclusively(self._recording_cancel(work))
+        finally:
+            work.close()
+
+    async def _recording_cancel(self, work: Coroutine[Any, Any, T]) -> T:
+        try:
+            return await self._settling(work)
+        except asyncio.CancelledError:
+            with suppress(LogError):
+                await self._record.append(RunCancelled())
+            raise
+
+    async def _settling(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do some work, and wait for its snapshots."""
+        try:
+            result = await work
+        finally:
+            work.close()
+            if watch := self._loop.environment.watch:
+                await watch.settle()
+        await deliver_cancel()
+        return result
+
+
+async def _open_child(
+    parent_of: weakref.ref[SessionBase],
+    task: SubagentTask,
+    agent: AgentSpec,
+    approve: Approver | None,
+    cwd: Path | None,
+) -> SessionBase:
+    """Open a session for a sub-agent, which cannot start others. In a log, the one that this task had before."""
+    from outrider.runtime.children import child_title
+
+    parent = parent_of()
+    assert parent is not None  # it runs the call
+    loop = parent._loop
+    around = loop.environment
+    parent._children.count(loop.limits.max_subagents)
+    title = child_title(agent, task)
+    agent = loop.model.sharing_servers(agent)
+    approve = approve or for_subagent(around.approve, title)
+    deps = around.deps if fits(agent.deps_type or (), around.deps) else None
+    child = type(parent)(agent, store=around.store, cwd=cwd or around.cwd, approve=approve, deps=deps)
+    child._change_environment(open_child=None)
+    settings = msgspec.structs.replace(settings_of(agent, child._loop.environment.cwd), title=title)
+    journal = await parent._record.journal.child(task.session, settings, task.call_id)
+    child._attach(journal, settings, whole=True)
+    child._loop.parent, child._loop.continues = loop, child._record.history.last is not None
+    child._observers.add(parent._children.announce(task, journal.id, agent))
+    return child
+
+
+def check_agent(agent: object) -> None:
+    if not isinstance(agent, AgentSpec):
+        raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")
+
+
+def check_functions(approve: object, store: object) -> None:
+    """Refuse what a session would call later, in the middle of a run, if it cannot be called."""
+    if approve is not None and not callable(approve):
+        raise TypeError(
+            f"approve must be a function of a call and its tool, not {approve!r:.60}; leave it out for none"
+        )
+    if store is not None and not hasattr(store, "put"):
+        raise TypeError(f"store must be MemoryStore() or FolderStore(folder), not {type(store).__name__}")

@@ -1,0 +1,175 @@
+"""What comes next in a run: the only place that decides it. Pure: a state and the terms of the run give the step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+import msgspec
+
+from outrider.conversation.messages import Message, ToolUseBlock, Usage
+from outrider.log.run_state import RunState
+from outrider.providers.base import StopReason
+from outrider.runtime.events import RunStatus
+from outrider.runtime.limits import Limits
+
+if TYPE_CHECKING:
+    from outrider.log.entries import MessageEntry
+    from outrider.log.state import SessionState
+    from outrider.runtime.answer_schema import AnswerSchema
+
+MAX_PAUSES = 20
+"""Requests of one turn, if the model pauses its reply again and again."""
+WARNED_AT = 3
+"""Turns without anything new after which the model is warned."""
+_REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What a run must keep to."""
+
+    limits: Limits
+    answer: AnswerSchema | None = None
+    """The schema that the answer must satisfy."""
+    elsewhere: Usage = Usage()
+    """What the sub-agents of the run have used."""
+    outer: RunStatus | None = None
+    """The limit on tokens or cost that the run of the parent session has reached, if this is a sub-agent."""
+
+    def used(self, run: RunState) -> Usage:
+        """Return the usage of a run with that of its sub-agents."""
+        return run.usage + self.elsewhere
+
+    def budget_reached(self, run: RunState) -> RunStatus | None:
+        """Return the limit on tokens or cost that is used up: of this run or of its parent."""
+        limits = self.limits
+        if limits.max_total_tokens is None and limits.max_cost is None:
+            return self.outer
+        used = self.used(run)
+        if limits.max_total_tokens is not None and used.total_tokens >= limits.max_total_tokens:
+            return "max_total_tokens"
+        if limits.max_cost is not None and (used.cost or 0) >= limits.max_cost:
+            return "max_cost"
+        return self.outer
+
+    def limit_reached(self, run: RunState) -> RunStatus | None:
+        """Return the limit that is reached between two turns, if any."""
+        limits = self.limits
+        if limits.max_turns is not None and run.turns >= limits.max_turns:
+            return "max_turns"
+        if limits.max_repeats is not None and run.repeats >= limits.max_repeats:
+            return "max_repeats"
+        return self.budget_reached(run)
+
+    def is_repeating(self, run: RunState) -> bool:
+        """Return whether the model should be warned that it repeats itself, before it is stopped."""
+        most = self.limits.max_repeats
+        return most is not None and run.repeats >= max(1, min(WARNED_AT, most - 1))
+
+
+class Think(msgspec.Struct, frozen=True):
+    """Request a reply."""
+
+    turn: int
+    is_new: bool = True
+    """Whether a turn begins; else the reply goes on: the model paused, or said nothing."""
+    is_last: bool = False
+    """Whether it is the last turn that the limit allows."""
+    reminder: Literal["", "final_turn", "repeating", "empty_reply"] = ""
+
+
+class Act(msgspec.Struct, frozen=True):
+    """Run calls."""
+
+    calls: tuple[ToolUseBlock, ...]
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Add the queued messages to the conversation."""
+
+
+class Correct(msgspec.Struct, frozen=True):
+    """Tell the model what is wrong with its answer."""
+
+    fault: str
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """End the run."""
+
+    status: RunStatus
+    error: str = ""
+    """What the model did, if the status is `error`."""
+
+
+Step: TypeAlias = Think | Act | Deliver | Correct | Stop
+
+
+def next_step(state: SessionState, terms: Terms) -> Step:
+    """Return what a run does next."""
+    run, last = state.run or RunState(), state.history.last
+    if state.calls:
+        return Act(state.calls)
+    if last is not None and last is run.newest and run.replies:
+        return _after_reply(run, state.history.tail, terms, is_queued=bool(state.queued))
+    limit = terms.limit_reached(run)
+    if state.queued and not limit:
+        return Deliver()
+    if state.final:
+        return Stop("done")
+    if last is not None and last.role == "assistant":  # from before the run
+        return _after_answer(run, state.history.tail, terms, limit)
+    if limit:
+        return Stop(limit)
+    turn = run.turns + 1
+    is_last = turn == terms.limits.max_turns
+    return Think(turn, True, is_last, _reminder(run, terms, is_last))
+
+
+def ends_with(reply: MessageEntry, state: SessionState, terms: Terms) -> bool:
+    """Return whether the run is over once it has this reply: then the end is stored together with it."""
+    if state.run is None or reply.message.has_tool_calls:
+        return False
+    run = state.run.with_reply(reply, state.history.last)
+    messages = [*state.history.tail, reply.message] if terms.answer else [reply.message]
+    return _after_reply(run, messages, terms, is_queued=bool(state.queued)) == Stop("done")
+
+
+def _after_reply(run: RunState, messages: Sequence[Message], terms: Terms, *, is_queued: bool) -> Step:
+    """Return what follows a reply of the run without calls, which is the last of the messages."""
+    if same_turn := _rest_of_turn(run, terms):
+        return same_turn
+    limit = terms.limit_reached(run)
+    return Deliver() if is_queued and not limit else _after_answer(run, messages, terms, limit)
+
+
+def _after_answer(run: RunState, messages: Sequence[Message], terms: Terms, limit: RunStatus | None) -> Step:
+    """Return what follows an answer. One that does not satisfy its schema is corrected, unless it is a refusal."""
+    fault = ""
+    if terms.answer is not None and run.stop_reason not in _REFUSALS:
+        fault = terms.answer.correction(messages)
+    return (Stop(limit) if limit else Correct(fault)) if fault else Stop("done")
+
+
+def _rest_of_turn(run: RunState, terms: Terms) -> Step | None:
+    """Return how a reply that is not complete goes on: a pause, or silence after a failure. None if it is complete."""
+    is_last = run.turns == terms.limits.max_turns
+    if run.stop_reason is StopReason.PAUSE:
+        if run.replies >= MAX_PAUSES:
+            return Stop("error", f"paused its reply {MAX_PAUSES} times; send another prompt to go on")
+        if reached := terms.budget_reached(run):
+            return Stop(reached)
+        return Think(run.turns, False, is_last, _reminder(run, terms, is_last))
+    if not run.blanks or run.text or run.stop_reason is not StopReason.END:
+        return None
+    if run.blanks > 1:
+        return Stop("error", "replied with nothing, twice, after a call had failed")
+    return Think(run.turns, False, is_last, "empty_reply") if _has_failed(run.asked_after) else None
+
+
+def _reminder(run: RunState, terms: Terms, is_last: bool) -> Literal["", "final_turn", "repeating"]:
+    return "final_turn" if is_last else "repeating" if terms.is_repeating(run) else ""
+
+
+def _has_failed(results: Message | None) -> bool:
+    return results is not None and any(result.is_error for result in results.tool_results)

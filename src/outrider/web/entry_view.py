@@ -1,0 +1,272 @@
+"""Entries of the log as the page shows them: plain JSON, with long texts shortened, in pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.coding.remote.bodies import json_text
+from outrider.coding.toolbox.files.diffs import diff_of
+from outrider.coding.toolbox.titles import title
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Citation,
+    Message,
+    ServerToolResultBlock,
+    ServerToolUseBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    Usage,
+)
+from outrider.errors import LogError
+from outrider.log.entries import (
+    AttemptFailed,
+    CallResult,
+    CompactionEntry,
+    Entry,
+    Intent,
+    MessageEntry,
+    Record,
+    ResultsClearedEntry,
+    RewindEntry,
+    RunCancelled,
+    RunStopped,
+    SessionRecovered,
+    SessionSettings,
+    SessionStarted,
+    SteeringQueued,
+    SteeringWithdrawn,
+    SubagentLinked,
+    UnknownEntry,
+)
+from outrider.log.log import Log
+from outrider.prompts import prompt
+from outrider.text.visible import revealed, revealed_line, safe_lines, without_colours
+from outrider.web.markdown_nodes import render, safe_address
+
+Json = dict[str, Any]
+MAX_TEXT = 12_000
+"""Characters of a text that a list of entries has; one entry alone has MAX_WHOLE."""
+MAX_WHOLE = 2_000_000
+_MAX_TITLE = 300
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp")
+"""Pictures that cannot hold scripts."""
+PDF = "application/pdf"
+
+
+class EntryView:
+    """Turns records of one session into JSON."""
+
+    def __init__(self, folder: str = "", limit: int = MAX_TEXT) -> None:
+        self._folder = Path(folder) if folder else None
+        self._limit = limit
+
+    def entries(self, records: Iterable[Record]) -> list[Json]:
+        """Return the entries that people look at. Those of bookkeeping are left out."""
+        return [shown for record in records if (shown := self.entry(record))]
+
+    def entry(self, record: Record) -> Json | None:
+        """Return one entry, or None for bookkeeping."""
+        fields = self._fields(record.entry)
+        return fields and {"seq": record.seq, "time": record.time, "kind": record.entry.kind, **fields}
+
+    def _fields(self, entry: Entry) -> Json | None:
+        match entry:
+            case MessageEntry():
+                return self._message_entry(entry)
+            case CallResult(result=result, details=details):
+                return self.result(result, details)
+            case CompactionEntry():
+                return _compaction(entry)
+            case SteeringQueued(id=id, message=message):
+                return {"id": id, "blocks": self.blocks(message)}
+            case SteeringWithdrawn(id=id):
+                return {"id": id}
+            case Intent(call_id=call_id, name=name):
+                return {"call_id": call_id, "name": safe_lines(name)}
+            case SubagentLinked(call_id=call_id, session=session):
+                return {"call_id": call_id, "session": session}
+        return _note(entry)
+
+    def _message_entry(self, entry: MessageEntry) -> Json:
+        message = entry.message
+        fields: Json = {"role": message.role, "blocks": self.blocks(message)}
+        if message.role == "user" and message.text == prompt("interrupted"):
+            fields["interrupted"] = True
+        if message.role == "assistant":
+            fields["model"] = safe_lines(entry.model)
+            fields["stop_reason"] = entry.stop_reason
+            fields["usage"] = usage_fields(entry.usage) if entry.usage else None
+        return fields
+
+    def blocks(self, message: Message) -> list[Json]:
+        """Return the blocks of a message."""
+        return [shown for block in message.content if (shown := self._block(block, message.role))]
+
+    def _block(self, block: object, role: str) -> Json | None:
+        match block:
+            case TextBlock(text=text, citations=citations) if text.strip():
+                return self._text(text, citations, is_markdown=role == "assistant")
+            case ThinkingBlock(thinking=text) if text.strip():
+                return {"type": "thinking", **self._cut(text)}
+            case ToolUseBlock():
+                return self.call(block.id, block.name, block.input, block.invalid_input)
+            case ServerToolUseBlock(id=id, name=name, input=input):
+                return self.call(id, name, input) | {"served": True}
+            case ServerToolResultBlock(tool_use_id=id, text=text, is_error=is_error):
+                outcome = "failed" if is_error else "done"
+                return {"type": "result", "call_id": id, "outcome": outcome, "files": [], **self._output(text)}
+            case ToolResultBlock():
+                return {"type": "result", **self.result(block, None)}
+            case AttachmentBlock():
+                return file_fields(block)
+        return None
+
+    def _text(self, text: str, citations: Iterable[Citation], *, is_markdown: bool) -> Json:
+        if not is_markdown:
+            return {"type": "text", **self._cut(text)}
+        sources = [{"label": safe_lines(each.label), "url": safe_address(each.url)} for each in citations]
+        return {"type": "markdown", "nodes": render(text)} | ({"sources": sources} if sources else {})
+
+    def call(self, id: str, name: str, input: Mapping[str, Any], invalid: str | None = None) -> Json:
+        """Return a call: its title, its arguments, and the change that it proposes."""
+        line = revealed_line(title(name, input, self._folder))
+        fields: Json = {"type": "call", "id": id, "name": revealed_line(name), "title": line[:_MAX_TITLE]}
+        arguments = invalid if invalid is not None else json_text(input)
+        fields["input"] = self._cut(arguments, revealed)
+        if isinstance(command := input.get("command"), str):
+            fields["command"] = self._cut(command, revealed)
+        if diff := proposed_diff(name, input):
+            fields["diff"] = self._cut(diff, revealed)
+        return fields
+
+    def result(self, result: ToolResultBlock, details: Any) -> Json:
+        """Return the result of a call."""
+        fields: Json = {"call_id": result.tool_use_id, "outcome": result.outcome, **self._output(result.text)}
+        fields["files"] = [file_fields(each) for each in result.attachments]
+        if result.whole:
+            fields["whole"] = file_fields(result.whole)
+        if isinstance(details, dict):
+            if isinstance(diff := details.get("diff"), str) and diff:
+                fields["diff"] = self._cut(diff, revealed)
+            fields |= {
+                name: details[name]
+                for name in ("added", "removed", "exit_code", "seconds")
+                if isinstance(details.get(name), int | float)
+            }
+            if isinstance(todos := details.get("todos"), list):
+                fields["todos"] = [_todo(each) for each in todos[:200] if isinstance(each, dict)]
+        return fields
+
+    def _output(self, text: str) -> Json:
+        return self._cut(without_colours(text))
+
+    def _cut(self, text: str, show: Callable[[str], str] = safe_lines) -> Json:
+        shown = show(text[: self._limit])
+        return {"text": shown, "cut": len(text) - self._limit} if len(text) > self._limit else {"text": shown}
+
+
+def proposed_diff(name: str, input: Mapping[str, Any]) -> str:
+    """Return the diff that a call of Edit or Write proposes, or ""."""
+    path = input.get("file_path")
+    if not isinstance(path, str):
+        return ""
+    match name, input:
+        case "Edit", {"old_string": str(old), "new_string": str(new)}:
+            return diff_of(old, new, path).text
+        case "Write", {"content": str(content)}:
+            return diff_of("", content, path).text
+    return ""
+
+
+def file_fields(file: AttachmentBlock) -> Json:
+    """Return a file: where its bytes are, and how the page can show them."""
+    shown = "picture" if file.mime_type in PICTURES else "pdf" if file.mime_type == PDF else ""
+    fields = {"type": "file", "sha256": file.sha256, "mime_type": safe_lines(file.mime_type), "size": file.size}
+    return fields | {"name": safe_lines(file.label), "description": safe_lines(file.description), "shown": shown}
+
+
+def usage_fields(usage: Usage) -> Json:
+    """Return tokens and cost."""
+    names = "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost"
+    return {name: getattr(usage, name) for name in names}
+
+
+def _compaction(entry: CompactionEntry) -> Json:
+    return {
+        "reason": entry.reason,
+        "tokens_before": entry.tokens_before,
+        "tokens_after": entry.tokens_after,
+        "nodes": render(entry.summary.text),
+    }
+
+
+_NOTES: tuple[tuple[type[Entry], Callable[[Any], Json]], ...] = (
+    (SessionStarted, lambda each: {"version": each.version, "forked_from": each.forked_from, "at": each.forked_at}),
+    (AttemptFailed, lambda each: {"reason": safe_lines(each.reason), "delay": each.delay}),
+    (ResultsClearedEntry, lambda each: {"count": each.count, "tokens": each.tokens}),
+    (RewindEntry, lambda each: {"to": each.to, "undo": each.undo, "files": each.files, "said": each.conversation}),
+    (RunCancelled, lambda each: {"cancelled": True}),
+    (RunStopped, lambda each: {"status": safe_lines(each.status), "error": safe_lines(each.error)}),
+    (SessionRecovered, lambda each: {"count": each.count}),
+    (UnknownEntry, lambda each: {"name": safe_lines(each.name)}),
+)
+
+
+def _note(entry: Entry) -> Json | None:
+    """Return an entry that is one line on the page, or None for bookkeeping."""
+    if isinstance(entry, SessionSettings):
+        changed = {"model": entry.model, "folder": entry.cwd, "effort": entry.effort, "title": entry.title}
+        return {name: safe_lines(value) for name, value in changed.items() if value} or None
+    return next((fields(entry) for kind, fields in _NOTES if isinstance(entry, kind)), None)
+
+
+def _todo(step: Mapping[str, Any]) -> Json:
+    return {name: safe_lines(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
+
+
+PAGE = 80
+"""Entries on one page."""
+
+
+class PageQuery(msgspec.Struct, frozen=True):
+    """Which entries: those before or after one, those around one, or the newest."""
+
+    before: int | None = None
+    after: int | None = None
+    around: int | None = None
+
+
+def entries_page(log: Log, id: str, query: PageQuery) -> Json:
+    """Return a page of entries, oldest first, and whether there are others before and after it."""
+    summary = log.session(id)
+    if query.after is not None:
+        records = log.after(summary.id, query.after, PAGE)
+    elif query.around is not None:
+        start = max(query.around - PAGE // 2, 1) - 1
+        records = log.after(summary.id, start, PAGE)
+    else:
+        records = log.before(summary.id, summary.last + 1 if query.before is None else query.before, PAGE)
+    first = records[0].seq if records else 1
+    last = records[-1].seq if records else query.after or 0
+    return {
+        "entries": EntryView(summary.folder).entries(records),
+        "first": first,
+        "last": last,
+        "earlier": first > 1,
+        "later": last < summary.last,
+    }
+
+
+def whole_entry(log: Log, id: str, seq: int) -> Json:
+    """Return one entry with its whole text."""
+    summary = log.session(id)
+    records = log.after(summary.id, seq - 1, 1)
+    if not records or records[0].seq != seq:
+        raise LogError(f"the session has no entry {seq}")
+    return EntryView(summary.folder, MAX_WHOLE).entry(records[0]) or {}

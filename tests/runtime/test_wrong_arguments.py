@@ -1,0 +1,93 @@
+"""Arguments of the wrong type are refused where they are given, with a sentence that says what to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Agent, Log, Message, Session, run, think
+from outrider.errors import ToolDefinitionError
+from outrider.runtime.event_loop import run_sync
+
+AGENT = Agent("demo")
+MESSAGES = [Message.user("What is 2+2?")]
+
+
+def look(path: str) -> str:
+    "Look."
+    return path
+
+
+def prompted(prompt: Any) -> Callable[[], object]:
+    return lambda: run_sync(AGENT.run(prompt))
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [
+        (prompted(MESSAGES), "not Message; to go on with messages, use agent.session(messages)"),
+        (prompted(MESSAGES[0]), "not Message; to go on with messages, use agent.session(messages)"),
+        (prompted([{"role": "user", "content": "Hi"}]), "not dict; to go on with messages"),
+        (prompted(Path("chart.png")), "write Attachment.from_path(…) to send a file"),
+        (prompted(b"bytes"), "not bytes; write Attachment(…) to send a file"),
+        (prompted(None), "leave it out to go on without one"),
+        (prompted(7), "not int; write str(…)"),
+        (lambda: think(MESSAGES, model="demo"), "think(…, conversation=messages)"),  # type: ignore[call-overload]
+        (lambda: run("Hi", max_turns="3", model="demo"), "max_turns is '3'; it must be a whole number"),  # type: ignore[call-overload]
+    ],
+)
+def test_what_is_no_prompt_says_how_to_send_it(action: Callable[[], object], says: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=re.escape(says)):
+        action()
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        ({"system": lambda: "Be brief."}, "a system prompt is a function of the context"),
+        ({"system": None}, "system is text or a function that returns it, not NoneType"),
+        ({"name": 5}, "name must be a string, not int"),
+        ({"limits": {"max_turns": 3}}, "limits must be Limits(…), as in Limits(max_turns=10), not dict"),
+        ({"retry": 3}, "retry must be Retry(…), as in Retry(seconds=60), not int"),
+        ({"compaction": True}, "compaction must be Compaction(…), or None to turn it off"),
+        ({"options": ["top_p"]}, "options must be a mapping of fields of the request, not list"),
+        ({"tools": "look"}, "not the name 'look'; write tools=[look]"),
+        ({"tools": {"look": look}}, "tools must be a list of functions; write tools=[…]"),
+    ],
+)
+def test_an_agent_names_the_field_that_is_wrong(fields: dict[str, Any], says: str) -> None:
+    with pytest.raises((TypeError, ToolDefinitionError), match=re.escape(says)):
+        Agent("demo", **fields)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"approve": True}, "approve must be a function of a call and its tool, not True"),
+        ({"store": "/tmp"}, "store must be MemoryStore() or FolderStore(folder), not str"),
+        ({"observer": 5}, "an observer is a function of an event, not 5"),
+    ],
+)
+def test_a_session_refuses_what_it_could_not_call(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        Session(AGENT, **options)
+
+
+@pytest.mark.parametrize("place", ["/tmp/sessions.db", Path("sessions.db"), AGENT])
+def test_a_session_is_opened_in_a_log_not_in_a_path(place: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape("the first argument is a Log, as in Log('sessions.db'), not ")):
+        Session.open(place, agent=AGENT)
+
+
+async def test_limits_of_a_run_are_limits() -> None:
+    with pytest.raises(TypeError, match=re.escape("as in Limits(max_turns=10), not dict")):
+        await Session(AGENT).run("Hi", limits={"max_turns": 1})  # type: ignore[call-overload]
+
+
+def test_the_log_comes_before_the_agent(tmp_path: Path) -> None:
+    with Log(tmp_path / "log.db") as log, pytest.raises(TypeError, match=r"A new one: Session\.open\(log, agent="):
+        Session.open(log, AGENT)  # type: ignore[arg-type]
