@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
+import struct
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -151,3 +154,50 @@ def test_a_folder_that_cannot_be_written_is_no_matter(tmp_path: Path) -> None:
     missing.record()
     missing.close()
     assert not is_cut_off(tmp_path / "no/such/log.db")
+
+
+def commit_unseen(path: Path, folder: Path, size: int) -> None:
+    """Leave a commit as a writer does that is killed before other connections hear of it: in the log alone.
+
+    It goes where the commits end that connections see, over what an earlier such writer left there.
+    """
+    twin = folder / "log.db"
+    shutil.copyfile(path, twin)
+    seen = wal(path).read_bytes()[: 32 + _frames_seen(path) * FRAME]
+    wal(twin).write_bytes(seen)
+    with closing(sqlite3.connect(twin, isolation_level=None)) as connection:
+        connection.execute("INSERT INTO t VALUES (zeroblob(?))", (size,))
+        added = wal(twin).read_bytes()[len(seen) :]
+        assert len(added) >= FRAME
+    with wal(path).open("r+b") as file:
+        file.seek(len(seen))
+        file.write(added)
+
+
+def _frames_seen(path: Path) -> int:
+    frames: int = struct.unpack_from("=I", path.with_name("log.db-shm").read_bytes(), 16)[0]
+    return frames
+
+
+def test_writers_that_were_killed_one_after_the_other_leave_a_whole_log(path: Path, tmp_path: Path) -> None:
+    with closing(open_for_writing(path)) as connection:  # keeps others from reading the log anew
+        connection.execute("CREATE TABLE t (a)")
+        connection.execute("INSERT INTO t VALUES (1)")
+        for number, pages in enumerate((9, 5, 1)):  # so each leaves the end of the one before
+            (tmp_path / f"{number}").mkdir()
+            commit_unseen(path, tmp_path / f"{number}", pages * 4096)
+            assert count(path) == 1
+        connection.execute("INSERT INTO t VALUES (2)")
+        assert count(path) == 2
+
+
+def test_commits_after_a_damaged_one_are_noticed(path: Path) -> None:
+    written(path)
+    first = wal(path).read_bytes()
+    for frame in range(1, len(first) // FRAME - 2):
+        data = bytearray(first)
+        data[32 + frame * FRAME + 24 + 100] ^= 0xFF
+        wal(path).write_bytes(data)
+        tally(path).unlink(missing_ok=True)
+        with pytest.raises(DamagedLogError, match="changes cannot be read"):
+            count(path)

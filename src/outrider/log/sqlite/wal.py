@@ -2,7 +2,9 @@
 
 SQLite reads the log up to the first frame with a wrong checksum, and treats the rest as an interrupted write. That is
 right for the last commit only, because each commit is on disk before the next begins. If two or more commits follow,
-the file is damaged, and SQLite would silently drop acknowledged commits.
+the file is damaged, and SQLite would silently drop acknowledged commits. Only commits that continue one another count:
+a writer that is killed before other connections hear of its commit leaves frames that the next writer overwrites in
+part, and several such writers leave the ends of several commits.
 
 A file that was cut off at its very end shows no such trace. So each writer keeps a tally beside it: how many frames
 were committed. The tally is written after the commit is on disk and before it is acknowledged, and is not synced, so a
@@ -21,6 +23,7 @@ import struct
 import threading
 import zlib
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import BinaryIO
 
@@ -70,12 +73,14 @@ def lost_commits(path: Path) -> int:
         with path.with_name(f"{path.name}-wal").open("rb", buffering=0) as wal:
             header = wal.read(_HEADER)
             if len(header) == _HEADER and not _is_valid(header):
-                lost = _commits_without_header(wal, path)
+                size, lost = _commits_without_header(wal, path)
             else:
-                lost = _commits_not_seen(wal, path.with_name(f"{path.name}-shm"), header)
+                size, lost = _commits_not_seen(wal, path.with_name(f"{path.name}-shm"), header)
+            pairs = pairwise(lost)
+            continued = any(_is_continued(wal, first, last, size, _order(header)) for first, last in pairs)
     except (OSError, struct.error):
         return 0
-    return lost if lost > 1 else 0
+    return len(lost) if continued else 0
 
 
 class Tally:
@@ -139,32 +144,55 @@ def _beside(path: Path, ending: str) -> Path:
     return path.with_name(f"{path.name}-{ending}")
 
 
-def _commits_not_seen(wal: BinaryIO, shm: Path, header: bytes) -> int:
+def _commits_not_seen(wal: BinaryIO, shm: Path, header: bytes) -> tuple[int, list[int]]:
+    """Return the size of a page, and the frames of commits that SQLite's connections do not see."""
     size, salts = struct.unpack_from(">I", header, 8)[0], header[16:24]
     start = _frames_seen(shm, salts)
     if start is None:
-        return 0
+        return size, []
     commits = _commits_from(wal, start, size, salts)
     seen = _frames_seen(shm, salts)  # again: another process may have written meanwhile
-    return 0 if seen is None else sum(frame > seen for frame in commits)
+    return size, [] if seen is None else [frame for frame in commits if frame > seen]
 
 
-def _commits_without_header(wal: BinaryIO, path: Path) -> int:
-    """Count the commits of the newest round. Without a valid header SQLite sees none of them."""
-    size = struct.unpack(">H", peek(path, 2, offset=16))[0]
+def _commits_without_header(wal: BinaryIO, path: Path) -> tuple[int, list[int]]:
+    """Return the size of a page, and the commits of the newest round. Without a valid header SQLite sees none."""
+    stored = struct.unpack(">H", peek(path, 2, offset=16))[0]
+    size = 65536 if stored == 1 else stored or 4096
     wal.seek(_HEADER)
     first = wal.read(_FRAME)
-    return len(_commits_from(wal, 0, 65536 if size == 1 else size or 4096, first[8:16]))
+    return size, _commits_from(wal, 0, size, first[8:16])
 
 
 def _is_valid(header: bytes) -> bool:
     """Verify the checksum at the end of the header."""
-    order = ">" if header[3] & 1 else "<"
-    one = two = 0
-    for first, second in struct.iter_unpack(f"{order}II", header[:24]):
+    return _checksum(header[:24], _order(header)) == header[24:32]
+
+
+def _order(header: bytes) -> str:
+    return ">" if header[3] & 1 else "<"
+
+
+def _checksum(data: bytes, order: str, before: bytes = bytes(8)) -> bytes:
+    """Return SQLite's checksum of some data, which goes on from the one before."""
+    one, two = struct.unpack(">II", before)
+    for first, second in struct.iter_unpack(f"{order}II", data):
         one = (one + first + two) & 0xFFFFFFFF
         two = (two + second + one) & 0xFFFFFFFF
-    return struct.unpack(">II", header[24:32]) == (one, two)
+    return struct.pack(">II", one, two)
+
+
+def _is_continued(wal: BinaryIO, frame: int, last: int, page_size: int, order: str) -> bool:
+    """Return whether each frame up to the last one goes on from the one before it."""
+    stride = _FRAME + page_size
+    wal.seek(_HEADER + (frame - 1) * stride)
+    before = wal.read(stride)[16:24]
+    for _ in range(frame, last):
+        each = wal.read(stride)
+        if _checksum(each[:8] + each[_FRAME:], order, before) != each[16:24]:
+            return False
+        before = each[16:24]
+    return True
 
 
 def _frames_seen(shm: Path, salts: bytes) -> int | None:
