@@ -43,6 +43,7 @@ check: .venv/.ready
 	$(BIN)/python scripts/check-types
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-api
+	$(BIN)/python scripts/api-page --check
 
 test: .venv/.ready
 	$(BIN)/pytest -n 4 --dist worksteal -m "not long"

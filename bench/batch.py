@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.figure import Figure
 from outrider import Log
-from outrider.batches.batch import Collector, open_queue
+from outrider.batches.collector import Collector, open_queue
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings
 from outrider.batches.task import Task

@@ -9,7 +9,7 @@ import asyncio
 import sys
 
 from outrider import Agent, Log
-from outrider.batches.batch import open_queue
+from outrider.batches.collector import open_queue
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.testing import Delay, ScriptedModel
 

@@ -18,7 +18,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 
 from bench import loops, mockserver
 from bench.figure import Figure
-from outrider import Agent, Limits, Session, Telemetry
+from outrider import Agent, Limits, Session
+from outrider.telemetry import Telemetry
 
 TURNS = 20
 ROUNDS = 15

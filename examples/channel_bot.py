@@ -9,7 +9,8 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Awaitable, Callable
 
-from outrider import Agent, ConversationError, Log, Session
+from outrider import Agent, Log, Session
+from outrider.errors import ConversationError
 
 Say = Callable[[str, str], Awaitable[None]]
 """Post a text to a channel."""

@@ -7,7 +7,8 @@ import asyncio
 import tempfile
 from dataclasses import dataclass
 
-from outrider import Agent, BatchLimits, Limits, Log, Task, TaskResult, batch
+from outrider import Agent, Limits, Log
+from outrider.batches import BatchLimits, Task, TaskResult, batch
 
 CASES = {
     "What is 2+2?": "4",

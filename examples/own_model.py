@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 from outrider import Message, think
 from outrider.events import Delta, TextDelta
-from outrider.providers.base import Reply, Request
+from outrider.providers import Reply, Request
 
 
 class Echo:

@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 from outrider import Agent, Limits, tool
-from outrider.providers.base import Request
+from outrider.providers import Request
 from outrider.testing import ScriptedModel, Step, call
 
 LIBRARY = {

@@ -19,9 +19,6 @@ import pytest
 from outrider import (
     Agent,
     Attachment,
-    BatchLimits,
-    FolderStore,
-    HookResult,
     Hooks,
     Limits,
     Log,
@@ -29,7 +26,6 @@ from outrider import (
     ToolContext,
     Usage,
     ask,
-    batch,
     dumps,
     errors,
     loads,
@@ -38,12 +34,14 @@ from outrider import (
     think,
     tool,
 )
+from outrider.batches import BatchLimits, batch
 from outrider.coding.config.loading import load
 from outrider.coding.consent.store import Consents
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.conversation.messages import Message
 from outrider.errors import OutriderError
+from outrider.hooks import HookResult
 from outrider.mcp.client import Client
 from outrider.mcp.oauth import OAuth
 from outrider.mcp.servers import HttpServer, StdioServer
@@ -54,6 +52,7 @@ from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import Reply
 from outrider.runtime.retry import Retry
+from outrider.stores import FolderStore
 from outrider.testing import Cut, Delay, ScriptedModel, call
 from tests.cli.program import outrider
 from tests.mcp.login_server import login_server

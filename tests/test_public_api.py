@@ -8,6 +8,7 @@ import inspect
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
@@ -18,9 +19,12 @@ import msgspec
 import pytest
 
 import outrider
-from outrider import errors, events, testing
+from outrider import events
 
-PAGE = (Path(__file__).parent.parent / "docs" / "api.md").read_text()
+ROOT = Path(__file__).parent.parent
+PAGE = (ROOT / "docs" / "api.md").read_text()
+MODULES = re.findall(r"^    outrider\.(\w+) ", outrider.__doc__ or "", re.M)
+"""The public modules, as `help(outrider)` lists them."""
 NAMES = re.compile(r"`([^`]+)`")
 WRONG = """
 from outrider import Agent, Attachment, Limits, Message, Turn, ask, run, think
@@ -115,6 +119,30 @@ def test_every_public_function_and_main_class_shows_an_example() -> None:
 def test_a_name_that_is_not_public_is_refused() -> None:
     with pytest.raises(AttributeError, match="has no attribute 'thnik'"):
         outrider.thnik  # type: ignore[attr-defined]  # noqa: B018
+    with pytest.raises(AttributeError, match=r"module 'outrider\.mcp' has no attribute 'StdoiServer'"):
+        outrider.mcp.StdoiServer  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_module_has_the_names_that_type_checkers_see(module: str) -> None:
+    found = getattr(outrider, module)
+    for name in getattr(found, "__all__", ()):
+        assert getattr(found, name) is not None
+        assert definition(found.__name__, name) or name in ("Step", *found.__dict__), name
+
+
+def test_every_name_has_one_home() -> None:
+    homes = Counter(name for module in ("", *MODULES) for name in names_of(module) if module != "errors")
+    assert [name for name, count in homes.items() if count > 1] == []
+
+
+def names_of(module: str) -> set[str]:
+    """The public names of a module; "" is the top."""
+    if not module:
+        return set(outrider.__all__)
+    found = getattr(outrider, module)
+    own = {name for name, kind in vars(found).items() if isinstance(kind, type) and kind.__module__ == found.__name__}
+    return set(getattr(found, "__all__", own or bindings(found.__name__)))
 
 
 @pytest.mark.parametrize(
@@ -138,37 +166,28 @@ def test_nothing_heavy_is_imported(code: str, unwanted: list[str]) -> None:
 
 def test_the_page_has_every_public_name_once_and_no_other() -> None:
     named = [name for section in sections(PAGE).values() for name in names_in(section)]
-    assert sorted(name for name in named if "." not in name) == sorted(outrider.__all__)
+    inner = [f"{module}.{name}" for module in MODULES if module not in ("events", "types") for name in names_of(module)]
+    assert sorted(named) == sorted([*outrider.__all__, *inner])
 
 
-def test_the_page_has_every_other_error_as_one_of_its_module() -> None:
-    kinds = {
-        name for name, kind in vars(errors).items() if isinstance(kind, type) and kind.__module__ == errors.__name__
-    }
-    named = {name.removeprefix("errors.") for name in names_in(sections(PAGE)["Errors"])}
-    assert named == kinds
+def test_the_page_is_what_the_docstrings_say() -> None:
+    checked = subprocess.run([sys.executable, "scripts/api-page", "--check"], cwd=ROOT, capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
 
 
-def test_every_name_on_the_page_is_used_by_an_example_beside_it() -> None:
-    for title, section in sections(PAGE).items():
-        public = {name for name in names_in(section) if "." not in name}
-        assert public <= used_in(code_in(section)), title
+def test_every_name_on_the_page_is_used_by_an_example_on_it() -> None:
+    used = used_in(code_in(PAGE))
+    assert [name for name in outrider.__all__ if name not in used] == []
+    for module in ("batches", "coding", "mcp", "notebook", "stores", "telemetry", "testing"):
+        assert names_of(module) & used, module
 
 
-def test_the_page_has_every_name_of_the_module_for_tests() -> None:
-    named = [name.removeprefix("testing.") for name in names_in(sections(PAGE)["Tests"])]
-    assert sorted(named) == testing.__all__
-    assert [name for name in testing.__all__ if not re.search(rf"\b{name}\b", testing.__doc__ or "")] == []
-
-
-def test_the_table_of_events_is_that_of_the_module() -> None:
+def test_the_table_of_events_has_all_of_them_with_their_fields() -> None:
     listed = {
         NAMES.findall(name)[0]: NAMES.findall(fields) for name, _, fields in rows(sections(PAGE)["Events"], "event")
     }
     kinds = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, msgspec.Struct)]
-    homes = ("outrider.runtime.events", "outrider.providers.deltas")
-    own = {kind.__name__: list(kind.__struct_fields__) for kind in kinds if kind.__module__ in homes}
-    assert listed == own
+    assert listed == {kind.__name__: list(kind.__struct_fields__) for kind in kinds}
 
 
 # The help
@@ -197,7 +216,7 @@ def test_help_shows_every_name_with_what_it_says_of_itself() -> None:
             continue
         value = getattr(outrider, name)
         beginning = rf"^    class {name}\(" if isinstance(value, type) else rf"^    (async )?{name}\("
-        if isinstance(value, outrider.ServerTool):
+        if isinstance(value, outrider.types.ServerTool):
             assert re.search(rf"^    {name} = ", shown, re.M), name
             continue
         assert re.search(beginning, shown, re.M), name
@@ -208,16 +227,21 @@ def test_help_shows_every_name_with_what_it_says_of_itself() -> None:
 
 
 def test_every_type_in_a_public_signature_can_be_imported() -> None:
-    """From `outrider`, from a module that it documents, or from `outrider.types`."""
-    known = {definition(outrider.__name__, name) for name in outrider.__all__}
-    known |= {definition(module, name) for module in ("outrider.types", "outrider.events") for name in bindings(module)}
-    modules = ("outrider.errors", "outrider.runtime.hooks", "outrider.providers.base")
+    """From `outrider` or from one of its public modules."""
+    homes = {"": outrider.__name__} | {module: f"outrider.{module}" for module in MODULES}
+    known = {definition(homes[module], name) for module in homes for name in names_of(module)}
+    checked = [(name, getattr(outrider, name)) for name in outrider.__all__]
+    checked += [
+        (f"{module}.{name}", getattr(getattr(outrider, module), name))
+        for module in ("batches", "hooks", "messages", "notebook", "stores", "telemetry", "testing")
+        for name in names_of(module)
+    ]
     missing = {
         f"{where}: {found}"
-        for public in outrider.__all__
-        for where, module, annotations in signatures(public, getattr(outrider, public))
+        for public, value in checked
+        for where, module, annotations in signatures(public, value)
         for name in names_of_types(annotations)
-        if (found := definition(module, name)) and found not in known and not found.startswith(modules)
+        if (found := definition(module, name)) and found not in known
     }
     assert not missing
 
@@ -268,8 +292,8 @@ def names_of_types(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_the_page_has_every_importable_type() -> None:
-    listed = {name for cells in rows(sections(PAGE)["Types"], "types") for name in NAMES.findall(cells[0])}
-    assert listed == set(bindings("outrider.types"))
+    listed = {name for cells in rows(sections(PAGE)["Types"], "type") for name in NAMES.findall(cells[0])}
+    assert listed == names_of("types")
 
 
 @pytest.mark.long

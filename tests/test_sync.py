@@ -18,16 +18,12 @@ import outrider
 from outrider import (
     Agent,
     Attachment,
-    ConversationError,
-    FolderStore,
     Limits,
-    MemoryStore,
     Message,
     ProviderError,
     Session,
     ToolResult,
     ToolResultBlock,
-    UnknownModelError,
     ask,
     dumps,
     loads,
@@ -35,7 +31,8 @@ from outrider import (
     think,
 )
 from outrider.conversation.messages import TextBlock
-from outrider.errors import MissingKeyError
+from outrider.errors import ConversationError, MissingKeyError, UnknownModelError
+from outrider.stores import FolderStore, MemoryStore
 from outrider.testing import ScriptedModel, call
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16

@@ -3,18 +3,11 @@
 The classes that you construct are in `outrider` itself; events are in `outrider.events`.
 """
 
-from outrider.batches.task import UnknownCall as UnknownCall
 from outrider.conversation.attachments import OpenFile as OpenFile
 from outrider.conversation.codec import MessageLike as MessageLike
 from outrider.conversation.history import History as History
-from outrider.conversation.messages import Block as Block
-from outrider.conversation.messages import Outcome as Outcome
-from outrider.conversation.messages import ProviderState as ProviderState
-from outrider.conversation.messages import RawBlock as RawBlock
-from outrider.conversation.messages import Role as Role
 from outrider.conversation.passages import Found as Found
 from outrider.conversation.prompt import Prompt as Prompt
-from outrider.conversation.store import AttachmentStore as AttachmentStore
 from outrider.log.backend import Backend as Backend
 from outrider.log.copying import ImportedEntry as ImportedEntry
 from outrider.log.entries import Asked as Asked
@@ -27,6 +20,7 @@ from outrider.log.entries import SessionSettings as SessionSettings
 from outrider.log.holder import Holder as Holder
 from outrider.log.inbox import Inbox as Inbox
 from outrider.log.journal import Journal as Journal
+from outrider.log.reader import LogReader as LogReader
 from outrider.log.rewinding import RewindPoint as RewindPoint
 from outrider.log.rewinding import RewindPreview as RewindPreview
 from outrider.log.rewinding import Rewound as Rewound
@@ -42,22 +36,12 @@ from outrider.log.usage_tables import Dimension as Dimension
 from outrider.log.usage_tables import TurnUsage as TurnUsage
 from outrider.log.working_folder import FileChange as FileChange
 from outrider.log.working_folder import WorkingFolder as WorkingFolder
-from outrider.mcp.elicitation import OnElicit as OnElicit
-from outrider.mcp.pool import Authorize as Authorize
-from outrider.mcp.pool import OnNotice as OnNotice
-from outrider.mcp.pool import ServerPool as ServerPool
-from outrider.mcp.running import ServerTools as ServerTools
-from outrider.mcp.server_limits import Bounds as Bounds
-from outrider.mcp.server_limits import Restarts as Restarts
-from outrider.mcp.server_limits import ServerHost as ServerHost
-from outrider.mcp.servers import McpServer as McpServer
-from outrider.mcp.session_servers import Mcp as Mcp
-from outrider.mcp.supervision import ServerStatus as ServerStatus
 from outrider.processes.programs import Programs as Programs
 from outrider.runtime.agent import OneRun as OneRun
 from outrider.runtime.agent_loop import Results as Results
 from outrider.runtime.agent_spec import AgentSpec as AgentSpec
 from outrider.runtime.answer_schema import AnswerSchema as AnswerSchema
+from outrider.runtime.context import ContextUsage as ContextUsage
 from outrider.runtime.observers import Observer as Observer
 from outrider.runtime.opening import SessionOpening as SessionOpening
 from outrider.runtime.run_scope import ModelOptions as ModelOptions
@@ -77,6 +61,7 @@ from outrider.tools.approval import Approver as Approver
 from outrider.tools.context import CallRef as CallRef
 from outrider.tools.context import OpenChild as OpenChild
 from outrider.tools.schema.signatures import Signature as Signature
+from outrider.tools.server_tool import ServerTool as ServerTool
 from outrider.tools.server_tool import ServerToolName as ServerToolName
 from outrider.tools.threads import Threads as Threads
 from outrider.tools.tool import Effect as Effect

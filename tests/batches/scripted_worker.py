@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from outrider import Agent, Log, tool
-from outrider.batches.batch import open_queue
+from outrider.batches.collector import open_queue
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.cli.worker import _stop_at_eof, _stopping

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, BatchLimits, BudgetError, Limits, Log, Retry, Session, Task, TaskResult, Usage, batch, tool
-from outrider.batches import metering
+from outrider import Agent, Limits, Log, Retry, Session, Usage, tool
+from outrider.batches import BatchLimits, Task, TaskResult, batch, metering
 from outrider.batches.local_queue import LocalQueue
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState
 from outrider.conversation.messages import Message
-from outrider.errors import ConfigError, ProviderError, RateLimitedError
+from outrider.errors import BudgetError, ConfigError, ProviderError, RateLimitedError
 from outrider.log.holder import Holder
 from outrider.providers.base import Reply, Request
 from outrider.testing import Delay, ScriptedModel, Step, call

@@ -12,13 +12,14 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, BatchLimits, BudgetError, Log, TaskResult, Usage, batch, tool
+from outrider import Agent, Log, Usage, tool
+from outrider.batches import BatchLimits, TaskResult, batch
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.dbos_tasks import application_of
 from outrider.batches.queue import BatchSettings
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task
-from outrider.errors import ConfigError, OutriderError
+from outrider.errors import BudgetError, ConfigError, OutriderError
 from outrider.testing import ScriptedModel
 from tests.batches.held_agent import HeldAgent
 from tests.postgres import new_database, rights_of, without, worker_role

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Log, ToolContext, batch, tool
-from outrider.batches import workspaces
+from outrider import Agent, Log, ToolContext, tool
+from outrider.batches import batch, workspaces
 from outrider.batches.running import ANEW
 from outrider.batches.task import Task, make_task
 from outrider.batches.task_file import read_tasks

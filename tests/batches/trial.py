@@ -13,7 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from outrider import Log
-from outrider.batches.batch import Collector, open_queue
+from outrider.batches.collector import Collector, open_queue
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings

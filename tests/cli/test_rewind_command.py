@@ -10,10 +10,9 @@ import pytest
 
 from outrider import Agent, Message, Session, ToolUseBlock
 from outrider.cli import main
+from outrider.coding import Workspace, standard_tools
 from outrider.coding.placeholder_keeper import MARKER
 from outrider.coding.snapshots.folder import FolderSnapshots
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
 from outrider.sync import default_log
 from outrider.testing import ScriptedModel
 

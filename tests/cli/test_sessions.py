@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from outrider import Attachment, Log, MemoryStore, Message, ToolResultBlock, ToolUseBlock, Usage, dumps
+from outrider import Attachment, Log, Message, ToolResultBlock, ToolUseBlock, Usage, dumps
 from outrider.cli import main
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ThinkingBlock
 from outrider.errors import AttachmentError
@@ -38,6 +38,7 @@ from outrider.log.entries import (
 )
 from outrider.log.journal import Journal
 from outrider.log.transfer import export, import_session
+from outrider.stores import MemoryStore
 from outrider.sync import default_log
 from outrider.version import __version__
 from tests.cli.program import clean_environment, outrider, start

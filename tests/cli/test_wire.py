@@ -13,18 +13,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from outrider import (
-    Agent,
-    Attachment,
-    FolderStore,
-    MemoryStore,
-    Message,
-    Session,
-    ToolResultBlock,
-    ToolUseBlock,
-    dumps,
-    loads,
-)
+from outrider import Agent, Attachment, Message, Session, ToolResultBlock, ToolUseBlock, dumps, loads
 from outrider.cli.wire import wire
 from outrider.coding.config.settings import Settings
 from outrider.coding.stored_request import _abbreviated
@@ -33,6 +22,7 @@ from outrider.conversation.messages import TextBlock
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.resolution import resolve
+from outrider.stores import FolderStore, MemoryStore
 from outrider.sync import default_log
 from outrider.testing import ScriptedModel
 from tests.cli.program import outrider

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import ConversationError, Message, RunResult, Turn, Usage, dumps, run, think
+from outrider import Message, RunResult, Turn, Usage, dumps, run, think
 from outrider.conversation.codec import read_conversation
 from outrider.conversation.items import plain as plain_items
 from outrider.conversation.messages import (
@@ -23,6 +23,7 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from outrider.errors import ConversationError
 from outrider.testing import ScriptedModel
 from tests.conversation.test_messages import FILE, SHAPE_IDS, SHAPES, STATE
 

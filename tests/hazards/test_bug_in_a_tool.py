@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from outrider import ConversationError, ToolResultBlock, run
+from outrider import ToolResultBlock, run
+from outrider.errors import ConversationError
 from outrider.testing import ScriptedModel, call
 
 

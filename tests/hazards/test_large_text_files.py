@@ -13,8 +13,7 @@ from pypdf import PdfWriter
 from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
 
 from outrider import Agent, Attachment, Session, ToolResult
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding import Workspace, standard_tools
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore

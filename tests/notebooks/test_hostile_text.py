@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider import Agent, Attachment, MemoryStore, Message, RunResult, Session, Usage
+from outrider import Agent, Attachment, Message, RunResult, Session, Usage
 from outrider.conversation.html import LONGEST_TEXT, MOST_MESSAGES, conversation_html, message_html
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -28,8 +28,9 @@ from outrider.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.runtime.live_view import LiveView
+from outrider.notebook import LiveView
 from outrider.runtime.run_view import MOST_LINES, RunView
+from outrider.stores import MemoryStore
 from outrider.testing import ScriptedModel
 
 TAGS = {"div", "b", "i", "p", "pre", "code", "details", "summary", "small", "br", "img", "strong", "em", "s", "a"}

@@ -11,7 +11,8 @@ import pytest
 SETUP = """
 import io
 from PIL import Image
-from outrider import Agent, Attachment, LiveView, Message, Session, ToolResult, run, think
+from outrider import Agent, Attachment, Message, Session, ToolResult, run, think
+from outrider.notebook import LiveView
 from outrider.testing import ScriptedModel
 from outrider.testing import call
 

@@ -9,18 +9,7 @@ import msgspec
 import pytest
 from anthropic.types.beta import BetaToolUnionParam
 
-from outrider import (
-    Agent,
-    Log,
-    Message,
-    Session,
-    ToolDefinitionError,
-    code_execution,
-    dumps,
-    loads,
-    web_fetch,
-    web_search,
-)
+from outrider import Agent, Log, Message, Session, code_execution, dumps, loads, web_fetch, web_search
 from outrider.conversation.history import repair
 from outrider.conversation.messages import (
     AttachmentBlock,
@@ -30,7 +19,7 @@ from outrider.conversation.messages import (
     TextBlock,
 )
 from outrider.conversation.store import MemoryStore
-from outrider.errors import ProviderError, RequestRefusedError
+from outrider.errors import ProviderError, RequestRefusedError, ToolDefinitionError
 from outrider.log.transfer import export, import_session
 from outrider.providers.adapters.anthropic import Anthropic
 from outrider.providers.base import Reply, Request, StopReason

@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 
 import outrider
-from outrider import Agent, Log, Session, batch, think, tool
+from outrider import Agent, Log, Session, think, tool
+from outrider.batches import batch
 from outrider.testing import ScriptedModel, call
 
 
@@ -60,7 +61,7 @@ def traced() -> None:
     spans, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     meters = MeterProvider()
-    with outrider.Telemetry(tracer_provider=provider, meter_provider=meters) as telemetry:
+    with outrider.telemetry.Telemetry(tracer_provider=provider, meter_provider=meters) as telemetry:
         asyncio.run(Agent("demo").run("What is 2+2?", observer=telemetry))
     provider.force_flush()
     assert any(span.name.startswith("invoke_agent") for span in spans.get_finished_spans())

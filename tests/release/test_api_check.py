@@ -67,3 +67,19 @@ def test_the_page_of_the_api_has_every_public_name(check: ModuleType) -> None:
     for name in {*outrider.__all__} - {"providers"}:
         assert f"class {name}" in page or f"def {name}(" in page or f"\n{name}: " in f"\n{page}", name
     assert "    class TurnStarted(" in page
+
+
+def test_a_name_at_the_top_needs_a_reason(check: ModuleType) -> None:
+    reasons = '[agents]\nAgent = "every program begins with one"\nSession = " "\n'
+    assert check.unexplained_names({"Agent"}, reasons.replace('Session = " "', "")) == []
+    assert check.unexplained_names({"Agent", "Session", "Helper"}, reasons) == [
+        "`Helper` has no reason in top-names.toml",
+        "`Session` has no reason in top-names.toml",
+    ]
+    assert check.unexplained_names(set(), reasons) == [
+        "top-names.toml names `Agent`, which is not there",
+        "top-names.toml names `Session`, which is not there",
+    ]
+    many = {f"name{number}" for number in range(check.MOST_AT_THE_TOP + 1)}
+    given = "[names]\n" + "".join(f'{name} = "why"\n' for name in many)
+    assert [each.split()[0] for each in check.unexplained_names(many, given)] == [str(len(many))]

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, Deny, Limits, Log, RunError, Session, ToolContext, UnknownModelError, tool
-from outrider.errors import SessionBusyError
+from outrider import Agent, Deny, Limits, Log, RunError, Session, ToolContext, tool
+from outrider.errors import SessionBusyError, UnknownModelError
 from outrider.providers.adapters.anthropic import Anthropic
 from outrider.providers.adapters.gemini import Gemini
 from outrider.providers.adapters.openai_chat import OpenAIChat

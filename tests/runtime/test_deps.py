@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import pytest
 
-from outrider import Agent, Log, Profile, Session, ToolContext, batch, tool, with_subagents
+from outrider import Agent, Log, Profile, Session, ToolContext, tool, with_subagents
+from outrider.batches import batch
 from outrider.providers.base import Request
 from outrider.subagents import spawn
 from outrider.testing import ScriptedModel, Step, call

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, HookResult, Hooks, Log, Session, with_subagents
+from outrider import Agent, Hooks, Log, Session, with_subagents
 from outrider.errors import ConversationError, HookBlockedError
+from outrider.hooks import HookResult
 from outrider.runtime.events import Event, Notice, ToolStarted
 from outrider.runtime.hooks import (
     AfterTool,

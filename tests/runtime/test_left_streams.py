@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from outrider import Agent, Session, SessionBusyError, ToolResult
+from outrider import Agent, Session, ToolResult
+from outrider.errors import SessionBusyError
 from outrider.events import RunFinished, TurnStarted
 from outrider.testing import Delay, ScriptedModel, call
 

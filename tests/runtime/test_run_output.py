@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Limits, Log, RunError, Session, SessionBusyError, run
+from outrider import Agent, Limits, Log, RunError, Session, run
+from outrider.errors import SessionBusyError
 from outrider.events import RunFinished
 from outrider.testing import ScriptedModel, call
 

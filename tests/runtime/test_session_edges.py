@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, Session, StdioServer
+from outrider import Agent, Log, Session
 from outrider.conversation.history import History
 from outrider.conversation.messages import Message, TextBlock, Usage
 from outrider.errors import ConversationError, LogError, ValidationError
+from outrider.mcp import StdioServer
 from outrider.prompts import prompt
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.answer_schema import Answer, AnswerSchema

@@ -15,10 +15,11 @@ from typing import Any
 import pytest
 
 import outrider
-from outrider import Agent, Allow, Deny, Log, Profile, RunResult, Session, StdioServer, with_subagents
+from outrider import Agent, Allow, Deny, Log, Profile, RunResult, Session, with_subagents
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
 from outrider.errors import ConfigError
 from outrider.events import Event, Notice, ToolFinished, ToolProgress
+from outrider.mcp import StdioServer
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.running import RunningServers
 from outrider.mcp.server_limits import Restarts, ServerHost

@@ -17,8 +17,7 @@ import msgspec
 import pytest
 
 from outrider import Agent, Attachment, Limits, Log, Session, ToolContext, ToolResult, dumps, loads, tool
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding import Workspace, standard_tools
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
 from outrider.conversation.store import FolderStore, MemoryStore

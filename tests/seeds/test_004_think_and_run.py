@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from outrider import ConversationError, dumps, loads, run, think
+from outrider import dumps, loads, run, think
+from outrider.errors import ConversationError
 from outrider.providers.api import ApiProvider
 from outrider.providers.resolution import resolve
 from outrider.testing import ScriptedModel, call

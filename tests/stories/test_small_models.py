@@ -7,8 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding import Workspace, standard_tools
 from outrider.providers.adapters import model_lookup
 from outrider.providers.catalogue.windows import window_of
 from outrider.runtime.agent import Agent

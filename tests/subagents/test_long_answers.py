@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 from outrider import Agent, run, think, with_subagents
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding import Workspace, standard_tools
 from outrider.conversation.messages import Message
 from outrider.providers.base import Request
 from outrider.runtime.toolset import RECALL

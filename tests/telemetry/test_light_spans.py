@@ -18,9 +18,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON, Decision, ParentBasedTraceIdRatio, Sampler, SamplingResult
 
-from outrider import Agent, Message, Telemetry, Usage
+from outrider import Agent, Message, Usage
 from outrider.errors import UnavailableError
 from outrider.providers.base import Reply, StopReason
+from outrider.telemetry import Telemetry
 from outrider.telemetry.spans import LightSpan
 from outrider.testing import ScriptedModel, call
 

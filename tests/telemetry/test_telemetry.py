@@ -13,14 +13,14 @@ import pytest
 from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
 from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
 
-from outrider import Agent, Allow, Deny, Message, Session, Telemetry, Usage
+from outrider import Agent, Allow, Deny, Message, Session, Usage
 from outrider.coding.config.loading import load
 from outrider.coding.workbench import Workbench
 from outrider.environment import data_folder
 from outrider.errors import ConfigError, ProviderError, UnavailableError
 from outrider.log.log import Log
 from outrider.providers.base import Reply, StopReason
-from outrider.telemetry import conventions
+from outrider.telemetry import Telemetry, conventions
 from outrider.testing import ScriptedModel, call
 from outrider.trace_context import trace_context
 from tests.mcp.starting import scripted

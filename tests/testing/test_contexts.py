@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Attachment, MemoryStore, ToolContext, ValidationError, spawn, tool
+from outrider import Agent, Attachment, ToolContext, spawn, tool
+from outrider.errors import ValidationError
+from outrider.stores import MemoryStore
 from outrider.testing import ScriptedModel, tool_context
 
 

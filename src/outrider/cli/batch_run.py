@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from outrider.batches.batch import Collector, open_queue
+from outrider.batches.collector import Collector, open_queue
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings, Queue
 from outrider.batches.results_file import ResultsFile

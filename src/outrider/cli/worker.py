@@ -64,7 +64,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def _work(options: argparse.Namespace) -> None:
-    from outrider.batches.batch import open_queue
+    from outrider.batches.collector import open_queue
     from outrider.batches.running import TaskRunner
     from outrider.coding.batch_sessions import CodingSessions
     from outrider.coding.tool_files import load_tools

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from outrider.coding import Workspace, standard_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.permissions.rules import Rule
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool

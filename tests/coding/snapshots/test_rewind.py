@@ -18,13 +18,12 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Allow, Log, Message, Session, ToolUseBlock, tool
+from outrider.coding import Workspace, standard_tools
 from outrider.coding.placeholder_keeper import MARKER, remove_unused
 from outrider.coding.snapshots import scanning
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.snapshots.ignoring import Ignoring
 from outrider.coding.snapshots.scanning import Limits
-from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.workspace import Workspace
 from outrider.errors import ConversationError, RewindConflictError
 from outrider.events import Event, Notice
 from outrider.log.entries import SnapshotEntry

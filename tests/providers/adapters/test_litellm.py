@@ -11,17 +11,7 @@ from typing import Any
 
 import pytest
 
-from outrider import (
-    Agent,
-    Attachment,
-    MemoryStore,
-    Message,
-    Session,
-    ThinkingBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    Usage,
-)
+from outrider import Agent, Attachment, Message, Session, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.messages import AttachmentBlock, TextBlock
 from outrider.errors import (
     AuthenticationError,
@@ -31,10 +21,12 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
+from outrider.messages import ThinkingBlock
 from outrider.providers.adapters.litellm import LiteLLM
 from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers.resolution import resolve
 from outrider.runtime.events import Delta, Notice, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.stores import MemoryStore
 from tests.conversations import PDF_BYTES
 from tests.waits import without_waiting
 

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from outrider.runtime.observers import Observer
     from outrider.runtime.session import Session
 
+__all__ = ["LiveView"]
+
 
 class LiveView:
     """Shows runs in a notebook while they go on: `await agent.run("…", observer=LiveView())`.
