@@ -205,6 +205,8 @@ class History:
     def _current_view(self) -> View:
         """Return the view, with the messages that were added since it was last used."""
         view = self._view
+        if view is not None and self._viewed == len(self._messages):
+            return view
         if view is None:
             view = self._view = View()
             for message in self._shown():

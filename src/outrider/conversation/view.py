@@ -27,6 +27,8 @@ class View:
         self._ids = Ids()
         self._normalized: Message | None = None
         """The last message that `normalized` returned; `append` need not clean it again."""
+        self._normalized_calls: tuple[CallId, ...] = ()
+        """Its calls, whose ids are free."""
         self._shared = 0
         """The number of sendable messages that callers hold and that must not change."""
         self._calls: tuple[CallId, ...] = ()
@@ -41,7 +43,7 @@ class View:
         message = clean_message(message)
         if not knows_all_ids:
             message = with_random_ids(message)
-        self._normalized = with_unique_ids(message, self._ids)[0]
+        self._normalized, self._normalized_calls = with_unique_ids(message, self._ids)
         return self._normalized
 
     @property
@@ -52,6 +54,7 @@ class View:
     def reserve(self, ids: Iterable[str]) -> None:
         """Treat call ids as used from now on: they are unique in the whole conversation, and not only in this view."""
         self._ids.taken.update(ids)
+        self._normalized = None
 
     def append(self, message: Message) -> None:
         """Add a message."""
@@ -76,7 +79,10 @@ class View:
         elif not self._sendable:
             self._sendable.append(Message.user(BEGINNING))
         self._open = None
-        message, self._calls = with_unique_ids(message, self._ids)
+        if message is self._normalized:
+            self._calls, self._normalized = tuple(CallId(each.id, each.id) for each in self._normalized_calls), None
+        else:
+            message, self._calls = with_unique_ids(message, self._ids)
         self._ids.taken.update([call.id for call in self._calls])
         self._put(message)
 

@@ -350,7 +350,7 @@ class AgentLoop:
     def _entries(self, reply: Reply) -> tuple[Requested | None, MessageEntry]:
         """Return the entries of a reply: what its request had that others had not, if anything, and the message."""
         model = self.model
-        first_token = None if model.first_token is None else round(model.first_token, 3)
+        first_token = None if model.first_token is None else int(model.first_token * 1000) / 1000
         name, detail = model.provider.name, reply.stop_detail
         entry = MessageEntry(reply.message, reply.usage, reply.stop_reason, name, first_token, detail)
         requested = model.request and self._record.journal.requested(model.request, self._record.state.requested)

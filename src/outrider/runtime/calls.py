@@ -46,6 +46,26 @@ CANCEL_GRACE = 1.0
 class Call:
     """One call. It gets exactly one result: from the tool, a time-out or a cancel."""
 
+    answer: CallResult | None = None
+    written: PendingWrite | None = None
+    """The write of the result."""
+    decided: Decided | None = None
+    """Whether the call may run, once it is decided."""
+    _is_shown = False
+    """Whether observers know that it has started."""
+    _has_begun = False
+    """Whether the tool was called."""
+    _came_through = False
+    """Whether the tool itself has returned."""
+    _stopped = ""
+    """Why the call was stopped, if it was."""
+    _hook_context = ""
+    """What hooks before the call have said to the model."""
+    _announced = False
+    _answered: asyncio.Future[None] | None = None
+    _task: asyncio.Task[None] | None = None
+    _intent: Intent | None = None
+
     def __init__(
         self,
         use: ToolUseBlock,
@@ -54,20 +74,11 @@ class Call:
         begun: Intent | None = None,
         reply: str = "",
     ) -> None:
-        self.use, tool = _real_call(use, tool)
+        self.use, tool = _real_call(use, tool) if tool and tool.stands_for else (use, tool)
         self.around = around
         self.is_begun = begun is not None
         """Whether its intent is stored: together with the reply, or by a process that ended."""
-        self._is_shown = False
-        """Whether observers know that it has started."""
-        self.decided: Decided | None = None
-        """Whether the call may run, once it is decided."""
-        self.answer: CallResult | None = None
-        self.written: PendingWrite | None = None
-        """The write of the result."""
         self._loop = asyncio.get_running_loop()
-        self._answered: asyncio.Future[None] | None = None
-        self._announced = False
         self._tool = tool
         self._is_edited = begun is not None and begun.is_edited
         """Whether the approver changed the arguments."""
@@ -77,16 +88,7 @@ class Call:
         self._limit = _result_limit(tool, around)
         """The most characters of the result that the model reads."""
         self._context = self._new_context(reply)
-        self._task: asyncio.Task[None] | None = None
         self._timers: list[asyncio.TimerHandle] = []
-        self._stopped = ""
-        """Why the call was stopped, if it was."""
-        self._hook_context = ""
-        """What hooks before the call have said to the model."""
-        self._has_begun = False
-        """Whether the tool was called."""
-        self._came_through = False
-        """Whether the tool itself has returned."""
         self._loop_thread = threading.get_ident()
 
     def _new_context(self, reply: str) -> ToolContext:
@@ -127,7 +129,9 @@ class Call:
         tool, use = self._tool, self.use
         if tool is None or use.invalid_input is not None or self.answer:
             return None
-        return Intent(use.id, tool.name, tool.effect, self._key, use.input, self._is_edited)
+        if self._intent is None or self._intent.input is not use.input:
+            self._intent = Intent(use.id, tool.name, tool.effect, self._key, use.input, self._is_edited)
+        return self._intent
 
     async def ask(self) -> None:
         """Ask the hooks, then the approver. A denial becomes the result."""
@@ -363,9 +367,9 @@ def _result_limit(tool: Tool | None, around: CallEnvironment) -> int:
     return limit if tool is None or tool.result_characters is None else min(tool.result_characters, limit)
 
 
-def _real_call(use: ToolUseBlock, tool: Tool | None) -> tuple[ToolUseBlock, Tool | None]:
+def _real_call(use: ToolUseBlock, tool: Tool) -> tuple[ToolUseBlock, Tool]:
     """Return the call that is approved, recorded and run. Its result answers the call of the model."""
-    real = tool.stands_for(use.input) if tool and tool.stands_for and use.invalid_input is None else None
+    real = tool.stands_for(use.input) if tool.stands_for and use.invalid_input is None else None
     if real is None:
         return use, tool
     return msgspec.structs.replace(use, name=real[0].name, input=real[1]), real[0]

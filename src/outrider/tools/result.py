@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from outrider.conversation.attachments import Attachment, sniff
 from outrider.conversation.encodings import decoded, encoding_of
 from outrider.text import clean_value
-
-if TYPE_CHECKING:
-    pass
 
 
 class ToolResult(msgspec.Struct, frozen=True):
@@ -42,14 +39,9 @@ class ToolResult(msgspec.Struct, frozen=True):
         text: object = self.text
         if not isinstance(text, str):
             msgspec.structs.force_setattr(self, "text", "" if text is None else _json(text))
-        flags: list[tuple[str, object]] = [
-            ("is_error", self.is_error),
-            ("final", self.final),
-            ("is_json", self.is_json),
-        ]
-        for name, flag in flags:
-            if not isinstance(flag, bool):  # for example an exit code
-                msgspec.structs.force_setattr(self, name, bool(flag))
+        if not (self.is_error is False and self.final is False and self.is_json is False):
+            for name in ("is_error", "final", "is_json"):  # a flag may be an exit code
+                msgspec.structs.force_setattr(self, name, bool(getattr(self, name)))
         if self.attachments != ():
             self._convert_attachments()
 
@@ -69,13 +61,13 @@ class ToolResult(msgspec.Struct, frozen=True):
 
 def as_result(outcome: Any) -> ToolResult:
     """Convert the return value of a tool to a result."""
+    if isinstance(outcome, str):
+        return ToolResult(outcome)
     if isinstance(outcome, list | tuple) and has_pictures(outcome):
         outcome = [as_attachment(item) if is_picture(item) else item for item in outcome]
     match outcome:
         case ToolResult():
             return outcome
-        case str():
-            return ToolResult(outcome)
         case Attachment():
             return ToolResult(attachments=(outcome,))
         case bytes() | bytearray() | memoryview():

@@ -134,7 +134,10 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
             outcome = await outcome
         if isinstance(outcome, AsyncIterator):
             outcome = await _consume(outcome, context)
-        result = await context.threads.run(as_result, outcome) if has_pictures(outcome) else as_result(outcome)
+        if isinstance(outcome, str) or not has_pictures(outcome):
+            result = as_result(outcome)
+        else:  # to encode a picture takes long
+            result = await context.threads.run(as_result, outcome)
         if context.attachments:
             result = msgspec.structs.replace(result, attachments=(*result.attachments, *context.attachments))
         return result
