@@ -27,7 +27,7 @@ def test_an_example_loads_as_your_own_file_and_as_a_projects(home: Home, example
 
 
 def test_there_are_examples_and_the_last_one_waits_for_what_it_says(home: Home) -> None:
-    assert len(EXAMPLES) >= 3
+    assert len(EXAMPLES) >= 2
     home.project_says(EXAMPLES[-1])
     waiting = home.load().waiting
     assert waiting
@@ -42,10 +42,10 @@ def test_the_page_is_as_the_script_generates_it() -> None:
 def test_the_table_says_what_is_declared() -> None:
     rows = {row.split("`")[1]: row for row in SCRIPT["table"]().splitlines()[2:]}
     turns = SETTINGS["limits.max_turns"].help
-    assert rows["limits.max_turns"] == f"| `limits.max_turns` | `50` | `OUTRIDER_MAX_TURNS` | `--max-turns` | {turns} |"
-    assert rows["limits.max_cost"].startswith('| `limits.max_cost` | `"none"` | `OUTRIDER_MAX_COST` | `--max-cost` |')
-    assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL` | `--model` |")
+    assert rows["limits.max_turns"] == f"| `limits.max_turns` | `50` | `OUTRIDER_MAX_TURNS`, `--max-turns` | {turns} |"
+    assert rows["limits.max_cost"].startswith('| `limits.max_cost` | `"none"` | `OUTRIDER_MAX_COST`, `--max-cost` |')
+    assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL`, `--model` |")
     assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')
-    assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | | `--allow` |")
+    assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | `--allow` |")
     assert rows["web.private_addresses"].startswith("| `web.private_addresses` | `false` |")
-    assert all(row.count("|") == 6 for row in rows.values())
+    assert all(row.count("|") == 5 for row in rows.values())

@@ -210,7 +210,7 @@ def test_importing_the_places_imports_nothing_of_the_settings() -> None:
         "print(*(name for name in sys.modules if name.startswith(('outrider.', 'msgs'))))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
-    assert set(done.stdout.split()) <= {"outrider.environment", "outrider.version"}
+    assert set(done.stdout.split()) <= {"outrider.environment", "outrider.exports", "outrider.version"}
 
 
 RULES = st.lists(st.sampled_from(["Bash(rm:*)", "Read(a/**)", "WebFetch", "Edit", "my_tool"]), max_size=4, unique=True)

@@ -23,8 +23,7 @@ class PermissionSettings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_PERMISSIONS",
             flag="--permissions",
-            help='`"plan"` only reads; `"ask"` asks before it changes something; '
-            '`"edits"` may edit files in the folder; `"all"` asks only where a rule says so',
+            help='`"plan"`, `"ask"`, `"edits"` or `"all"` ([modes](permissions.md))',
             consent=if_looser("plan", "ask", "edits", "all", why="more is done without asking you"),
         ),
     ] = "ask"
@@ -32,26 +31,23 @@ class PermissionSettings(msgspec.Struct, frozen=True):
         Rules,
         Setting(
             flag="--allow",
-            help="rules for calls that run without asking, such as `Bash(git status)`",
+            help="rules for calls that run without asking",
             consent=if_adds("these calls run without asking you"),
         ),
     ] = ()
-    ask: Annotated[
-        Rules, Setting(help="rules for calls that need approval even where another rule allows them", consent=None)
-    ] = ()
-    deny: Annotated[Rules, Setting(help="rules for calls that are denied; they win over all others", consent=None)] = ()
+    ask: Annotated[Rules, Setting(help="rules for calls that ask even if another rule allows them", consent=None)] = ()
+    deny: Annotated[Rules, Setting(help="rules for calls that are denied, above all others", consent=None)] = ()
     folders: Annotated[
         Folders,
         Setting(
-            help="more folders that count as part of the one you work in",
+            help="more working folders",
             consent=if_adds("these folders count as part of the project"),
         ),
     ] = ()
     secrets: Annotated[
         PathPatterns | None,
         Setting(
-            help="patterns of files that are hidden from the model, instead of the built-in ones "
-            "(`.env`, key files and more)",
+            help="patterns of files hidden from the model, instead of the built-in ones",
             unset="built in",
             consent=if_exposes_secrets("the model may read files that are hidden now"),
         ),
@@ -78,15 +74,14 @@ class SandboxSettings(msgspec.Struct, frozen=True):
         tuple[str, ...],
         TextList("names of variables"),
         Setting(
-            help="environment variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
+            help="variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
             consent=if_adds("commands see these variables, which may hold keys"),
         ),
     ] = ()
     allow_hosts: Annotated[
         Hosts,
         Setting(
-            help="the only hosts that commands with access `network` reach, such as `pypi.org`, `*.github.com` or "
-            "`10.0.0.5:8080`; empty for all",
+            help="the only hosts that commands with access `network` reach; empty for all",
             consent=if_adds_hosts("commands with access `network` reach more hosts"),
         ),
     ] = ()
@@ -99,7 +94,7 @@ class WebSettings(msgspec.Struct, frozen=True):
         bool,
         Setting(
             variable="OUTRIDER_PRIVATE_ADDRESSES",
-            help="whether WebFetch may reach this machine and the local network",
+            help="let WebFetch reach this machine and the local network",
             consent=if_on("WebFetch may reach this machine and the local network"),
         ),
     ] = False
@@ -107,8 +102,7 @@ class WebSettings(msgspec.Struct, frozen=True):
         WebSearchUse,
         Setting(
             variable="OUTRIDER_WEB_SEARCH",
-            help="web search by the model's API, where it has one, at its price: "
-            '`"ask"` asks once in a session; `"on"`; `"off"`',
+            help='web search by the model\'s API, at its price: `"ask"` (once a session), `"on"` or `"off"`',
             consent=if_looser("off", "ask", "on", why="the model searches the web without asking you, at a price"),
         ),
     ] = "ask"
@@ -121,8 +115,7 @@ class HookSettings(msgspec.Struct, frozen=True):
         Access,
         Setting(
             variable="OUTRIDER_HOOKS_ACCESS",
-            help='what hooks may touch in the sandbox: `"read"`, `"write"` in the folder, `"network"` as well; '
-            '`"full"` runs them without the sandbox',
+            help='the access of hooks in the sandbox: `"read"`, `"write"`, `"network"`; `"full"` is outside of it',
             consent=None,
             users_only=True,
         ),
@@ -130,7 +123,7 @@ class HookSettings(msgspec.Struct, frozen=True):
     files: Annotated[
         JsonFiles,
         Setting(
-            help="more JSON files with hooks, beside those that are found; see `outrider hooks`",
+            help="more JSON files with hooks",
             consent=if_adds("the programs in these files run on their own"),
         ),
     ] = ()

@@ -19,8 +19,8 @@ class SessionsSettings(msgspec.Struct, frozen=True):
         bool,
         Setting(
             variable="OUTRIDER_TITLES",
-            help="whether the fast model of the session's provider makes a title from the first exchange, in the chat "
-            "and in editors; otherwise the title is the beginning of the first prompt",
+            help="let the provider's fast model make a title from the first exchange, in the chat and in editors; "
+            "otherwise it is the beginning of the first prompt",
             consent=if_on("a small request is sent for the title of each session, at a price"),
         ),
     ] = True
@@ -28,8 +28,7 @@ class SessionsSettings(msgspec.Struct, frozen=True):
         bool,
         Setting(
             variable="OUTRIDER_SNAPSHOTS",
-            help="whether the files of the folder are recorded before calls that may change them, so that a rewind can "
-            "restore them",
+            help="record files before calls that may change them, for a rewind",
             consent=if_off("a rewind cannot restore files"),
         ),
     ] = True
@@ -39,30 +38,30 @@ class ChatSettings(msgspec.Struct, frozen=True):
     """How the chat looks."""
 
     show_thinking: Annotated[
-        bool, Setting(help="whether the chat shows the model's thinking in full instead of folded", consent=None)
+        bool, Setting(help="show the model's thinking in full instead of folded", consent=None)
     ] = False
     theme: Annotated[
         Theme,
         Setting(
-            help='colours for a `"light"` or a `"dark"` background; `"auto"` asks the terminal. '
-            "`NO_COLOR` turns colours off",
+            help='colours for a `"light"` or `"dark"` background; `"auto"` asks the terminal. `NO_COLOR` turns them '
+            "off",
             consent=None,
         ),
     ] = "auto"
     notify: Annotated[
         Notify,
         Setting(
-            help="what happens when a question waits or a turn of more than 10 seconds ends: "
-            '`"bell"` rings the bell of the terminal, `"desktop"` sends a notification (OSC 9)',
+            help='when a question waits or a turn of more than 10 seconds ends: `"bell"` rings, `"desktop"` sends a '
+            'notification (OSC 9), `"off"`',
             consent=None,
         ),
     ] = "bell"
-    vi_keys: Annotated[bool, Setting(help="whether the line is edited with the keys of vi", consent=None)] = False
+    vi_keys: Annotated[bool, Setting(help="edit the line with the keys of vi", consent=None)] = False
     status_line: Annotated[
         str | None,
         Setting(
-            help="the line below the input, with fields in braces: `{model}`, `{effort}`, `{mode}`, `{sandbox}`, "
-            "`{context}`, `{cost}`, `{tasks}`, `{folder}`, `{branch}`. A part between ` · ` without values is left out",
+            help="the line below the input, with `{model}`, `{effort}`, `{mode}`, `{sandbox}`, `{context}`, "
+            "`{cost}`, `{tasks}`, `{folder}`, `{branch}`. A part between ` · ` without values is left out",
             unset="built in",
             consent=if_set("the line below the input may say something else than you expect"),
         ),
@@ -70,8 +69,7 @@ class ChatSettings(msgspec.Struct, frozen=True):
     status_command: Annotated[
         str | None,
         Setting(
-            help="a shell command whose first line of output is the line below the input; it gets the fields as JSON "
-            "on standard input",
+            help="a command whose first line of output is that line; it gets the fields as JSON on standard input",
             consent=if_set("this command runs without asking you, with all your rights"),
         ),
     ] = None
@@ -85,8 +83,7 @@ class AcpSettings(msgspec.Struct, frozen=True):
         TextList("names of editors"),
         Setting(
             flag="--full-updates",
-            help="names of editors that need each update of a call in full, because they forget omitted fields; "
-            '`["*"]` for every editor',
+            help='names of editors that forget fields which an update omits; `["*"]` for all',
             consent=None,
         ),
     ] = ()
@@ -95,8 +92,7 @@ class AcpSettings(msgspec.Struct, frozen=True):
         Seconds(most=1),
         Setting(
             flag="--update-interval",
-            help="seconds, from 0 to 1, for which changes of a call are collected into one update; "
-            "0 sends each change at once",
+            help="seconds, from 0 to 1, for which changes of a call are collected; 0 sends each at once",
             consent=None,
         ),
     ] = 0.05
@@ -109,14 +105,14 @@ class TelemetrySettings(msgspec.Struct, frozen=True):
         bool,
         Setting(
             variable="OUTRIDER_TELEMETRY",
-            help="whether spans and metrics are sent to the endpoint of the `OTEL_*` variables (docs/telemetry.md)",
+            help="send spans and metrics to the endpoint of the `OTEL_*` variables ([telemetry](telemetry.md))",
             consent=if_on("what your sessions do is sent to the endpoint of the OTEL_* variables"),
         ),
     ] = False
     capture: Annotated[
         bool,
         Setting(
-            help="whether spans contain the text of prompts, replies, calls and results as well",
+            help="include the text of prompts, replies, calls and results",
             consent=if_on("prompts, replies and results of tools are sent to the endpoint of the OTEL_* variables"),
         ),
     ] = False

@@ -37,7 +37,7 @@ class LimitSettings(Limits, frozen=True):
     max_seconds: Annotated[float | None, _limit("max_seconds", "wall time of one run")] = _LIMITS.max_seconds
     max_repeats: Annotated[
         int | None,
-        _limit("max_repeats", "turns in a row without anything new: the same calls with the same results as before"),
+        _limit("max_repeats", "turns in a row with the same calls and results as before"),
     ] = _LIMITS.max_repeats
     max_subagents: Annotated[int | None, _limit("max_subagents", "sub-agents that one run starts")] = (
         _LIMITS.max_subagents
@@ -48,7 +48,7 @@ class LimitSettings(Limits, frozen=True):
     result_characters: Annotated[
         int,
         Setting(
-            help="characters of one result that the model reads; the whole result is stored",
+            help="characters of one result that the model reads; the whole is stored",
             consent=if_higher("results may be longer than you have set"),
         ),
     ] = _LIMITS.result_characters
@@ -69,8 +69,7 @@ class RetrySettings(Retry, frozen=True):
         Seconds(most=86_400),
         Setting(
             variable="OUTRIDER_RETRY_SECONDS",
-            help="seconds for which a request is retried, with growing delays, when the API is overloaded or the "
-            "stream breaks; 0 for no retry. A part of a reply starts them anew, at most five times",
+            help="seconds for which a failed request is [retried](failures.md); 0 for none",
             consent=if_higher(_LONGER_RUN),
         ),
     ] = _RETRY.seconds
@@ -78,7 +77,7 @@ class RetrySettings(Retry, frozen=True):
         float,
         Setting(
             variable="OUTRIDER_IDLE_SECONDS",
-            help="seconds without anything new in a stream, keep-alives aside, after which it counts as broken",
+            help="seconds without anything new in a stream after which it counts as broken",
             consent=if_higher(_LONGER_RUN),
         ),
     ] = _RETRY.idle_seconds
@@ -92,8 +91,8 @@ class ContextSettings(msgspec.Struct, frozen=True):
         Share(optional=True),
         Setting(
             variable="OUTRIDER_COMPACT_AT",
-            help="the share of the model's context window at which the conversation is summarised; `none` waits until "
-            "the API refuses a request",
+            help="the share of the context window at which the conversation is summarised; `none` waits until the "
+            "API refuses a request",
             consent=None,
         ),
     ] = _COMPACTION.threshold
@@ -102,8 +101,8 @@ class ContextSettings(msgspec.Struct, frozen=True):
         Share(optional=True),
         Setting(
             variable="OUTRIDER_CLEAR_AT",
-            help="the share of the context window at which old results are replaced by one line each, if that saves a "
-            "fifth of the window; `none` for never",
+            help="the share at which old results are replaced by one line each, if that saves a fifth of the window; "
+            "`none` for never",
             consent=None,
         ),
     ] = _COMPACTION.clear_threshold
@@ -120,8 +119,7 @@ class SubagentSettings(msgspec.Struct, frozen=True):
     result_characters: Annotated[
         int,
         Setting(
-            help="characters of one sub-agent's answer that the model reads, at most `limits.result_characters`; "
-            "the whole answer is stored",
+            help="characters of a sub-agent's answer that the model reads, at most `limits.result_characters`",
             consent=if_higher("answers of sub-agents may be longer than you have set"),
         ),
     ] = 10_000
@@ -134,8 +132,7 @@ class McpSettings(msgspec.Struct, frozen=True):
         float,
         Share(),
         Setting(
-            help="the share of the context window that the tools of MCP servers may take; above it the "
-            "model searches for them",
+            help="the share of the context window for tools of MCP servers; above it the model searches for them",
             consent=if_higher("tools of MCP servers may take more of the context window than you have set"),
         ),
     ] = 0.05

@@ -87,7 +87,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_MODEL",
             flag="--model",
-            help="the model; if not set, a balanced model of the first provider that has a key",
+            help="the model; by default a balanced one of the first provider that has a key",
             unset="a balanced one of the first provider with a key",
             consent=if_other_provider("the conversation, including files, is sent to another provider"),
         ),
@@ -97,8 +97,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_EFFORT",
             flag="--effort",
-            help='how much the model thinks: `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`; ignored where a model '
-            "does not have the level",
+            help='how much the model thinks: `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`, if it has the level',
             unset="the provider's default",
             consent=if_more_effort("replies may take longer and cost more than you have set"),
         ),
@@ -108,8 +107,8 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_TOOLS",
             flag="--tools",
-            help='the built-in tools that the agent and its sub-agents may use, such as `["Read", "Grep"]`; if not '
-            'set, all. `["Task"]` alone is an error: list the tools of the sub-agents too',
+            help='built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; by default all. '
+            '`["Task"]` alone is an error: list those of the sub-agents too',
             unset="all",
             consent=if_adds_tools("tools that you have left out can be used"),
         ),
@@ -119,8 +118,8 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_LEAN",
             flag="--lean",
-            help='a short prompt and six tools in few words: `"on"`, `"off"`, or `"auto"` for models whose context '
-            "window is known to be under 32k tokens",
+            help='a short prompt and six tools in few words: `"on"`, `"off"`, or `"auto"` for context windows known '
+            "to be under 32k tokens",
             consent=None,
         ),
     ] = "auto"
@@ -128,7 +127,7 @@ class Settings(msgspec.Struct, frozen=True):
         PythonFiles,
         Setting(
             flag="--tools",
-            help="Python files with your own `@tool` functions; loading a file runs it",
+            help="Python files with your own `@tool` functions; loading one runs it",
             consent=if_adds("these files run as programs, with all your rights"),
         ),
     ] = ()
@@ -137,8 +136,8 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_LOG",
             flag="--log",
-            help="where sessions are kept: a folder, or the URL of a Postgres database "
-            "(`postgresql://user@host/database`); give its password in `OUTRIDER_LOG`, `PGPASSWORD` or a password file",
+            help="a folder for sessions, or a Postgres database (`postgresql://user@host/database`), its password in "
+            "`OUTRIDER_LOG`, `PGPASSWORD` or a password file",
             unset="a folder in the data folder",
             consent=if_set("your conversations are kept in another place"),
         ),
