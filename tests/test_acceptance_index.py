@@ -82,7 +82,7 @@ def run_suite(folder: Path, index: str, *arguments: str, suite: str = SUITE) -> 
         env=os.environ | {"PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     return ended.returncode, [line for line in ended.stdout.splitlines() if line.startswith(str(INDEX))]
 

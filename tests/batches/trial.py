@@ -20,7 +20,7 @@ from outrider.batches.queue import BatchSettings
 from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task, TaskResult
 
-DEADLINE = 400.0
+DEADLINE = 540.0
 LEASE = 3.0
 
 
@@ -43,7 +43,7 @@ class Trial:
         later = len(self._tasks) * 9 // 10
         when = sorted(chance.sample(range(later), kills))
         others = [(later * (number + 1) // (len(disasters) + 1), each) for number, each in enumerate(disasters)]
-        async with asyncio.timeout(DEADLINE):
+        async with asyncio.timeout(DEADLINE) as time_out:
             with Log(self._log) as log, ResultsFile(self.folder / "results.jsonl") as file:
                 queue = DbosQueue(self._queue, lease=LEASE) if self._queue else open_queue(log)
                 batch = await asyncio.to_thread(queue.begin, "trial", BatchSettings(tools=("append",)), resume=False)
@@ -63,6 +63,9 @@ class Trial:
                         while others and others[0][0] <= len(self.results):
                             await others.pop(0)[1]()
                 finally:
+                    if time_out.expired():
+                        missing = {task.id for task in self._tasks} - {result.id for result in self.results}
+                        print(f"{len(missing)} results are missing, of {sorted(missing)[:9]} …; workers: {pool.pids}")
                     await pool.close()
                     await asyncio.to_thread(queue.close)
 
