@@ -15,7 +15,7 @@ from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
-from outrider.tools.approval import Deny
+from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool, tool
 from tests.coding.permissions.workspace import EFFECTS, Ground
 
@@ -61,6 +61,24 @@ async def test_what_is_allowed_is_not_asked_about(ground: Ground) -> None:
     assert await permissions(*call("Read", file_path="notes.txt")) == ""
     assert await permissions(*call("Bash", command="ls")) == ""
     assert person.questions == []
+
+
+@pytest.mark.parametrize(
+    ("name", "input", "by"),
+    [
+        ("Read", {"file_path": "notes.txt"}, "the mode ask"),
+        ("Bash", {"command": "ls"}, "the mode ask"),
+        ("Write", {"file_path": "src/a.py", "content": ""}, "the rule Edit(src/**)"),
+        ("Bash", {"command": "npm test && git push"}, "the rule Bash(npm test), Bash(git push:*)"),
+        ("WebFetch", {"url": "https://docs.python.org/3/"}, "the rule WebFetch(domain:python.org)"),
+        ("publish", {}, "the rule publish"),
+    ],
+)
+async def test_what_is_allowed_names_the_rule_that_allows_it(
+    ground: Ground, name: str, input: dict[str, Any], by: str
+) -> None:
+    allow = ["Edit(src/**)", "Bash(npm test)", "Bash(git push:*)", "WebFetch(domain:python.org)", "publish"]
+    assert await PermissionApprover(ground.policy(allow=allow))(*call(name, **input)) == Allow(by)
 
 
 async def test_what_is_denied_is_not_asked_about_and_says_why(ground: Ground) -> None:

@@ -183,7 +183,7 @@ class PermissionApprover:
         match decision.verdict:
             case "allow":
                 self._note_unasked(call, decision)
-                return Allow(f"the rules, in the mode {self.mode}")
+                return Allow(f"the rule {', '.join(decision.rules)}" if decision.rules else f"the mode {self.mode}")
             case "deny":
                 return Deny(f"this is not permitted: {decision.reason}", "a rule")
         return Deny(self._denial_without_user(call, decision), "nobody: there is no user to ask")

@@ -17,7 +17,7 @@ import msgspec
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS
 from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import resolve_tool_path
-from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, Verdict, deny_part
+from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, Verdict, allowed_by, deny_part
 from outrider.coding.protected_paths import targets_secrets
 from outrider.coding.toolbox import WEB_SEARCH
 from outrider.coding.wildcards import TooManyAlternativesError, alternatives
@@ -49,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True):
     """Whether a command is allowed by the names of its programs alone. It then runs at `read`."""
     doubts: tuple[str, ...] = ()
     """The doubts about the sandbox that a yes accepts for this session."""
+    rules: tuple[str, ...] = ()
+    """The rules that allow the call; none if the mode alone does."""
 
 
 class Call(msgspec.Struct, frozen=True):
@@ -78,7 +80,8 @@ def _decide(policy: Policy, call: Call) -> Decision:
     parts = _check_parts(policy, call)
     worst = max((part.verdict for part in parts), key=("allow", "ask", "deny").index)
     if worst == "allow":
-        return Decision("allow", "", unasked=any(part.unasked for part in parts))
+        rules = tuple(dict.fromkeys(rule for part in parts for rule in part.rules))
+        return Decision("allow", "", unasked=any(part.unasked for part in parts), rules=rules)
     decisive = [part for part in parts if part.verdict == worst]
     reasons = list(dict.fromkeys(part.reason for part in decisive if part.reason))
     more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []
@@ -141,10 +144,11 @@ def _check_fetch(policy: Policy, url: Any) -> PartDecision:
     rules = [rule for rule in (*policy.ask, *policy.deny) if rule.tool == "WebFetch"]
     if any(not host or rule.covers_host(host) for rule in rules):
         return PartDecision("ask", f"a rule covers {host or 'this address'}", final=True)
-    if policy.mode == "all" or any(
-        rule.tool == "WebFetch" and (rule.pattern is None or (host and rule.covers_host(host))) for rule in policy.allow
-    ):
+    if policy.mode == "all":
         return ALLOWED
+    for rule in policy.allow:
+        if rule.tool == "WebFetch" and (rule.pattern is None or (host and rule.covers_host(host))):
+            return allowed_by(rule)
     return PartDecision(
         "ask", f"it fetches from {host or 'the network'}", (f"WebFetch(domain:{host})",) if host else ()
     )
@@ -178,8 +182,10 @@ def _check_by_name(policy: Policy, tool: str, reason: str) -> PartDecision:
         return deny_part(f"the rule {denying.tool} denies it")
     if asking := next((rule for rule in policy.ask if rule.covers_tool(tool)), None):
         return PartDecision("ask", f"a rule asks about {asking.tool}", final=True)
-    if policy.mode == "all" or any(rule.covers_tool(tool) and rule.pattern is None for rule in policy.allow):
+    if policy.mode == "all":
         return ALLOWED
+    if allowing := next((rule for rule in policy.allow if rule.covers_tool(tool) and rule.pattern is None), None):
+        return allowed_by(allowing)
     return PartDecision("ask", reason, (tool,))
 
 

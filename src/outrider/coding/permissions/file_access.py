@@ -7,7 +7,7 @@ import re
 from typing import Literal, TypeAlias
 
 from outrider.coding.permissions.paths import HARMLESS_DEVICES, ResolvedPath, is_inside, resolve_shell_path
-from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, deny_part
+from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, allowed_by, deny_part
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting, is_secret
 from outrider.coding.wildcards import escaped
@@ -41,8 +41,8 @@ def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath)
         what = "is run by a hook or an MCP server" if obeyed else _CONFIGURES
         reason = f"{target.given} {what}"
         return PartDecision("ask", reason, rules, resolved_paths=(target.resolved,))
-    if _is_allowed(policy, tool, access, target):
-        return ALLOWED
+    if allowed := _allowance(policy, tool, access, target):
+        return allowed
     where = "" if _is_inside(policy, target) else " outside the folder"
     rules = _suggest_rules(policy, access, target)
     return PartDecision("ask", f"it {access}s {target.given}{where}", rules, resolved_paths=(target.resolved,))
@@ -97,18 +97,18 @@ def _covers(rule: Rule, policy: Policy, target: ResolvedPath) -> bool:
     )
 
 
-def _is_allowed(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> bool:
+def _allowance(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> PartDecision | None:
+    """Return that the mode or a rule allows it, or None."""
     inside = _is_inside(policy, target)
     if policy.mode == "all" or (inside and (access == "read" or policy.mode == "edits")):
-        return True
+        return ALLOWED
     paths = target.all_paths if target.per_process else (target.resolved,)
     tools = _rule_tools(tool, access, wide=False)
-    return any(
-        rule.tool in tools
-        and rule.tool != "Bash"
-        and all(rule.covers_path(path, str(policy.folder), wide=False) for path in paths)
-        for rule in policy.allow
-    )
+    for rule in policy.allow:
+        applies = rule.tool in tools and rule.tool != "Bash"
+        if applies and all(rule.covers_path(path, str(policy.folder), wide=False) for path in paths):
+            return allowed_by(rule)
+    return None
 
 
 def _is_inside(policy: Policy, target: ResolvedPath) -> bool:

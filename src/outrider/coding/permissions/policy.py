@@ -118,10 +118,17 @@ class PartDecision(msgspec.Struct, frozen=True):
     """Whether it is allowed by the names of programs alone, so that it runs at `read` with programs of the system."""
     doubts: tuple[str, ...] = ()
     """What the user accepts for this session with a yes."""
+    rules: tuple[str, ...] = ()
+    """The rules that allow it; none if the mode does."""
 
 
 ALLOWED = PartDecision("allow", "")
 READS = PartDecision("allow", "", unasked=True)
+
+
+def allowed_by(*rules: Rule) -> PartDecision:
+    """Return that rules allow it."""
+    return PartDecision("allow", "", rules=tuple(rule.text for rule in rules))
 
 
 def deny_part(reason: str) -> PartDecision:

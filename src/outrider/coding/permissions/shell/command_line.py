@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import is_inside, resolve_shell_path
-from outrider.coding.permissions.policy import ALLOWED, READS, PartDecision, Policy, deny_part
+from outrider.coding.permissions.policy import ALLOWED, READS, PartDecision, Policy, allowed_by, deny_part
 from outrider.coding.permissions.question import LEVELS_THAT_RUN
 from outrider.coding.permissions.rules import Rule, exact_rule
 from outrider.coding.permissions.shell.command_rules import (
@@ -99,8 +99,10 @@ class _CommandLine:
         mode = self._policy.mode
         if mode == "plan" and self._asked_for != "read":
             yield deny_part(f"it asks for access {self._asked_for}; {PLAN_MODE}")
-        elif self._access in LEVELS_THAT_RUN[mode] or (mode != "plan" and self._has_rule_for_line()):
+        elif self._access in LEVELS_THAT_RUN[mode]:
             yield ALLOWED
+        elif mode != "plan" and (rule := self._rule_for_line()):
+            yield allowed_by(rule)
         else:
             yield from self._check_commands()
 
@@ -110,15 +112,15 @@ class _CommandLine:
             reason = f"{'; '.join(doubts)}; a yes accepts this for the session"
             yield PartDecision("ask", reason, final=True, doubts=doubts)
 
-    def _has_rule_for_line(self) -> bool:
-        """Return whether a rule covers every command, or is exactly this line, which the user has seen as a whole.
+    def _rule_for_line(self) -> Rule | None:
+        """Return a rule that covers every command, or is exactly this line, which the user has seen as a whole.
 
         The rule for a line applies in the project's folder only: elsewhere the same names mean other files.
         """
-        return any(
-            rule.pattern is None or (self._is_project(self._cwd) and rule.pattern == self._text.strip())
-            for rule in self._allow_rules()
-        )
+        for rule in self._allow_rules():
+            if rule.pattern is None or (self._is_project(self._cwd) and rule.pattern == self._text.strip()):
+                return rule
+        return None
 
     def _allow_rules(self) -> Iterator[Rule]:
         for rule in self._policy.allow:
@@ -134,7 +136,8 @@ class _CommandLine:
             return
         commands, cwd = self._after_cd()
         certain = len(commands) == 1 or all(command.words[0] not in STATE_CHANGERS for command in commands)
-        others = [command for command in commands if not self._has_rule_for(command, cwd, certain)]
+        found = [(command, self._rule_for(command, cwd, certain)) for command in commands]
+        others = [command for command, rule in found if rule is None]
         unasked = len(others) == len(commands)
         open_commands = [command for command in others if not self._only_reads(command, cwd, unasked)]
         for command in open_commands:
@@ -143,7 +146,7 @@ class _CommandLine:
             reads = self._check_reads(files_read(command.words) or (), cwd)
             refused = [part for part in reads if part.verdict != "allow"]
             yield from refused or [self._ask(f"it runs {command.title}", rule)]
-        yield READS if unasked else ALLOWED
+        yield READS if unasked else allowed_by(*(rule for _, rule in found if rule))
 
     def _after_cd(self) -> tuple[Sequence[Command], str]:
         """Return the commands after a leading `cd folder &&`, if any, and the folder that they run in."""
@@ -174,12 +177,13 @@ class _CommandLine:
         programs = Programs(self._policy.inside)
         return not programs.is_shadowed(command.words[0], programs.path if unasked else None)
 
-    def _has_rule_for(self, command: Command, cwd: str, certain: bool) -> bool:
-        """Return whether a rule allows a command. `certain` is False after a builtin like `cd`."""
+    def _rule_for(self, command: Command, cwd: str, certain: bool) -> Rule | None:
+        """Return a rule that allows a command. `certain` is False after a builtin like `cd`."""
         in_project = certain and self._is_project(cwd)
         if self._policy.mode == "plan" or not in_project or command.operator == "|":
-            return False  # a program obeys the files in its folder and runs what it is fed
-        return any(allow_rule_covers(rule, command.words, self._policy) for rule in self._allow_rules())
+            return None  # a program obeys the files in its folder and runs what it is fed
+        rules = self._allow_rules()
+        return next((rule for rule in rules if allow_rule_covers(rule, command.words, self._policy)), None)
 
     def _check_reads(self, paths: Sequence[str], cwd: str) -> Iterator[PartDecision]:
         for path in paths:
