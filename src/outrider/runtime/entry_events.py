@@ -17,6 +17,7 @@ from outrider.log.entries import (
     MessageEntry,
     ResultsClearedEntry,
     RunStopped,
+    SessionSettings,
     TitleEntry,
 )
 from outrider.log.entries import SteeringQueued as QueuedEntry
@@ -28,7 +29,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionReason,
     Delta,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     OwnEvent,
     QuestionAnswered,
@@ -88,6 +91,10 @@ def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
             return (SteeringWithdrawn(id),)
         case Asked(id=id, call_id=call_id, question=question):
             return (QuestionAsked(id, call_id, question),)
+        case SessionSettings(model=str(model), former=str(former), reason=str(reason)) if reason:
+            return (ModelSwitched(former, model, reason),)
+        case SessionSettings(agent=str(agent), former=str(former)):
+            return (HandedOff(former, agent),)
         case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (QuestionAnswered(id, allowed, answer, by),)
     return ()
