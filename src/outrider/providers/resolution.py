@@ -65,11 +65,13 @@ _LIKELY_PROVIDERS = {
 
 
 def resolve(model: str | Provider) -> Provider:
-    """Return the provider for a name. A provider object is returned unchanged."""
+    """Return the provider for a name, of several names the first one's. A provider object is returned unchanged."""
     if not isinstance(model, str):
         if isinstance(model, Provider):
             return model
         raise UnknownModelError(f"a model is a name or a provider object, not {type(model).__name__}")
+    if "," in model:
+        return resolve_all(model)[0]
     model = model.strip()
     if model.startswith(("http://", "https://")):
         return _load("outrider.providers.adapters.openai_compatible", model)

@@ -91,13 +91,20 @@ def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
             return (SteeringWithdrawn(id),)
         case Asked(id=id, call_id=call_id, question=question):
             return (QuestionAsked(id, call_id, question),)
-        case SessionSettings(model=str(model), former=str(former), reason=str(reason)) if reason:
-            return (ModelSwitched(former, model, reason),)
-        case SessionSettings(agent=str(agent), former=str(former)):
-            return (HandedOff(former, agent),)
+        case SessionSettings():
+            return (changed,) if (changed := change_of(entry)) else ()
         case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (QuestionAnswered(id, allowed, answer, by),)
     return ()
+
+
+def change_of(entry: SessionSettings) -> ModelSwitched | HandedOff | None:
+    """Return the event of settings that a run has changed by itself; None if a person or a program did."""
+    if entry.former is None:
+        return None
+    if entry.reason:
+        return ModelSwitched(entry.former, entry.model or "", entry.reason)
+    return HandedOff(entry.former, entry.agent or "")
 
 
 def _message_events(entry: MessageEntry, state: SessionState) -> Sequence[OwnEvent]:

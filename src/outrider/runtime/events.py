@@ -37,7 +37,7 @@ class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="
 
 
 class ReplyDiscarded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reply_discarded"):
-    """A reply broke off, and its deltas so far are void. `Retrying` or the end of the run follows, with the reason."""
+    """A reply broke off, and its deltas so far are void. `Retrying`, `ModelSwitched` or the end of the run follows."""
 
     reason: str
     usage: Usage | None = None
