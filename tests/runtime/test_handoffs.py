@@ -146,10 +146,14 @@ async def test_the_system_prompt_of_the_other_agent_may_be_a_function() -> None:
     async def system(_: Any) -> str:
         return "You bill today."
 
-    other = billing("Done.", system=system)
-    assert (await triage(other).run("Go")).status == "done"
-    asked: Any = other.provider
-    assert asked.requests[0].system == "You bill today."
+    def sorting(_: Any) -> str:
+        return "You sort today."
+
+    for first in ("You sort.", sorting):
+        other = billing("Done.", system=system)
+        assert (await triage(other, system=first).run("Go")).status == "done"
+        asked: Any = other.provider
+        assert asked.requests[0].system == "You bill today."
 
 
 async def test_the_session_has_deps_for_all_agents() -> None:

@@ -99,6 +99,8 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     def __getitem__(self, name: str) -> Any:
         if name == "output" and self.output is self.value:
             name = "structured_output"  # items are plain data
+        if name == "usage_by_model":
+            return {model: dict(usage) for model, usage in self.usage_by_model.items()}
         return super().__getitem__(name)
 
     def _repr_html_(self) -> str:
