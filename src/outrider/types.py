@@ -37,6 +37,7 @@ from outrider.log.usage_tables import TurnUsage as TurnUsage
 from outrider.log.working_folder import FileChange as FileChange
 from outrider.log.working_folder import WorkingFolder as WorkingFolder
 from outrider.processes.programs import Programs as Programs
+from outrider.providers.resolution import Models as Models
 from outrider.runtime.agent import OneRun as OneRun
 from outrider.runtime.agent_loop import Results as Results
 from outrider.runtime.agent_spec import AgentSpec as AgentSpec
