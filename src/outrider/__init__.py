@@ -150,10 +150,10 @@ if TYPE_CHECKING:
     from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
     from outrider.runtime.session import Session as Session
+    from outrider.runtime.turn import Turn as Turn
     from outrider.subagents.delegation import with_subagents as with_subagents
     from outrider.subagents.profile import Profile as Profile
     from outrider.subagents.task import spawn as spawn
-    from outrider.sync import Turn as Turn
     from outrider.sync import ask as ask
     from outrider.sync import default_log as default_log
     from outrider.sync import dumps as dumps
@@ -217,10 +217,11 @@ _NAMES_OF_MODULES = {
         "ToolUseBlock",
         "Usage",
     ),
-    "sync": ("Turn", "ask", "default_log", "dumps", "loads", "run", "think"),
+    "sync": ("ask", "default_log", "dumps", "loads", "run", "think"),
     "runtime.retry": ("Retry",),
     "runtime.run": ("RunResult",),
     "runtime.session": ("Session",),
+    "runtime.turn": ("Turn",),
     "conversation.store": ("FolderStore", "MemoryStore"),
     "tools.result": ("ToolResult",),
     "tools.server_tool": ("ServerTool", "code_execution", "web_fetch", "web_search"),

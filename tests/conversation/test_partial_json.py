@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 from hypothesis import given, settings
@@ -66,7 +67,7 @@ def test_any_text_gives_an_object(text: str, more: str) -> None:
 def test_chunks_give_ever_more_of_the_data(whole: dict[str, Any], cuts: list[int]) -> None:
     text, growing = json.dumps(whole), GrowingObject()
     places = sorted({min(cut, len(text)) for cut in cuts} | {0, len(text)})
-    seen = [growing.add(text[start:end]) for start, end in zip(places, places[1:], strict=False)]
+    seen = [growing.add(text[start:end]) for start, end in pairwise(places)]
     parts = [part for part in seen if part is not None]
     assert all(begins(one, other) for one, other in zip(parts, [*parts[1:], whole], strict=False))
 
