@@ -68,6 +68,8 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, ta
     """The usage of the reply, if the message is one."""
     steering: str = ""
     """The id of the queued message that was delivered, if it is one."""
+    entry: int | None = None
+    """The number of its entry in the log, `Record.seq`: a reader of the session can go on after it."""
 
 
 class SteeringQueued(msgspec.Struct, frozen=True, tag_field="type", tag="steering_queued"):
@@ -107,6 +109,8 @@ class ToolFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     result: ToolResultBlock
     details: Any = None
     """Details for people; the model does not see them."""
+    entry: int | None = None
+    """The number of its entry in the log."""
 
 
 class CompactionStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="compaction_started"):

@@ -73,7 +73,7 @@ class SessionRecord:
         """
         write = self.journal.write(*entries, *beside)
         if not write.done:
-            write.then(partial(self._written, write, entries))
+            write.then(partial(self._written, write, entries, len(beside)))
         elif write.error is None:  # as without a log
             self._apply(entries)
         return write
@@ -84,17 +84,18 @@ class SessionRecord:
 
     def write_now(self, *entries: Entry) -> None:
         """Write entries without an event loop. Blocks. Raises LogError."""
-        self.journal.write_now(*entries)
-        self._apply(entries)
+        self._apply(entries, self.journal.write_now(*entries))
 
-    def _written(self, write: PendingWrite, entries: Sequence[Entry]) -> None:
+    def _written(self, write: PendingWrite, entries: Sequence[Entry], beside: int) -> None:
         if write.error is None:
-            self._apply(entries)
+            self._apply(entries, write.appended.last - beside if write.appended else 0)
 
-    def _apply(self, entries: Sequence[Entry]) -> None:
-        state = self.state
+    def _apply(self, entries: Sequence[Entry], last: int = 0) -> None:
+        """Apply entries; `last` is the seq of the last one in the log."""
+        state, seq = self.state, last - len(entries) if last else 0
         for entry in entries:
-            if state.apply(entry) and type(entry) is not Intent:  # a call shows its start itself, in its own task
+            seq += bool(last)
+            if state.apply(entry, seq) and type(entry) is not Intent:  # a call shows its start itself, in its own task
                 for event in events_of(entry, state):
                     self.emit(event)
 
