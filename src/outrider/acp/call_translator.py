@@ -134,7 +134,7 @@ class CallTranslator:
         call_id, name = delta.call_id, delta.name
         if call_id not in self._arguments:
             # Incomplete values are left out: with half a path, an editor would jump from file to file.
-            self._arguments[call_id] = GrowingObject(unfinished=False, updates=2)
+            self._arguments[call_id] = GrowingObject(unfinished=False, step=64, updates=2)
             self._announce(call_id, CallState(self._prefix + call_id, name, name, kind_of(name)))
         if (known := self._arguments[call_id].add(delta.arguments)) is not None:
             self._engine.change(self.tool_call_id(call_id), **partial_fields(name, known, self._folder))

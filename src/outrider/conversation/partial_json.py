@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-_FIRST_STEP = 64
-"""Characters between two attempts to parse, at first; the step grows with the text."""
 _OF_NUMBERS = "0123456789+-.eE"
 
 
@@ -44,9 +42,9 @@ def _parsed(text: str, mode: Any) -> Any:
 class GrowingObject:
     """Collects chunks of a JSON object, and parses them from time to time. The total cost of parsing stays linear."""
 
-    def __init__(self, *, unfinished: bool = True, updates: int = 16) -> None:
-        """A long text is parsed again when it has grown by one part in `updates`."""
-        self._unfinished, self._updates = unfinished, updates
+    def __init__(self, *, unfinished: bool = True, step: int = 16, updates: int = 16) -> None:
+        """A text is parsed again after `step` characters; a long one when it has grown by one part in `updates`."""
+        self._unfinished, self._step, self._updates = unfinished, step, updates
         self._chunks: list[str] = []
         self._length = 0
         self._next_parse = 1
@@ -57,6 +55,6 @@ class GrowingObject:
         self._length += len(chunk)
         if self._length < self._next_parse:
             return None
-        self._next_parse = self._length + max(_FIRST_STEP, self._length // self._updates)
+        self._next_parse = self._length + max(self._step, self._length // self._updates)
         self._chunks = ["".join(self._chunks)]
         return partial_object(self._chunks[0], unfinished=self._unfinished) or None

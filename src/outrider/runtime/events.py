@@ -60,6 +60,17 @@ class Retrying(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ret
         return f"{self.reason}; retrying in {self.delay:.{0 if self.delay >= 10 else 1}f} s (attempt {self.attempt})"
 
 
+class PartialOutput(msgspec.Struct, frozen=True, tag_field="type", tag="partial_output"):
+    """A run with `output` has more of its answer. It is not validated; `RunFinished` has the whole.
+
+    It follows the delta that adds to it. A reply that is discarded or corrected begins anew.
+    """
+
+    data: Any
+    """All of the answer so far, as decoded JSON: the last string may go on, and the last numbers, items and fields may
+    be missing."""
+
+
 class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="message_added"):
     """A message was added to the history."""
 
@@ -203,6 +214,7 @@ OwnEvent: TypeAlias = (
     | Delta
     | ReplyDiscarded
     | Retrying
+    | PartialOutput
     | MessageAdded
     | SteeringQueued
     | SteeringWithdrawn

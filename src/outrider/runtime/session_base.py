@@ -165,6 +165,8 @@ class SessionBase:
         if scope := self._scope:
             agent, deps = scope.agent_of(agent), deps if scope.deps is None else scope.deps
         self._loop.use(agent, deps)
+        report = scope.report if scope and self._observers else None
+        self._loop.model.watch = report.watched if report else None
 
     # Working
 

@@ -21,7 +21,7 @@ from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import SchemaProvider
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.answer_schema import Answer, AnswerSchema
-from outrider.runtime.events import RunStatus
+from outrider.runtime.events import Event, RunStatus
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.text import clean_value, shorten
@@ -134,6 +134,15 @@ class Report:
     def is_enforced(self) -> bool:
         """Whether the API enforces the schema, so that the answer is the data."""
         return self._answer is not None
+
+    def watched(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return what the events of a reply are passed to, so that observers see the data while it streams."""
+        from outrider.runtime.output_watch import OutputWatch  # runs that nobody observes do not need it
+
+        return OutputWatch(emit, "" if self._answer else self.tool.name, self._so_far)
+
+    def _so_far(self, arguments: dict[str, Any]) -> Any:
+        return arguments.get(WRAPPED, msgspec.UNSET) if self._is_wrapped else arguments
 
     def gives_up_schema(self, result: RunResult[Any]) -> bool:
         """Use the tool from now on, if the API refused the schema: not every model and server is known."""
