@@ -6,9 +6,10 @@ import asyncio
 from typing import Any
 
 from outrider import Agent, Attachment, Log, Message, Session
-from outrider.events import Event, MessageAdded, ToolFinished
+from outrider.events import Event, MessageAdded, ToolFinished, TurnStarted
+from outrider.log.entries import SteeringQueued
 from outrider.runtime.entry_events import EntryEvents
-from outrider.testing import ScriptedModel, call
+from outrider.testing import Delay, ScriptedModel, call
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 16
 
@@ -24,24 +25,29 @@ def numbered(events: list[Event]) -> list[MessageAdded | ToolFinished]:
 
 async def test_events_have_the_numbers_of_their_entries(place: Any) -> None:
     seen: list[Event] = []
-    gate = asyncio.Event()
+    steering: list[asyncio.Task[Any]] = []
 
-    async def hold() -> str:
+    def observe(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, TurnStarted) and event.turn == 2:  # the queue is then stored beside the reply
+            steering.append(asyncio.create_task(session.steer("And this.")))
+
+    async def rest() -> str:
         "Wait."
-        await gate.wait()
-        return "held"
+        return "waited"
 
-    script = [[call("look", at="a"), call("look", at="b")], call("hold"), "Fine.", "Again."]
-    agent = Agent(ScriptedModel(script), tools=[look, hold])
+    script: list[Any] = [
+        [call("look", at="a"), call("look", at="b")],
+        Delay(0.2, call("rest")),
+        *("Fine.", "Again."),
+    ]
+    agent = Agent(ScriptedModel(script), tools=[look, rest])
     with Log(place) as log:
-        async with Session.open(log, agent=agent, observer=seen.append) as session:
-            running = asyncio.create_task(session.run(["Look", Attachment(PNG, name="z.png")]))
-            while len(session.messages) < 4:
-                await asyncio.sleep(0.001)
-            await session.steer("And this.")  # the queue is stored beside the next reply
-            gate.set()
-            await running
+        async with Session.open(log, agent=agent, observer=observe) as session:
+            await session.run(["Look", Attachment(PNG, name="z.png")])
+            await steering[0]
             await session.run([Message.user("Once"), Message.user("more")])
+        assert sum(isinstance(record.entry, SteeringQueued) for record in log.records(session.id)) > 1
         live = numbered(seen)
         records = {record.seq: record.entry for record in log.records(session.id)}
         own = EntryEvents()

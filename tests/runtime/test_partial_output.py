@@ -71,7 +71,7 @@ def is_growing(seen: Sequence[dict[str, Any]]) -> bool:
 
 @pytest.mark.parametrize("native", [True, False])
 async def test_the_answer_grows(native: bool) -> None:
-    model = Streamed(json.dumps(ADA), native=native)
+    model = Streamed(json.dumps(ADA, indent=30), native=native)
     events = [event async for event in Agent(model).stream("Who?", output=Person)]
     seen = [data for data in grown(events) if data]
     assert len(seen) > 8

@@ -15,6 +15,7 @@ from outrider import (
     Agent,
     Attachment,
     AttachmentBlock,
+    AttachmentError,
     ConversationError,
     FolderStore,
     HookResult,
@@ -217,6 +218,8 @@ def test_a_message_is_made_of_texts_files_and_blocks(tmp_path: Path) -> None:
     assert store.read(STORED) == PNG
     session = Agent("demo").session([message], store=store)
     assert session.messages == [loaded]
+    with pytest.raises(AttachmentError, match="is not fetched yet; pass the message in a prompt"):
+        dumps([Message.user(Attachment.from_url("https://example.com/a.png"))], store=store)
     with pytest.raises(ConversationError, match=r"chart\.png is not stored yet.*dumps\(\)"):
         dict(message)
 

@@ -62,6 +62,8 @@ def stored_messages(messages: Sequence[Message], store: AttachmentStore, folder:
     """Return messages whose files are all stored. Relative paths are in the folder. Raises AttachmentError."""
 
     def put(file: Attachment) -> AttachmentBlock:
+        if file.is_remote:
+            raise AttachmentError(f"{file.url} is not fetched yet; pass the message in a prompt, which fetches it")
         return store.put(file.within(folder) if folder else file)
 
     return [with_stored(each, map(put, unstored_in(each))) if unstored_in(each) else each for each in messages]
