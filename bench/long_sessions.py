@@ -49,7 +49,7 @@ def _opened(folder: str, name: str) -> tuple[float, float]:
     return float(milliseconds), float(megabytes)
 
 
-def _fill(write: Callable[..., None], messages: int) -> None:
+def _fill(write: Callable[..., object], messages: int) -> None:
     entries: list[Entry] = []
     for number in range(messages // 4):
         use = ToolUseBlock(f"call_{number}", "read_file", {"path": f"src/module_{number}.py"})

@@ -180,7 +180,7 @@ def test_a_provider_failure_is_a_status_of_run() -> None:
 
 
 async def test_a_running_event_loop_is_not_blocked() -> None:
-    for verb, instead in ((think, "session(conversation).think"), (run, "agent.run"), (ask, "agent.ask")):
+    for verb, instead in ((think, "agent.think"), (run, "agent.run"), (ask, "agent.ask")):
         with pytest.raises(RuntimeError, match="would block the event loop that is running here") as refused:
             verb("hi", model="demo")
         assert f"write await agent.{instead.removeprefix('agent.')}(prompt)" in str(refused.value)
@@ -341,7 +341,7 @@ def test_calls_and_messages_of_a_turn_read_like_dicts() -> None:
 
 def test_a_turn_or_a_result_in_the_place_of_a_conversation_is_refused() -> None:
     turn = think("hi", conversation=[], model=ScriptedModel(["Hello."]))
-    with pytest.raises(ConversationError, match="a conversation is a list of messages, not Turn"):
+    with pytest.raises(TypeError, match=r"not Turn; write …\.conversation to go on with its messages"):
         run(turn, model=ScriptedModel([]))  # type: ignore[call-overload]
     with pytest.raises(ConversationError, match="a conversation is a list of messages, not RunResult"):
         think("on", conversation=run("hi", model=ScriptedModel(["ok"])), model=ScriptedModel([]))  # type: ignore[call-overload]

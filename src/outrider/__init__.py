@@ -104,10 +104,10 @@ if TYPE_CHECKING:
     from outrider.runtime.retry import Retry as Retry
     from outrider.runtime.run import RunResult as RunResult
     from outrider.runtime.session import Session as Session
+    from outrider.runtime.turn import Turn as Turn
     from outrider.subagents.delegation import with_subagents as with_subagents
     from outrider.subagents.profile import Profile as Profile
     from outrider.subagents.task import spawn as spawn
-    from outrider.sync import Turn as Turn
     from outrider.sync import ask as ask
     from outrider.sync import default_log as default_log
     from outrider.sync import dumps as dumps
@@ -136,10 +136,11 @@ _EXPORTED = {
     "outrider.runtime.retry": "Retry",
     "outrider.runtime.run": "RunResult",
     "outrider.runtime.session": "Session",
+    "outrider.runtime.turn": "Turn",
     "outrider.subagents.delegation": "with_subagents",
     "outrider.subagents.profile": "Profile",
     "outrider.subagents.task": "spawn",
-    "outrider.sync": "Turn ask default_log dumps loads run think",
+    "outrider.sync": "ask default_log dumps loads run think",
     "outrider.tools.approval": "Allow Deny",
     "outrider.tools.context": "ToolContext",
     "outrider.tools.result": "ToolResult",

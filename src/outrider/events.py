@@ -10,6 +10,7 @@ from outrider.runtime.events import MessageAdded as MessageAdded
 from outrider.runtime.events import ModelSwitched as ModelSwitched
 from outrider.runtime.events import Notice as Notice
 from outrider.runtime.events import OwnEvent as OwnEvent
+from outrider.runtime.events import PartialOutput as PartialOutput
 from outrider.runtime.events import QuestionAnswered as QuestionAnswered
 from outrider.runtime.events import QuestionAsked as QuestionAsked
 from outrider.runtime.events import ReplyDiscarded as ReplyDiscarded

@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any, TypeVar, Unpack, overload
 
 import msgspec
 
-from outrider.conversation.codec import MessageLike, from_json, to_json
-from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage, plain_calls
+from outrider.conversation.codec import MessageLike, from_json, read_conversation, stored_messages, to_json
+from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, default_store
 from outrider.environment import default_model, log_place
-from outrider.providers.base import StopReason
 from outrider.providers.resolution import Models, several
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
@@ -23,12 +21,10 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import ModelOptions
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
-from outrider.tools.approval import Approver
+from outrider.runtime.turn import Turn, take_turn
 from outrider.tools.tool import check_tool_list, make_tools
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from outrider.log.log import Log
     from outrider.mcp.session_servers import Mcp
     from outrider.runtime.structured_output import OutputForm
@@ -37,75 +33,6 @@ T = TypeVar("T")
 Tools = Iterable[Callable[..., Any]]
 ToolResults = Iterable[ToolResultBlock | Mapping[str, Any]]
 DEFAULT_COMPACTION = Compaction()
-
-
-class Turn(ByItem, msgspec.Struct, frozen=True):
-    """One turn of a conversation, as think() returns it.
-
-    Attributes are typed: `turn.conversation` has messages. Items are plain data: `turn["conversation"]` is a list of
-    dicts, which json.dumps() takes and think() and run() continue. `dict(turn)` has them all.
-    """
-
-    content: str
-    """The text of the reply."""
-    conversation: list[Message]
-    """All messages, including this turn's. Pass them to think() or run() to continue."""
-    tool_calls: tuple[ToolUseBlock, ...] = ()
-    """The calls that the model requests. Answer them with `tool_results=turn.run_calls(tools)`, or let run() do it."""
-    usage: Usage = Usage()
-    stop_reason: StopReason = StopReason.END
-    """Why the reply ended: `max_tokens` if it was truncated, `refusal`, `content_filter` and so on."""
-
-    def _repr_html_(self) -> str:
-        """Return the conversation as a notebook shows it."""
-        from outrider.conversation.html import conversation_html  # only notebooks need it
-
-        return conversation_html(self.conversation, _or_default(None))
-
-    @property
-    def text(self) -> str:
-        """The text of the reply, as in `RunResult.text`."""
-        return self.content
-
-    @property
-    def has_tool_calls(self) -> bool:
-        """Whether the model requests calls."""
-        return bool(self.tool_calls)
-
-    def run_calls(
-        self,
-        tools: Tools,
-        *,
-        deps: Any = None,
-        approve: Approver | None = None,
-        limits: Limits | None = None,
-        cwd: str | Path | None = None,
-        store: AttachmentStore | None = None,
-    ) -> list[ToolResultBlock]:
-        """Run the calls of this turn with these tools. Return the results, for `think(tool_results=…)`.
-
-        Arguments are validated and converted, and calls run side by side, as in `run`. A wrong argument, an unknown
-        tool, a failure and a time-out are results, which the model reads.
-
-        >>> def double(number: int) -> int:
-        ...     "Double a number."
-        ...     return 2 * number
-        >>> turn = think("What is 2+2?", tools=[double], model="demo")
-        >>> turn.run_calls([double])
-        []
-        """
-        # The model is never asked.
-        kind: Any = None if deps is None else type(deps)
-        agent: Agent[Any] = Agent(model="demo", tools=_tool_list(tools), limits=limits or Limits(), deps_type=kind)
-        session = Session(agent, self.conversation, store=store, cwd=cwd, approve=approve, deps=deps)
-        return list(run_sync(session.act()).message.tool_results)
-
-    def keys(self) -> tuple[str, ...]:
-        """Return the keys of `dict(turn)`."""
-        return *super().keys(), "has_tool_calls"
-
-    def __getitem__(self, name: str) -> Any:
-        return plain_calls(self.tool_calls) if name == "tool_calls" else super().__getitem__(name)
 
 
 class ScriptOptions(ModelOptions, total=False):
@@ -169,10 +96,10 @@ def think(
 ) -> str | Turn:
     """Ask a model once. Returns a string, or, with a conversation or tools, a `Turn` that can be continued.
 
-    The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
-    but they do not run here: `run` does that, or `tool_results=turn.run_calls(tools)`, or you run them and pass
-    `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request. If it is longer
-    than the model's context window, ContextExceededError is raised.
+    The prompt follows the conversation, which is not changed; with tools and no conversation a new one starts. The
+    model may request tools, but they do not run here: `run` does that, or `tool_results=turn.run_calls(tools)`, or you
+    run them and pass `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request.
+    If it is longer than the model's context window, ContextExceededError is raised.
 
     >>> think("What's 2+2?", model="demo")
     '4'
@@ -182,7 +109,7 @@ def think(
     >>> turn["conversation"]  # plain data, for json.dumps()
     [{'role': 'user', 'content': "What's 2+2?"}, {'role': 'assistant', 'content': '4', 'has_tool_calls': False}]
     """
-    check_may_block("think", "await agent.session(conversation).think(prompt)")
+    check_may_block("think", "await agent.think(prompt)")
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
     # Tools do not run here: AgentSpec does not ask for the deps of those that want some.
@@ -190,15 +117,13 @@ def think(
     made = make_tools(_tool_list(tools))
     agent = AgentSpec(first, fallbacks=tuple(others), system=system, tools=made, compaction=None, **settings)
     session = Session(agent, () if conversation is None else conversation, store=store)
-    reply = run_sync(session.think(prompt, tool_results=tool_results))
-    if conversation is None and tools is None:
-        return reply.text
-    return Turn(reply.text, session.messages, reply.message.tool_calls, reply.usage, reply.stop_reason)
+    turn = run_sync(take_turn(session, prompt, tool_results))
+    return turn.text if conversation is None and tools is None else turn
 
 
 @overload
 def run(
-    conversation: str | Iterable[MessageLike],
+    prompt: Prompt,
     tools: Tools | None = None,
     max_turns: int | None = None,
     *,
@@ -208,7 +133,7 @@ def run(
 ) -> RunResult[str]: ...
 @overload
 def run(
-    conversation: str | Iterable[MessageLike],
+    prompt: Prompt,
     tools: Tools | None = None,
     max_turns: int | None = None,
     *,
@@ -218,7 +143,7 @@ def run(
 ) -> RunResult[T]: ...
 @overload
 def run(
-    conversation: str | Iterable[MessageLike],
+    prompt: Prompt,
     tools: Tools | None = None,
     max_turns: int | None = None,
     *,
@@ -227,7 +152,7 @@ def run(
     **options: Unpack[ToolOptions],
 ) -> RunResult[Any]: ...
 def run(
-    conversation: str | Iterable[MessageLike],
+    prompt: Prompt,
     tools: Tools | None = None,
     max_turns: int | None = None,
     *,
@@ -240,7 +165,7 @@ def run(
     store: AttachmentStore | None = None,
     **settings: Unpack[ModelOptions],
 ) -> RunResult[Any]:
-    """Run a model with tools until it is done. The conversation may end with calls, with results or with text.
+    """Run a model with tools until it is done. A conversation as the prompt may end with calls, results or text.
 
     `output` is a Python type, of which `result.output` is a value, or a JSON Schema, for which it is decoded JSON;
     without it `result.output` is the text. `max_turns` overrides `limits.max_turns`. A conversation that fills the
@@ -267,11 +192,10 @@ def run(
         compaction=compaction,
         **settings,
     )
-    messages = [Message.user(conversation)] if isinstance(conversation, str) else conversation
-    session = Session(agent, messages, store=store)
+    session = Session(agent, store=store)
     session.wait_for_servers(ONE_RUN_SECONDS)
     try:
-        return run_sync(session.run(output=output))
+        return run_sync(session.run(prompt, output=output))
     except KeyboardInterrupt as interrupt:
         interrupt.conversation = session.messages  # type: ignore[attr-defined]
         raise
@@ -322,7 +246,8 @@ def dumps(conversation: Iterable[MessageLike], *, inline: bool = False, store: A
     >>> dumps([{"role": "user", "content": "Hello"}])
     '[{"role":"user","content":[{"type":"text","text":"Hello"}]}]'
     """
-    return to_json(conversation, _or_default(store) if inline else None)
+    messages = stored_messages(read_conversation(conversation), _or_default(store))
+    return to_json(messages, _or_default(store) if inline else None)
 
 
 def loads(text: str | bytes, *, store: AttachmentStore | None = None) -> list[Message]:

@@ -39,6 +39,7 @@ from outrider.log.working_folder import WorkingFolder as WorkingFolder
 from outrider.processes.programs import Programs as Programs
 from outrider.providers.resolution import Models as Models
 from outrider.runtime.agent import OneRun as OneRun
+from outrider.runtime.agent import OneTurn as OneTurn
 from outrider.runtime.agent_loop import Results as Results
 from outrider.runtime.agent_spec import AgentSpec as AgentSpec
 from outrider.runtime.answer_schema import AnswerSchema as AnswerSchema

@@ -174,7 +174,7 @@ def test_it_is_true_and_no_list_of_its_names(value: Any) -> None:
 
 def test_a_block_in_the_place_of_a_list_is_refused_and_not_read_as_its_names() -> None:
     with pytest.raises(TypeError, match="a prompt is text"):
-        think(TextBlock("hi"), model=ScriptedModel(["never"]))  # type: ignore[call-overload]
+        think(ToolResultBlock("c1", ()), model=ScriptedModel(["never"]))  # type: ignore[call-overload]
     with pytest.raises(ConversationError, match="a list of messages, not Message"):
         read_conversation(Message.user("hi"))  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="tool_results is a list"):

@@ -50,7 +50,7 @@ def test_a_file_alone_may_be_the_content() -> None:
 
 def test_a_file_in_a_given_message_is_refused_with_what_to_do() -> None:
     given = [*ASKED, Message.user(block(TextBlock("Here."), FILE))]
-    with pytest.raises(ConversationError, match=r"message 3, block 1, block 2 is an Attachment.*or in tool_results"):
+    with pytest.raises(ConversationError, match=r"message 3, block 1, block 2 is an Attachment.*in tool_results"):
         think("Well?", conversation=given, model=ScriptedModel(["Never."]))
 
 

@@ -16,6 +16,7 @@ from outrider.runtime.events import (
     MessageAdded,
     ModelSwitched,
     Notice,
+    PartialOutput,
     QuestionAnswered,
     QuestionAsked,
     ReplyDiscarded,
@@ -69,6 +70,7 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         Compacted("manual", 9000, 800, "## Goal"),
         {"type": "compacted", "reason": "manual", "tokens_before": 9000, "tokens_after": 800, "summary": "## Goal"},
     ),
+    (PartialOutput({"name": "Ad"}), {"type": "partial_output", "data": {"name": "Ad"}}),
     (TitleMade("Sums"), {"type": "title_made", "title": "Sums"}),
     (ResultsCleared(3, 5000), {"type": "results_cleared", "count": 3, "tokens": 5000}),
     (Retrying(2, 0.5, "torn"), {"type": "retrying", "attempt": 2, "delay": 0.5, "reason": "torn"}),
@@ -82,11 +84,12 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         {"type": "message_added", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}},
     ),
     (
-        MessageAdded(Message.user("hi"), steering="q1"),
+        MessageAdded(Message.user("hi"), steering="q1", entry=7),
         {
             "type": "message_added",
             "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]},
             "steering": "q1",
+            "entry": 7,
         },
     ),
     (

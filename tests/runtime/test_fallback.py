@@ -314,7 +314,7 @@ async def test_a_resumed_session_goes_on_with_the_model_that_it_switched_to(tmp_
         [switch] = [each for each in entries if isinstance(each, SessionSettings) and each.former]
         assert (switch.former, switch.model, switch.reason) == ("a", "b", "it is down")
         stored = EntryEvents()
-        told = [event for entry in entries for event in stored.of(entry)]
+        told = [event for record in log.records(session.id) for event in stored.of(record)]
         assert switches(told) == [ModelSwitched("a", "b", "it is down")]
         async with Session.open(log, agent=agent()) as fresh:
             assert fresh.provider.name == "a", "a new session starts with the first model"

@@ -259,7 +259,9 @@ async def test_a_resumed_session_goes_on_with_the_active_agent(tmp_path: Path) -
         )
         assert [each.handoff for each in entries if isinstance(each, CallResult)] == ["billing"]
         stored = EntryEvents()
-        assert handed([event for entry in entries for event in stored.of(entry)]) == [HandedOff("triage", "billing")]
+        assert handed([event for record in log.records(session.id) for event in stored.of(record)]) == [
+            HandedOff("triage", "billing")
+        ]
 
 
 async def test_an_agent_that_is_gone_is_a_notice_and_the_first_one_goes_on(tmp_path: Path) -> None:

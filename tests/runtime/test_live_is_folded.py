@@ -106,9 +106,9 @@ class Observed:
     def watch(self, session: Session) -> None:
         record, apply = session._record, SessionRecord._apply
 
-        def noting(entries: Sequence[Entry]) -> None:
-            for entry in entries:
-                apply(record, [entry])
+        def noting(entries: Sequence[Entry], last: int = 0) -> None:
+            for seq, entry in enumerate(entries, last - len(entries) + 1):
+                apply(record, [entry], seq)
                 if not isinstance(entry, SessionSettings):
                     self.applied.append((entry, plain(record.state)))
 

@@ -694,9 +694,9 @@ async def test_a_blank_prompt_is_refused_before_anything_is_sent(blank: str) -> 
     assert watched.model.requests == []
 
 
-@pytest.mark.parametrize("wrong", [5, {"role": "user", "content": "hello"}, [3], [{"type": "text"}]])
+@pytest.mark.parametrize("wrong", [5, [3], [None], [["hello"]]])
 async def test_a_prompt_that_is_none_is_refused(wrong: object) -> None:
-    with pytest.raises(TypeError, match="a prompt is text, an Attachment, or a list of them"):
+    with pytest.raises(TypeError, match="a prompt is text, an Attachment, a Message, or a list of them"):
         await Watched(["never"]).session.run(wrong)  # type: ignore[call-overload]
 
 

@@ -29,14 +29,19 @@ def prompted(prompt: Any) -> Callable[[], object]:
 @pytest.mark.parametrize(
     ("action", "says"),
     [
-        (prompted(MESSAGES), "not Message; to go on with messages, use agent.session(messages)"),
-        (prompted(MESSAGES[0]), "not Message; to go on with messages, use agent.session(messages)"),
-        (prompted([{"role": "user", "content": "Hi"}]), "not dict; to go on with messages"),
+        (prompted([]), "the prompt is an empty list; give text, a file or messages"),
+        (
+            prompted([*MESSAGES, Message.assistant("4")]),
+            'ends with the model\'s answer; add a prompt: [*conversation, "…"]',
+        ),
+        (prompted([{"type": "text", "text": "Hi"}]), "message 1 has the role None; a role is 'user' or 'assistant'"),
+        (prompted(AGENT.session()), "not Session; write str(…)"),
+        (prompted(["Look", [b"bytes"]]), "not list; put * before a list of parts"),
         (prompted(Path("chart.png")), "write Attachment.from_path(…) to send a file"),
         (prompted(b"bytes"), "not bytes; write Attachment(…) to send a file"),
-        (prompted(None), "leave it out to go on without one"),
+        (prompted(None), "not NoneType; leave it out if there is none"),
         (prompted(7), "not int; write str(…)"),
-        (lambda: think(MESSAGES, model="demo"), "think(…, conversation=messages)"),  # type: ignore[call-overload]
+        (lambda: think(think("Hi", tools=[], model="demo"), model="demo"), "not Turn; write ….conversation to go on"),  # type: ignore[call-overload]
         (lambda: run("Hi", max_turns="3", model="demo"), "max_turns is '3'; it must be a whole number"),  # type: ignore[call-overload]
     ],
 )

@@ -12,7 +12,7 @@ from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_cal
 from outrider.acp.updates.call_state import CallState, Diff, Item, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.providers.streams.stream import partial_arguments
+from outrider.conversation.partial_json import GrowingObject
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -50,7 +50,7 @@ class CallTranslator:
         self._calls: dict[str, CallState] = {}
         """The open calls as they were announced."""
         self._uses: dict[str, ToolUseBlock] = {}
-        self._arguments: dict[str, StreamedArguments] = {}
+        self._arguments: dict[str, GrowingObject] = {}
         self._with_output: set[str] = set()
         """The ids of calls whose output is being shown."""
         self._started: set[str] = set()
@@ -133,7 +133,8 @@ class CallTranslator:
     def _on_arguments(self, delta: ToolCallDelta) -> None:
         call_id, name = delta.call_id, delta.name
         if call_id not in self._arguments:
-            self._arguments[call_id] = StreamedArguments()
+            # Incomplete values are left out: with half a path, an editor would jump from file to file.
+            self._arguments[call_id] = GrowingObject(unfinished=False, step=64, updates=2)
             self._announce(call_id, CallState(self._prefix + call_id, name, name, kind_of(name)))
         if (known := self._arguments[call_id].add(delta.arguments)) is not None:
             self._engine.change(self.tool_call_id(call_id), **partial_fields(name, known, self._folder))
@@ -220,27 +221,3 @@ class CallTranslator:
         self._arguments.clear()
         self._with_output.clear()
         self._started.clear()
-
-
-_FIRST_STEP = 64
-"""Characters between two attempts to parse, at first; the step grows with the text."""
-
-
-class StreamedArguments:
-    """Collects chunks of JSON and parses them from time to time. The total cost of parsing stays linear."""
-
-    def __init__(self) -> None:
-        self._chunks: list[str] = []
-        self._length = 0
-        self._next_parse = 1
-
-    def add(self, chunk: str) -> dict[str, Any] | None:
-        """Add a chunk. Return the arguments that are complete so far, or None if they were not parsed."""
-        self._chunks.append(chunk)
-        self._length += len(chunk)
-        if self._length < self._next_parse:
-            return None
-        self._next_parse = self._length + max(_FIRST_STEP, self._length // 2)
-        self._chunks = ["".join(self._chunks)]
-        # Incomplete values are left out: with half a path, an editor would jump from file to file.
-        return partial_arguments(self._chunks[0], unfinished=False) or None

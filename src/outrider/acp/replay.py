@@ -22,7 +22,7 @@ def replay_session(log: Log, id: str) -> Iterator[Event]:
             yield from children.start(entry)
             continue
         yield from children.until(record.time, entry.result.tool_use_id if isinstance(entry, CallResult) else "")
-        yield from own.of(entry)
+        yield from own.of(record)
     yield from children.until(float("inf"))
 
 
@@ -54,5 +54,5 @@ class ReplayedChildren:
         ]:
             session = min(due)[1]
             call_id, records, events = self._running[session]
-            for event in events.of(records.popleft().entry):
+            for event in events.of(records.popleft()):
                 yield SubagentEvent(call_id, session, event)

@@ -261,7 +261,7 @@ class Turns:
 
     async def _run_session(self, parts: Sequence[str | Attachment]) -> StopReason:
         self._run_started = True
-        return self._stop_reason(await self.editor.session.run(await self._expanded(parts)))
+        return self._stop_reason(await self.editor.session.run(await self._expanded(parts) or ""))
 
     async def _expanded(self, parts: Sequence[str | Attachment]) -> list[str | Attachment]:
         return await expand_prompt(parts, self.editor.bench.prompt_commands, self.editor.bench.servers)

@@ -137,9 +137,9 @@ class _LogFailure(Exception):  # noqa: N818
 
 async def _run_session(session: Session, task: Task, news: str) -> RunResult[Any]:
     """Run the prompt, or go on where an earlier attempt stopped."""
-    prompt: str | tuple[()] = task.prompt
+    prompt = task.prompt
     if session.messages:
-        prompt = news if news and session.is_unfinished else ()
+        prompt = news if session.is_unfinished else ""
     return await session.run(prompt, output=task.schema)
 
 

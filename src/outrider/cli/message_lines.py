@@ -96,7 +96,7 @@ async def converse(
     while prompt is not None:
         steering = asyncio.ensure_future(_steer(session, lines, prepare))
         try:
-            result = await session.run(await prepare(prompt))
+            result = await session.run(await prepare(prompt) or "")
         finally:
             steering.cancel()
             await asyncio.wait([steering])

@@ -214,7 +214,7 @@ class PromptRun:
             from outrider.cli.message_lines import MessageLines, converse
 
             return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench))
-        return await session.run(await _expanded(parts, bench), output=self._report)
+        return await session.run(await _expanded(parts, bench) or "", output=self._report)
 
     def _observe(self, event: Event) -> None:
         if self._has_asked:

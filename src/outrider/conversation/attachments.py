@@ -365,6 +365,22 @@ class OpenFile(Attachment, frozen=True):
         return self.file
 
 
+def not_a_part(expected: str, value: object) -> TypeError:
+    """Return the error for a value that is no part of a prompt or a message, with what to write instead."""
+    advice = "write str(…) to send it as text"
+    if isinstance(value, os.PathLike):
+        advice = "write Attachment.from_path(…) to send a file"
+    elif isinstance(value, bytes | bytearray | memoryview):
+        advice = "write Attachment(…) to send a file"
+    elif isinstance(value, list | tuple):
+        advice = "put * before a list of parts"
+    elif hasattr(value, "conversation"):
+        advice = "write ….conversation to go on with its messages"
+    elif value is None:
+        advice = "leave it out if there is none"
+    return TypeError(f"{expected}, not {type(value).__name__}; {advice}")
+
+
 def sniff(head: bytes) -> str | None:
     """Return the MIME type of a file from its first bytes, or None if they are unknown.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -46,9 +46,7 @@ def read_block(value: Any, place: str) -> Block:
     if isinstance(value, str):
         return TextBlock(clean_value(value))
     if isinstance(value, Attachment):
-        raise ConversationError(
-            f"{place} is an Attachment, which is not stored yet; pass it in the prompt or in tool_results"
-        )
+        return cast(Block, value)  # a session stores it
     if not isinstance(value, Mapping):
         raise ConversationError(f"{place} is {describe_type(value)}; a block is a dict with a type")
     kind = value.get("type")
@@ -101,6 +99,8 @@ def _read_result_content(content: Any, place: str) -> list[TextBlock | Attachmen
     for inner, block in read_content(content, place):
         if not isinstance(block, TextBlock | AttachmentBlock):
             kind = block.__struct_config__.tag
+            if kind is None:
+                raise ConversationError(f"{inner} is an Attachment, which is not stored yet; pass it in tool_results")
             raise ConversationError(f"{inner} is of type {kind}; a tool_result holds text and attachments")
         blocks.append(block)
     return blocks

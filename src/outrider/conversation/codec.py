@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NoReturn, TypeAlias, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, cast
 
 import msgspec
 
@@ -18,11 +18,16 @@ from outrider.conversation.messages import (
     Role,
     ToolResultBlock,
     ToolUseBlock,
+    unstored_in,
+    with_stored,
 )
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, ConversationError
 from outrider.struct_types import described
 from outrider.text import clean_value
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MessageLike: TypeAlias = Message | Mapping[str, Any]
 
@@ -31,7 +36,7 @@ _TOOL_KEYS = (*_KEYS, "tool_use_id", "tool_call_id", "is_error")
 
 
 def to_json(conversation: Iterable[MessageLike], store: AttachmentStore | None = None) -> str:
-    """Encode a conversation as JSON. Files are references; with a store, their bytes are included."""
+    """Encode a conversation as JSON. Its files are stored, and are references; with a store, bytes are included."""
     plain = [_plain(message, f"message {number}") for number, message in enumerate(read_conversation(conversation), 1)]
     if store is not None:
         for _, block in _attachments(plain):
@@ -51,6 +56,17 @@ def from_json(text: str | bytes, store: AttachmentStore) -> list[Message]:
     for file in files:
         store.put(file, len(file.source) if isinstance(file.source, bytes) else 0)
     return conversation
+
+
+def stored_messages(messages: Sequence[Message], store: AttachmentStore, folder: Path | None = None) -> list[Message]:
+    """Return messages whose files are all stored. Relative paths are in the folder. Raises AttachmentError."""
+
+    def put(file: Attachment) -> AttachmentBlock:
+        if file.is_remote:
+            raise AttachmentError(f"{file.url} is not fetched yet; pass the message in a prompt, which fetches it")
+        return store.put(file.within(folder) if folder else file)
+
+    return [with_stored(each, map(put, unstored_in(each))) if unstored_in(each) else each for each in messages]
 
 
 def _plain(message: Message, place: str) -> Any:

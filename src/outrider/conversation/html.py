@@ -102,9 +102,9 @@ def _message(
     message: ShownMessage, store: PictureSource | None, results: Mapping[str, Any], called: Iterable[str]
 ) -> str:
     parts = [
-        _block(block, message.role, store, results)
+        block._repr_html_() if hasattr(block, "_repr_html_") else _block(block, message.role, store, results)
         for block in message.content
-        if not (block.type == "tool_result" and block.tool_use_id in called)
+        if not (getattr(block, "type", "") == "tool_result" and block.tool_use_id in called)
     ]
     if not parts and message.content:
         return ""  # results only, and each is shown in its call

@@ -19,11 +19,13 @@ accepted wherever messages are. A message with the role `tool` is accepted as a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Literal, TypeAlias, final
+from typing import Any, Literal, TypeAlias, cast, final, get_args
 
 import msgspec
 
+from outrider.conversation.attachments import Attachment, not_a_part
 from outrider.conversation.items import ByItem, plain
+from outrider.errors import ConversationError
 
 
 class _Plain(ByItem, msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
@@ -210,6 +212,7 @@ Block: TypeAlias = (
     | ServerToolResultBlock
     | RawBlock
 )
+_BLOCKS = frozenset(get_args(Block))
 Role: TypeAlias = Literal["user", "assistant"]
 BLOCK_TYPES = (
     "text",
@@ -235,7 +238,10 @@ class Message(_Plain, frozen=True, gc=False):
 
     role: Role
     content: tuple[Block, ...]
-    """The constructor also accepts a string, which becomes one text block."""
+    """The constructor also accepts a string, which becomes one text block.
+
+    A file is an `Attachment` until the message goes into a session, which stores it and puts a reference in its place.
+    """
 
     def __post_init__(self) -> None:
         content: object = self.content
@@ -244,13 +250,13 @@ class Message(_Plain, frozen=True, gc=False):
             msgspec.structs.force_setattr(self, "content", blocks_of(parts))
 
     @classmethod
-    def user(cls, *parts: str | Block) -> Message:
-        """Create a user message, for a prompt or tool results."""
+    def user(cls, *parts: str | Attachment | Block) -> Message:
+        """Create a user message of texts, files and blocks, for a prompt or tool results. Raises TypeError."""
         return cls("user", blocks_of(parts))
 
     @classmethod
-    def assistant(cls, *parts: str | Block) -> Message:
-        """Create an assistant message."""
+    def assistant(cls, *parts: str | Attachment | Block) -> Message:
+        """Create an assistant message. Raises TypeError."""
         return cls("assistant", blocks_of(parts))
 
     @property
@@ -308,6 +314,10 @@ class Message(_Plain, frozen=True, gc=False):
     def __getitem__(self, name: str) -> Any:
         if name == "tool_calls":
             return plain_calls(self.tool_calls)
+        if name == "content" and (files := unstored_in(self)):
+            raise ConversationError(
+                f"{files[0].label} is not stored yet, so the message has no plain form; dumps() has it"
+            )
         return _short(self.content) if name == "content" else super().__getitem__(name)
 
 
@@ -378,9 +388,33 @@ def files_in(message: Message) -> list[AttachmentBlock]:
     return files
 
 
-def blocks_of(parts: Iterable[str | Block]) -> tuple[Block, ...]:
-    """Convert strings to text blocks and drop empty strings."""
-    return tuple([TextBlock(part) if isinstance(part, str) else part for part in parts if part != ""])
+def blocks_of(parts: Iterable[str | Attachment | Block]) -> tuple[Block, ...]:
+    """Convert strings to text blocks and drop empty strings. A file stays as it is. Raises TypeError."""
+    found: list[Block] = []
+    for part in parts:
+        if isinstance(part, str):
+            if part:
+                found.append(TextBlock(part))
+        elif type(part) in _BLOCKS or isinstance(part, Attachment):
+            found.append(cast(Block, part))
+        else:
+            raise not_a_part("a message is made of texts, Attachments and blocks", part)
+    return tuple(found)
+
+
+def unstored_in(message: Message) -> list[Attachment]:
+    """Return the files of a message that are not stored yet."""
+    content: Iterable[object] = message.content
+    return [part for part in content if isinstance(part, Attachment)]
+
+
+def with_stored(message: Message, stored: Iterable[AttachmentBlock]) -> Message:
+    """Return the message with these references in place of its files that were not stored yet."""
+    references = iter(stored)
+    content: Iterable[Any] = message.content
+    return Message(
+        message.role, tuple([next(references) if isinstance(part, Attachment) else part for part in content])
+    )
 
 
 def plain_calls(calls: Iterable[ToolUseBlock]) -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from outrider.log.summary_update import SummaryUpdate
 class Append:
     """Entries to append to a held session, all or none."""
 
-    __slots__ = ("bodies", "fence", "number", "time", "update")
+    __slots__ = ("bodies", "fence", "last", "number", "time", "update")
 
     def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings) -> None:
         self.number, self.fence = number, fence
@@ -20,6 +20,8 @@ class Append:
         self.time = time.time()
         self.bodies = [encode(entry) for entry in entries]
         """The kind and the body of each entry."""
+        self.last = 0
+        """The seq of its last entry, once it is appended."""
         self.update = SummaryUpdate(settings)
         for entry, (_, body) in zip(entries, self.bodies, strict=True):
             self.update.add(entry, len(body))

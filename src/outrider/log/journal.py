@@ -71,6 +71,7 @@ class Journal:
         except LogError as error:
             write = PendingWrite.failed(error)
         else:
+            write.appended = append
             if append.update.settings_changed:  # at once: another write may follow before this one is on disk
                 self.settings = append.update.settings
                 write.then(lambda: self._settle(append, write))
@@ -78,8 +79,8 @@ class Journal:
             write.then(lambda: self.files.restore_new(new) if write.error else None)
         return write
 
-    def write_now(self, *entries: Entry) -> None:
-        """Write entries without an event loop. Return when they are on disk."""
+    def write_now(self, *entries: Entry) -> int:
+        """Write entries without an event loop. Return the seq of the last one when they are on disk."""
         new = self.files.pop_new()
         try:
             append = self._append([*new, *entries])
@@ -89,6 +90,7 @@ class Journal:
             raise
         if append.update.settings_changed:
             self.settings = self._stored = append.update.settings
+        return append.last
 
     def appending(self, *entries: Entry) -> Append:
         """Return entries to append, to combine with others in one commit."""

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol
+
+
+class Appended(Protocol):
+    """Entries that are appended to a session."""
+
+    last: int
+    """The seq of the last one, once they are."""
 
 
 class PendingWrite:
     """A write that is done once it is on disk. Cancelling a waiting task does not cancel the write."""
 
-    __slots__ = ("_then", "_waiters", "done", "error", "lead")
+    __slots__ = ("_then", "_waiters", "appended", "done", "error", "lead")
 
     def __init__(self) -> None:
         self.done = False
         self.error: BaseException | None = None
         """The reason for the failure, once it is done."""
+        self.appended: Appended | None = None
+        """What it appends to a session, if anything."""
         self.lead: Callable[[], Coroutine[Any, Any, None]] | None = None
         """Writes what waits in the task that calls it, so that no other task has to wake up. A cancel is safe."""
         self._then: list[Callable[[], None]] = []

@@ -27,9 +27,9 @@ def resume(log: Log, journal: Journal, *, whole: bool = False) -> SessionState:
         tail, before = log.tail(journal.extent, abridged=bool(settings.abridged), whole=whole)
         state = fold(tail)
         if unknown := state.unknown_outcomes():
-            journal.write_now(*unknown)
-            for result in unknown:
-                state.apply(result)
+            last = journal.write_now(*unknown)
+            for seq, result in enumerate(unknown, last - len(unknown) + 1):
+                state.apply(result, seq)
 
         def earlier() -> Iterable[Message]:
             return log.messages(journal.id, upto=before)

@@ -55,6 +55,8 @@ class SessionState:
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
         self.history = History()
         """The messages with their sendable form."""
+        self.seq = 0
+        """The seq of the newest entry, if the caller names it."""
         self.seqs: list[int] = []
         """The seq of the entry that brought each message, if the caller names it."""
         self.calls: tuple[ToolUseBlock, ...] = ()
@@ -144,14 +146,14 @@ class SessionState:
 
     def apply(self, entry: Entry, seq: int = 0) -> bool:
         """Apply one entry. Return whether it says something new; an unknown or repeated one changes nothing."""
-        self.results, self.answered_tool = None, ""
+        self.results, self.answered_tool, self.seq = None, "", seq
         match entry:
             case MessageEntry():
-                self._say(entry, seq)
+                self._say(entry)
             case Intent(call_id=call_id):
                 self.intents[call_id] = entry
             case CallResult():
-                return self._answer(entry, seq)
+                return self._answer(entry)
             case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
                 return self._steer(entry)
             case CompactionEntry() | ResultsClearedEntry():
@@ -184,9 +186,9 @@ class SessionState:
             case AttemptFailed(usage=usage, model=model) | TitleEntry(usage=usage, model=model):
                 self._use(usage, model)
 
-    def _say(self, entry: MessageEntry, seq: int) -> None:
+    def _say(self, entry: MessageEntry) -> None:
         message, before = entry.message, self.history.last
-        self._add(message, seq)
+        self._add(message)
         self.delivered, self._delivering = self._delivering, ""
         if message.role == "assistant":
             if entry.usage:
@@ -201,7 +203,7 @@ class SessionState:
         else:
             self.final, self._lost_entries = None, False
 
-    def _answer(self, answer: CallResult, seq: int) -> bool:
+    def _answer(self, answer: CallResult) -> bool:
         call_id = answer.result.tool_use_id
         if call_id not in self._waiting:
             return False
@@ -215,7 +217,7 @@ class SessionState:
             self.results = Message("user", results)
             if self.run:
                 self.run.count_results(self.calls, results)
-            self._add(self.results, seq)
+            self._add(self.results)
             self._expect(())
             self.final = _first_final(answers)
             self.handoff = next((each.handoff for each in answers if each.handoff), "")
@@ -252,9 +254,9 @@ class SessionState:
             if self.is_running and self.run:
                 self.run.use(usage, model)
 
-    def _add(self, message: Message, seq: int) -> None:
+    def _add(self, message: Message) -> None:
         self.history.append(message)
-        self.seqs.append(seq)
+        self.seqs.append(self.seq)
 
     def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
         self.calls, self.final, self.handoff, self._lost_entries = calls, None, "", False

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 
 from outrider.conversation.codec import MessageLike
+from outrider.conversation.messages import ToolResultBlock
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.base import Effort
@@ -18,9 +19,10 @@ from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
-from outrider.runtime.run_scope import RunOptions
+from outrider.runtime.run_scope import ModelOptions, RunOptions
 from outrider.runtime.session import ONE_RUN_SECONDS, AnyObserver, Session
 from outrider.runtime.system_prompt import SystemFunction
+from outrider.runtime.turn import Turn, take_turn
 from outrider.tools.approval import Approver
 from outrider.tools.context import DepsT
 from outrider.tools.server_tool import ServerTool
@@ -35,15 +37,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class OneRun(RunOptions[DepsT], Generic[DepsT], total=False):
-    """What `run`, `stream` and `ask` of an agent take for the session of their own."""
+class OneTurn(ModelOptions, Generic[DepsT], total=False):
+    """What `think` of an agent takes for the session of its own."""
 
     store: AttachmentStore | None
-    """Where the files of the conversation are kept; in memory by default."""
+    """Where the files of the conversation are; without one, in the data folder."""
     cwd: str | Path | None
     """The folder that tools work in; the current one by default."""
     observer: AnyObserver | None
     """Is called with each event."""
+    deps: DepsT | None
+    """The dependencies of the tools and of the system prompt."""
+
+
+class OneRun(OneTurn[DepsT], Generic[DepsT], total=False):
+    """What `run`, `stream` and `ask` of an agent take for the session of their own."""
+
+    limits: Limits | None
+    """Where the run stops, instead of the agent's limits."""
     approve: Approver | None
     """Decides before each call whether it may run."""
 
@@ -51,8 +62,9 @@ class OneRun(RunOptions[DepsT], Generic[DepsT], total=False):
 class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
     """A frozen description of an agent: a model, its instructions, its tools and its limits.
 
-    `run`, `stream` and `ask` each use a session of their own; `session` opens one that goes on. `Agent[Deps]` is an
-    agent with `deps_type=Deps`: its runs or its sessions get `deps`, and its tools have them in `ToolContext[Deps]`.
+    `think`, `run`, `stream` and `ask` each use a session of their own; `session` opens one that goes on. `Agent[Deps]`
+    is an agent with `deps_type=Deps`: its runs or its sessions get `deps`, and its tools have them in
+    `ToolContext[Deps]`.
 
     >>> def shout(text: str) -> str:
     ...     "Say it louder."
@@ -108,6 +120,30 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
     ) -> Session[DepsT]:
         """Open a session in memory, with the messages of an earlier conversation if there are any."""
         return Session(self, messages, store=store, cwd=cwd, observer=observer, approve=approve, deps=deps)
+
+    async def think(
+        self,
+        prompt: Prompt,
+        *,
+        tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None,
+        **options: Unpack[OneTurn[DepsT]],
+    ) -> Turn:
+        """Ask the model once. Its calls do not run: `turn.tool_calls` has them, and `tool_results` answers them.
+
+        The prompt may be a conversation: `think([*turn.conversation, "And then?"])` continues, and
+        `think(turn.conversation, tool_results=…)` gives the results of its calls. The whole conversation is sent, in
+        one request; ContextExceededError is raised if it is too long. `options` are the fields of `OneTurn`.
+
+        >>> import asyncio
+        >>> asyncio.run(Agent("demo").think("What is 2+2?")).text
+        '4'
+        """
+        given: dict[str, Any] = {**options}
+        settings = {name: given.pop(name) for name in ModelOptions.__annotations__ if name in given}
+        session = self.replace(compaction=None).session(**given)
+        session.wait_for_servers(ONE_RUN_SECONDS)
+        async with session:
+            return await take_turn(session, prompt, tool_results, **settings)
 
     def _one_run(self, options: OneRun[DepsT]) -> tuple[Session[DepsT], dict[str, Any]]:
         """Open a session for one run. Return it with the options of the run."""

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET
 
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.conversation.prompt import Prompt, parts_of
+from outrider.conversation.prompt import messages_of
 from outrider.errors import (
     ContextExceededError,
     HookBlockedError,
@@ -40,7 +40,7 @@ from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.limits import Limits
 from outrider.runtime.model_client import ModelClient
-from outrider.runtime.prompt_files import stored_message, stored_results
+from outrider.runtime.prompt_files import stored_prompt, stored_results
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import BudgetSpentError
 from outrider.runtime.step import Act, Correct, Deliver, HandOver, Stop, Terms, Think, ends_with, next_step
@@ -109,9 +109,9 @@ class AgentLoop:
 
     # One step at a time
 
-    async def think(self, prompt: Prompt, tool_results: Iterable[ToolResultBlock | Mapping[str, Any]]) -> Reply:
-        """Add the prompt and results, and request one reply."""
-        await self._add(await self.submitted(prompt), tool_results)
+    async def think(self, said: list[Message], tool_results: Iterable[ToolResultBlock | Mapping[str, Any]]) -> Reply:
+        """Add the messages of a prompt, and results, and request one reply."""
+        await self._add(await self.submitted(said), tool_results)
         self._record.check_answerable()
         await self.hand_over()
         return await self._reply()
@@ -148,10 +148,10 @@ class AgentLoop:
         self._limits = limits
         self._timer.reschedule(None if limits.max_seconds is None else self._began + limits.max_seconds)
 
-    async def run(self, prompt: Prompt, limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
         """Think and act until the conversation has an answer, or a limit is reached. `finished` then says which.
 
-        `before` is called once the prompt is in the history.
+        `said` are the messages of its prompt. `before` is called once they are in the history.
         """
         if not isinstance(limits, Limits):
             raise TypeError(f"limits must be Limits(…), as in Limits(max_turns=10), not {type(limits).__name__}")
@@ -163,7 +163,7 @@ class AgentLoop:
         error = ""
         try:
             async with asyncio.timeout(limits.max_seconds) as self._timer:
-                await self._begin(prompt, limits, before)
+                await self._begin(said, limits, before)
                 status = await self._steps()
                 await deliver_cancel()  # still inside the time-out, which it may be
         except MissingKeyError as failure:  # not a failure of the model: the program has to be changed
@@ -183,17 +183,17 @@ class AgentLoop:
             terms, self._limits = self._terms, None
         await self._stop(status, error, terms)
 
-    async def _begin(self, prompt: Prompt, limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
+    async def _begin(self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
         """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
-        prompt = await self.submitted(prompt)
+        said = await self.submitted(said)
         state = self._record.state
         start: tuple[Entry, ...] = ()
-        if not parts_of(prompt) and not state.queued:
+        if not said and not state.queued:
             self._record.check_begun()
-        if parts_of(prompt) or self.continues or not (state.is_running or self._is_answered):
+        if said or self.continues or not (state.is_running or self._is_answered):
             start = (RunStarted(limits.changed, self.continues),)
         self.continues = False
-        await self._add(prompt, first=start)
+        await self._add(said, first=start)
         await before()
 
     @property
@@ -217,7 +217,7 @@ class AgentLoop:
                 case Deliver():
                     await self._record.deliver()
                 case Correct(fault=fault):
-                    await self._add(fault)
+                    await self._add(messages_of(fault))
                 case Think() as step:
                     await self._think(step)
                 case Stop() as step:
@@ -231,7 +231,7 @@ class AgentLoop:
             raise ProviderError(f"{self.model.provider.name} {step.error}")
         if step.status != "done" or not (said := await self._stop_hooks()):
             return step.status
-        await self._add(said)
+        await self._add(messages_of(said))
         return None
 
     async def _think(self, step: Think) -> None:
@@ -320,12 +320,17 @@ class AgentLoop:
 
     # Hooks
 
-    async def submitted(self, prompt: Prompt) -> Prompt:
-        """Return the prompt with what hooks add to it. Raises HookBlockedError if one refuses it."""
+    async def submitted(self, said: list[Message]) -> list[Message]:
+        """Return a prompt with what hooks add to it. Raises HookBlockedError if one refuses it."""
         if self.environment.hooks is NO_HOOKS:
-            return prompt
+            return said
         is_resumed = self._record.history.last is not None
-        return await self.hook_points.submit(prompt, self.environment, is_resumed=is_resumed)
+        return await self.hook_points.submit(said, self.environment, is_resumed=is_resumed)
+
+    async def stored(self, message: Message) -> Message:
+        """Return a message whose files are stored. Raises AttachmentError."""
+        (found,) = await stored_prompt([message], self.environment)
+        return found
 
     async def _stop_hooks(self) -> str:
         """Return what hooks say if they want the run to go on. A final result or a limit ends it all the same."""
@@ -441,11 +446,10 @@ class AgentLoop:
 
     async def _add(
         self,
-        prompt: Prompt,
+        said: Sequence[Message],
         tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] = (),
         first: Sequence[Entry] = (),
     ) -> None:
-        """Add results and a prompt, whose files are stored first. `first` are other entries of the same commit."""
+        """Add results and the messages of a prompt. Files are stored first. `first` are entries of the same commit."""
         results = await stored_results(tool_results, self.environment) if tool_results != () else {}
-        message = await stored_message(parts_of(prompt), self.environment)
-        await self._record.add(message.content, results, first)
+        await self._record.add(await stored_prompt(said, self.environment), results, first)

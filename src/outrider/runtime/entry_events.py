@@ -52,7 +52,7 @@ from outrider.runtime.events import (
 
 if TYPE_CHECKING:
     from outrider.conversation.messages import Message
-    from outrider.log.entries import Entry
+    from outrider.log.entries import Entry, Record
 
 
 def events_of(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
@@ -63,8 +63,9 @@ def events_of(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
         case Intent():
             return (start_of(entry),)
         case CallResult(result=result):
-            finished = ToolFinished(result.tool_use_id, state.answered_tool, result, entry.details)
-            return (finished, MessageAdded(state.results)) if state.results else (finished,)
+            seq = state.seq or None
+            finished = ToolFinished(result.tool_use_id, state.answered_tool, result, entry.details, seq)
+            return (finished, MessageAdded(state.results, entry=seq)) if state.results else (finished,)
         case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after, usage=usage):
             reason = cast("CompactionReason", entry.reason or "manual")
             return (Compacted(reason, before, after, summary.text, usage),)
@@ -109,8 +110,8 @@ def change_of(entry: SessionSettings) -> ModelSwitched | HandedOff | None:
 
 def _message_events(entry: MessageEntry, state: SessionState) -> Sequence[OwnEvent]:
     if entry.message.role != "assistant":
-        return (MessageAdded(entry.message, None, state.delivered),)
-    added = MessageAdded(entry.message, entry.usage)
+        return (MessageAdded(entry.message, None, state.delivered, state.seq or None),)
+    added = MessageAdded(entry.message, entry.usage, entry=state.seq or None)
     remark = REMARKABLE.get(entry.stop_reason)
     if not remark:
         return (added,)
@@ -140,9 +141,10 @@ class EntryEvents:
     def __init__(self) -> None:
         self._state = SessionState()
 
-    def of(self, entry: Entry) -> Iterator[OwnEvent]:
+    def of(self, record: Record) -> Iterator[OwnEvent]:
         """Yield the events of the next entry."""
-        if self._state.apply(entry):
+        entry = record.entry
+        if self._state.apply(entry, record.seq):
             if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
                 yield from deltas_of(entry.message)
             yield from events_of(entry, self._state)

@@ -88,6 +88,17 @@ class HandedOff(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ha
         return f"{self.former} hands over to {self.agent}"
 
 
+class PartialOutput(msgspec.Struct, frozen=True, tag_field="type", tag="partial_output"):
+    """A run with `output` has more of its answer. It is not validated; `RunFinished` has the whole.
+
+    It follows the delta that adds to it. A reply that is discarded or corrected begins anew.
+    """
+
+    data: Any
+    """All of the answer so far, as decoded JSON: the last string may go on, and the last numbers, items and fields may
+    be missing."""
+
+
 class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="message_added"):
     """A message was added to the history."""
 
@@ -96,6 +107,8 @@ class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, ta
     """The usage of the reply, if the message is one."""
     steering: str = ""
     """The id of the queued message that was delivered, if it is one."""
+    entry: int | None = None
+    """The number of its entry in the log, `Record.seq`: a reader of the session can go on after it."""
 
 
 class SteeringQueued(msgspec.Struct, frozen=True, tag_field="type", tag="steering_queued"):
@@ -135,6 +148,8 @@ class ToolFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="t
     result: ToolResultBlock
     details: Any = None
     """Details for people; the model does not see them."""
+    entry: int | None = None
+    """The number of its entry in the log."""
 
 
 class CompactionStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="compaction_started"):
@@ -229,6 +244,7 @@ OwnEvent: TypeAlias = (
     | Retrying
     | ModelSwitched
     | HandedOff
+    | PartialOutput
     | MessageAdded
     | SteeringQueued
     | SteeringWithdrawn

@@ -7,8 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from outrider.conversation.messages import TextBlock
-from outrider.conversation.prompt import Prompt, parts_of
+from outrider.conversation.messages import Message, TextBlock
 from outrider.errors import HookBlockedError
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.events import Notice
@@ -27,20 +26,20 @@ class HookPoints:
         self._has_started = False
         self._has_ended = False
 
-    async def submit(self, prompt: Prompt, around: CallEnvironment, *, is_resumed: bool) -> Prompt:
-        """Return the prompt with the context of hooks. Raises HookBlockedError."""
+    async def submit(self, said: list[Message], around: CallEnvironment, *, is_resumed: bool) -> list[Message]:
+        """Return what the user says with the context of hooks. Raises HookBlockedError."""
         context = await self._started(around, is_resumed=is_resumed)
-        parts = parts_of(prompt)
-        if not parts or around.is_subagent:
-            return prompt
+        if not said or said[-1].role != "user" or around.is_subagent:
+            return said
+        *before, last = said
         if around.hooks.prompt_submitted:
-            text = "\n\n".join(part.text for part in parts if isinstance(part, TextBlock))
+            text = "\n\n".join(part.text for part in last.content if isinstance(part, TextBlock))
             event = PromptSubmitted(session=around.session, cwd=around.cwd, prompt=text)
             wanted = await run_hooks(around.hooks.prompt_submitted, event, _reporter(around))
             if wanted.block:
                 raise HookBlockedError(f"a hook blocked the prompt ({wanted.block}); change the prompt, or the hook")
             context = "\n\n".join(filter(None, (context, wanted.context)))
-        return [*parts, TextBlock(_said_by_hook(context))] if context else prompt
+        return [*before, Message.user(*last.content, _said_by_hook(context))] if context else said
 
     async def _started(self, around: CallEnvironment, *, is_resumed: bool) -> str:
         if self._has_started or around.is_subagent:

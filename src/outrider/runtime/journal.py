@@ -41,8 +41,9 @@ class Journal:
         """Queue entries, all or none. The write is done when they are kept, and fails only with a LogError."""
         return _KEPT
 
-    def write_now(self, *entries: Entry) -> None:
-        """Write entries without an event loop. Return when they are kept."""
+    def write_now(self, *entries: Entry) -> int:
+        """Write entries without an event loop. Return the seq of the last one, 0 without a log, when they are kept."""
+        return 0
 
     def requested(self, request: Request, known: Requested | None) -> Requested | None:
         """Return what is to be written about a request, given what is known about those before it."""
@@ -99,11 +100,11 @@ class LogJournal(Journal):
         """Queue entries for the log."""
         return PendingWrite.failed(LogError(SUSPENDED)) if self.is_suspended else self._held.write(*entries)
 
-    def write_now(self, *entries: Entry) -> None:
+    def write_now(self, *entries: Entry) -> int:
         """Write entries to the log."""
         if self.is_suspended:
             raise LogError(SUSPENDED)
-        self._held.write_now(*entries)
+        return self._held.write_now(*entries)
 
     def suspend(self) -> None:
         """Write nothing from now on, here and in the sessions of sub-agents. What is being written is still written."""

@@ -38,6 +38,8 @@ class ModelClient:
         """Seconds from it to the first delta of the reply."""
         self.memory: dict[str, Any] = {}
         """What adapters keep from request to request, such as rendered bytes."""
+        self.watch: Callable[[Callable[[Event], None]], Callable[[Event], None]] | None = None
+        """Wraps what the events of a reply are passed to, in a run whose answer is typed."""
         self.tools = Toolset(partial(_recall, record))
         self._offers_rest = False
         """Whether a run has met a result that was cut, whose rest only Recall reads."""
@@ -84,7 +86,8 @@ class ModelClient:
         messages = self._record.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
-        receiver = Receiver(self.provider, self._record.emit, self.agent.retry, self._add_failure, keeps_words=True)
+        emit = self.watch(self._record.emit) if self.watch else self._record.emit
+        receiver = Receiver(self.provider, emit, self.agent.retry, self._add_failure, keeps_words=True)
         try:
             request = self._request(messages, reminder, settings)
             reply = await receiver.receive(request)

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.providers.debugging import logger
-from outrider.runtime.events import Delta, Event, SubagentEvent
+from outrider.runtime.events import Delta, Event, PartialOutput, SubagentEvent
 from outrider.runtime.exclusive_task import running_loop
 
 Observer: TypeAlias = Callable[[Event], None]
@@ -48,6 +48,9 @@ class Observers:
     def __init__(self) -> None:
         self._all: list[Observer] = [_log] if logger.isEnabledFor(logging.DEBUG) else []
         self._failed: list[Observer] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._all)
 
     def add(self, observer: Observer) -> None:
         """Add an observer."""
@@ -107,5 +110,5 @@ def _cancel_left(running: list[asyncio.Task[object]]) -> None:
 
 
 def _log(event: Event) -> None:
-    if not isinstance(event.event if isinstance(event, SubagentEvent) else event, Delta):
+    if not isinstance(event.event if isinstance(event, SubagentEvent) else event, Delta | PartialOutput):
         logger.debug("%s", msgspec.json.encode(event, enc_hook=repr).decode())

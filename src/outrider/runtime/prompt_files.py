@@ -9,19 +9,20 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.codec import read_tool_results
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
-from outrider.conversation.prompt import Part
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, unstored_in, with_stored
 
 if TYPE_CHECKING:
     from outrider.runtime.call_environment import CallEnvironment
 
 
-async def stored_message(parts: Sequence[Part], environment: CallEnvironment) -> Message:
-    """Return a user message of these parts. Files are stored, and fetched before if need be.
-
-    Raises AttachmentError.
-    """
-    return Message.user(*[await _stored(part, environment) for part in parts])
+async def stored_prompt(messages: Sequence[Message], environment: CallEnvironment) -> list[Message]:
+    """Return messages whose files are all stored; those on the web are fetched before. Raises AttachmentError."""
+    return [
+        with_stored(message, [await _stored(file, environment) for file in files])
+        if (files := unstored_in(message))
+        else message
+        for message in messages
+    ]
 
 
 async def stored_results(
@@ -44,12 +45,10 @@ async def _with_stored_files(value: Any, environment: CallEnvironment) -> Any:
     return msgspec.structs.replace(value, content=stored)
 
 
-async def _stored(part: Part, environment: CallEnvironment) -> TextBlock | AttachmentBlock:
-    if not isinstance(part, Attachment):
-        return part
-    if part.is_remote:
+async def _stored(file: Attachment, environment: CallEnvironment) -> AttachmentBlock:
+    if file.is_remote:
         from outrider.providers.transport.fetching import fetched  # few files are on the web
 
-        part = await fetched(part)
-    file = part.within(environment.cwd)
+        file = await fetched(file)
+    file = file.within(environment.cwd)
     return await environment.threads.run(environment.store.put, file, environment.limits.attachment_bytes)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.conversation.codec import MessageLike, read_conversation, refuse_stray_results
+from outrider.conversation.codec import MessageLike, read_conversation, refuse_stray_results, stored_messages
 from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import Block, Message, ToolResultBlock, Usage
 from outrider.errors import ConversationError, LogError
@@ -29,6 +29,8 @@ from outrider.text import clean
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from outrider.conversation.store import AttachmentStore
     from outrider.log.pending_write import PendingWrite
     from outrider.runtime.journal import Journal
@@ -42,9 +44,15 @@ class SessionRecord:
     """
 
     def __init__(
-        self, messages: Iterable[MessageLike], journal: Journal, threads: Threads, emit: Callable[[Event], None]
+        self,
+        messages: Iterable[MessageLike],
+        journal: Journal,
+        threads: Threads,
+        emit: Callable[[Event], None],
+        cwd: Path | None = None,
     ) -> None:
-        given = read_conversation(messages)
+        """Files of the messages are stored; relative paths are in `cwd`."""
+        given = stored_messages(read_conversation(messages), journal.store, cwd)
         refuse_stray_results(given)
         self.state = SessionState(map(MessageEntry, given))
         self.journal = journal
@@ -65,7 +73,7 @@ class SessionRecord:
         """
         write = self.journal.write(*entries, *beside)
         if not write.done:
-            write.then(partial(self._written, write, entries))
+            write.then(partial(self._written, write, entries, len(beside)))
         elif write.error is None:  # as without a log
             self._apply(entries)
         return write
@@ -76,17 +84,18 @@ class SessionRecord:
 
     def write_now(self, *entries: Entry) -> None:
         """Write entries without an event loop. Blocks. Raises LogError."""
-        self.journal.write_now(*entries)
-        self._apply(entries)
+        self._apply(entries, self.journal.write_now(*entries))
 
-    def _written(self, write: PendingWrite, entries: Sequence[Entry]) -> None:
+    def _written(self, write: PendingWrite, entries: Sequence[Entry], beside: int) -> None:
         if write.error is None:
-            self._apply(entries)
+            self._apply(entries, write.appended.last - beside if write.appended else 0)
 
-    def _apply(self, entries: Sequence[Entry]) -> None:
-        state = self.state
+    def _apply(self, entries: Sequence[Entry], last: int = 0) -> None:
+        """Apply entries; `last` is the seq of the last one in the log."""
+        state, seq = self.state, last - len(entries) if last else 0
         for entry in entries:
-            if state.apply(entry) and type(entry) is not Intent:  # a call shows its start itself, in its own task
+            seq += bool(last)
+            if state.apply(entry, seq) and type(entry) is not Intent:  # a call shows its start itself, in its own task
                 for event in events_of(entry, state):
                     self.emit(event)
 
@@ -187,12 +196,23 @@ class SessionRecord:
     # Adding to the conversation
 
     async def add(
-        self, said: Sequence[Block], results: Mapping[str, ToolResultBlock], first: Sequence[Entry] = ()
+        self, said: Sequence[Message], results: Mapping[str, ToolResultBlock], first: Sequence[Entry] = ()
     ) -> None:
         """Add results, then queued messages, then what is said. A call without a result gets an error result.
 
-        `first` are other entries of the same commit.
+        `first` are other entries of the same commit. Raises ConversationError for messages that cannot follow.
         """
+        if said and self.history.last is None and not self.state.queued and not self.steering.moving:
+            await self._begin(said, first)
+            said, first = (), ()
+        elif any(message.role != "user" for message in said):
+            raise ConversationError(
+                "this session has messages, so only messages of the user can follow; to continue another conversation, "
+                "begin a new session: agent.session(messages)"
+            )
+        elif any(message.tool_results for message in said):
+            results = {**results, **{each.tool_use_id: each for message in said for each in message.tool_results}}
+            said = [each for each in map(_without_results, said) if each.content]
         pending = [call.id for call in self.history.pending]
         if not results and not said:
             if not pending:
@@ -208,21 +228,28 @@ class SessionRecord:
         answers = (results.get(call_id) or known.get(call_id) or unanswered(call_id) for call_id in pending)
         await self.deliver(tuple(answers), said, first)
 
+    async def _begin(self, said: Sequence[Message], first: Sequence[Entry]) -> None:
+        """Begin the conversation with these messages. Those up to the newest reply are not part of the run."""
+        refuse_stray_results(said)
+        replied = max((place for place, each in enumerate(said, 1) if each.role == "assistant"), default=0)
+        entries = [*map(MessageEntry, said[:replied]), *first, *map(MessageEntry, said[replied:])]
+        await self.append(*entries, beside=self.steering.restated())
+
     async def deliver(
-        self, results: Sequence[Block] = (), said: Sequence[Block] = (), first: Sequence[Entry] = ()
+        self, results: Sequence[Block] = (), said: Sequence[Message] = (), first: Sequence[Entry] = ()
     ) -> None:
-        """Add the queued messages in one commit, between results and what is said now. Both become one message if
-        nothing is queued."""
+        """Add the queued messages in one commit, between results and what is said now. Results and what is said first
+        become one message if nothing is queued."""
         await self.steering.settled()
         with self.steering.leaving() as queued:
             entries: list[Entry] = [*first]
-            if queued:
+            if queued or not said:
                 entries += [MessageEntry(Message.user(*results))] if results else []
                 for each in queued:
                     entries += [SteeringDelivered(each.id), MessageEntry(each.message)]
-                entries += [MessageEntry(Message.user(*said))] if said else []
-            elif results or said:
-                entries.append(MessageEntry(Message.user(*results, *said)))
+            elif results:
+                said = [Message.user(*results, *said[0].content), *said[1:]]
+            entries += map(MessageEntry, said)
             if entries:
                 await self.append(*entries, beside=self.steering.restated())
 
@@ -238,3 +265,9 @@ class SessionRecord:
             elif usage:
                 self.emit(ReplyDiscarded("cancelled", usage))
                 await self.append(AttemptFailed("cancelled", 1, None, usage, model))
+
+
+def _without_results(message: Message) -> Message:
+    if not message.tool_results:
+        return message
+    return Message.user(*(block for block in message.content if not isinstance(block, ToolResultBlock)))

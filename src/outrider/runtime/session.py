@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, Un
 
 from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
-from outrider.conversation.prompt import Prompt, parts_of
+from outrider.conversation.prompt import Prompt, messages_of, user_message
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import (
     ConversationError,
@@ -264,7 +264,7 @@ class Session(SessionBase, Generic[AnyDepsT]):
 
     async def think(
         self,
-        prompt: Prompt = (),
+        prompt: Prompt = "",
         *,
         tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None,
         **settings: Unpack[ModelOptions],
@@ -273,14 +273,14 @@ class Session(SessionBase, Generic[AnyDepsT]):
 
         `effort`, `temperature` and `max_tokens` replace the agent's for this request.
         """
-        results = () if tool_results is None else tool_results
+        said, results = messages_of(prompt), () if tool_results is None else tool_results
         if not settings and isinstance(self._agent.system, str):
-            return await self._do(self._loop.think(prompt, results))
+            return await self._do(self._loop.think(said, results))
         await self._begin()
         with self._in_scope(RunScope(settings=_changed(**settings))):
             self._use_agent()
             self._check_deps()
-            return await self._do(self._instructed(self._loop.think(prompt, results)))
+            return await self._do(self._instructed(self._loop.think(said, results)))
 
     async def act(self) -> Results:
         """Run the pending calls, and add one user message with their results."""
@@ -322,19 +322,19 @@ class Session(SessionBase, Generic[AnyDepsT]):
 
     @overload
     async def run(
-        self, prompt: Prompt = (), *, output: None = None, **options: Unpack[RunOptions[AnyDepsT]]
+        self, prompt: Prompt = "", *, output: None = None, **options: Unpack[RunOptions[AnyDepsT]]
     ) -> RunResult[str]: ...
     @overload
     async def run(
-        self, prompt: Prompt = (), *, output: type[T], **options: Unpack[RunOptions[AnyDepsT]]
+        self, prompt: Prompt = "", *, output: type[T], **options: Unpack[RunOptions[AnyDepsT]]
     ) -> RunResult[T]: ...
     @overload
     async def run(
-        self, prompt: Prompt = (), *, output: OutputForm, **options: Unpack[RunOptions[AnyDepsT]]
+        self, prompt: Prompt = "", *, output: OutputForm, **options: Unpack[RunOptions[AnyDepsT]]
     ) -> RunResult[Any]: ...
     async def run(
         self,
-        prompt: Prompt = (),
+        prompt: Prompt = "",
         *,
         output: Any = None,
         limits: Limits | None = None,
@@ -348,13 +348,13 @@ class Session(SessionBase, Generic[AnyDepsT]):
         and `max_tokens` replace those of the agent and of the session for this run. Model and tool failures set
         `status`; they do not raise. Without a prompt, a run that was interrupted goes on; give the same `output`.
         """
-        limits = limits or self._agent.limits
+        said, limits = messages_of(prompt), limits or self._agent.limits
         if output is None and deps is None and not settings:
             await self._begin()
-            return await self._run(prompt, limits)
+            return await self._run(said, limits)
         if deps is not None:
             check_deps(self._first.deps_type, deps)
-        return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), prompt, limits)
+        return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), said, limits)
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:
         """Queue a message for the run that goes on, and return once it is in the log.
@@ -364,21 +364,17 @@ class Session(SessionBase, Generic[AnyDepsT]):
         queued, also if the process is killed: the next `run` or `think` begins with it. Raises ConversationError if
         nothing runs; then send it with `run`.
         """
-        from outrider.runtime.prompt_files import stored_message
-
         if not self._loop.is_running:
             raise ConversationError("no run is under way that could take a message; send it with run()")
-        if not parts_of(prompt):
-            raise ConversationError("the message is empty; give text or a file")
-        parts = parts_of(await self._loop.submitted(prompt))
-        return await self._record.steering.add(stored_message(parts, self._loop.environment))
+        (said,) = await self._loop.submitted([user_message(prompt)])
+        return await self._record.steering.add(self._loop.stored(said))
 
     async def unsteer(self, queued: QueuedMessage | None = None) -> QueuedMessage | None:
         """Take back a queued message, or the newest. Return it, or None if it was delivered or taken back already."""
         return await self._record.steering.withdraw(queued)
 
     def stream(
-        self, prompt: Prompt = (), *, output: Any = None, **options: Unpack[RunOptions[AnyDepsT]]
+        self, prompt: Prompt = "", *, output: Any = None, **options: Unpack[RunOptions[AnyDepsT]]
     ) -> AsyncGenerator[Event, None]:
         """Run, and yield each event as it happens; the last one is `RunFinished`. Leaving early cancels the run.
 

@@ -13,7 +13,6 @@ import msgspec
 
 from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, Usage
-from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, default_store
 from outrider.errors import LogError, ProviderError, SessionCancelledError, UnknownSessionError
 from outrider.log.entries import RunCancelled, SessionSettings
@@ -82,7 +81,8 @@ class SessionBase:
         self._emit = emit = self._observers.emit
         self._task = ExclusiveTask()
         journal = Journal(new_id(), default_store() if store is None else store)
-        self._record = record = SessionRecord(messages, journal, threads := Threads(), emit)
+        folder = Path(cwd).resolve() if cwd else Path.cwd()
+        self._record = record = SessionRecord(messages, journal, threads := Threads(), emit, folder)
         self._children = Children(record)
         environment = CallEnvironment(
             journal.id,
@@ -91,7 +91,7 @@ class SessionBase:
             journal.store,
             threads,
             agent.limits,
-            Path(cwd).resolve() if cwd else Path.cwd(),
+            folder,
             approve=approve,
             open_child=partial(_open_child, weakref.ref(self)),  # no cycle: a session is freed with its last user
             deps=deps,
@@ -204,6 +204,8 @@ class SessionBase:
         if scope := self._scope:
             agent, deps = scope.agent_of(agent), deps if scope.deps is None else scope.deps
         self._loop.use(agent, deps)
+        report = scope.report if scope and self._observers else None
+        self._loop.model.watch = report.watched if report else None
 
     # Working
 
@@ -227,24 +229,24 @@ class SessionBase:
         finally:
             work.close()
 
-    async def _run(self, prompt: Prompt, limits: Limits) -> RunResult:
+    async def _run(self, said: list[Message], limits: Limits) -> RunResult:
         """Do one run, which ends with text, or with a report if there is one to give."""
         if self._scope:
             self._use_agent()
         self._check_deps()
-        run = self._loop.run(prompt, limits, self._before_run)
+        run = self._loop.run(said, limits, self._before_run)
         end = await self._end_of(run if isinstance(self._agent.system, str) else self._instructed(run))
         return self._result(end, await self._record.all_messages())
 
-    async def _run_in(self, scope: RunScope, prompt: Prompt, limits: Limits) -> RunResult[Any]:
+    async def _run_in(self, scope: RunScope, said: list[Message], limits: Limits) -> RunResult[Any]:
         """Do a run that differs from the others."""
         await self._begin()
         with self._in_scope(scope):
             if not scope.report:
-                return await self._run(prompt, limits)
+                return await self._run(said, limits)
             from outrider.runtime.structured_output import run_to_report  # imports the schemas of types
 
-            return await run_to_report(self._run, scope.report, prompt, limits)
+            return await run_to_report(self._run, scope.report, said, limits)
 
     @contextmanager
     def _in_scope(self, scope: RunScope) -> Iterator[None]:

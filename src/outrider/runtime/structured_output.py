@@ -16,13 +16,12 @@ from typing import Any, TypeAlias, TypeVar, _SpecialForm
 import msgspec
 
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
-from outrider.conversation.prompt import Prompt
 from outrider.errors import SchemaError, ValidationError
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import SchemaProvider
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.answer_schema import Answer, AnswerSchema
-from outrider.runtime.events import RunStatus
+from outrider.runtime.events import Event, RunStatus
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
 from outrider.text import clean_value, shorten
@@ -46,7 +45,7 @@ _SCHEMA_WORDS = (
 )
 """A pattern for words in the error of an API that does not take a schema."""
 A = TypeVar("A", bound=AgentSpec)
-RunOnce: TypeAlias = Callable[[Prompt, Limits], Awaitable[RunResult[Any]]]
+RunOnce: TypeAlias = Callable[[list[Message], Limits], Awaitable[RunResult[Any]]]
 """Runs the session once with an agent that reports: `Report.attached_to` is asked for it in each run."""
 
 
@@ -136,6 +135,15 @@ class Report:
         """Whether the API enforces the schema, so that the answer is the data."""
         return self._answer is not None
 
+    def watched(self, emit: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return what the events of a reply are passed to, so that observers see the data while it streams."""
+        from outrider.runtime.output_watch import OutputWatch  # runs that nobody observes do not need it
+
+        return OutputWatch(emit, "" if self._answer else self.tool.name, self._so_far)
+
+    def _so_far(self, arguments: dict[str, Any]) -> Any:
+        return arguments.get(WRAPPED, msgspec.UNSET) if self._is_wrapped else arguments
+
     def gives_up_schema(self, result: RunResult[Any]) -> bool:
         """Use the tool from now on, if the API refused the schema: not every model and server is known."""
         is_first = bool(result.messages) and result.messages[-1].role == "user"
@@ -217,7 +225,7 @@ OutputForm: TypeAlias = Mapping[str, Any] | bool | UnionType | _SpecialForm | Re
 Literal, or a `Report`. The output is then not typed. It is not Any, which would let a wrong class pass."""
 
 
-async def run_to_report(run_once: RunOnce, report: Report, prompt: Prompt, limits: Limits) -> RunResult[Any]:
+async def run_to_report(run_once: RunOnce, report: Report, said: list[Message], limits: Limits) -> RunResult[Any]:
     """Run a session until the model reports; remind the model once if it forgets.
 
     The limits count for both runs together. Without a report the status is not `done`: `error` if the model did not
@@ -226,9 +234,9 @@ async def run_to_report(run_once: RunOnce, report: Report, prompt: Prompt, limit
     """
     clock = asyncio.get_running_loop().time
     began = clock()
-    first = await run_once(prompt, limits)
+    first = await run_once(said, limits)
     if report.gives_up_schema(first):
-        first = await run_once((), limits)
+        first = await run_once([], limits)
     report.recall(first.messages)
     if report.is_enforced and not report.has_data and _is_cut_short(first):
         first = msgspec.structs.replace(first, error=NO_TURNS_LEFT)
@@ -238,7 +246,7 @@ async def run_to_report(run_once: RunOnce, report: Report, prompt: Prompt, limit
     if not isinstance(left, Limits):
         return _reported(msgspec.structs.replace(first, status=left, error=NO_TURNS_LEFT), report)
     report.insist()
-    second = await run_once(prompt_text("report_reminder"), left)
+    second = await run_once([Message.user(prompt_text("report_reminder"))], left)
     report.recall(second.messages)
     return _reported(_joined(first, second), report)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from outrider.errors import ProviderError
 from outrider.providers.streams import stream
-from outrider.providers.streams.stream import EventParser, finished_call, partial_arguments
+from outrider.providers.streams.stream import EventParser, finished_call
 
 LINE = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs"]), max_size=12)
 LINES = st.lists(st.one_of(LINE, LINE.map("data: {}".format), LINE.map("event:{}".format), LINE.map(": {}".format)))
@@ -178,12 +178,3 @@ def test_a_call_has_its_arguments_or_what_was_written_instead(
 ) -> None:
     call = finished_call("c1", "read", text)
     assert (call.id, call.name, call.input, call.invalid_input) == ("c1", "read", arguments, invalid)
-
-
-def test_arguments_can_be_looked_at_while_they_come() -> None:
-    whole = '{"path": "src/main.py", "lines": [1, 20]}'
-    seen = [partial_arguments(whole[:place]) for place in range(len(whole) + 1)]
-    assert seen[0] == {}
-    assert seen[whole.index("main")] == {"path": "src/"}
-    assert seen[-1] == {"path": "src/main.py", "lines": [1, 20]}
-    assert partial_arguments("nonsense") == partial_arguments("[1]") == {}

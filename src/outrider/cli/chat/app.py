@@ -265,7 +265,7 @@ class Chat:
         self._view.store = session.store
         prompt = [*await self._composer.compose(text), *self._composer.take_outputs()] if text else []
         self._view.write(styled(f"▣ {safe_line(part.label)}", CYAN) for part in prompt if isinstance(part, Attachment))
-        return await session.run(prompt)
+        return await session.run(prompt or "")
 
     async def _compact(self, focus: str) -> None:
         """Summarise the conversation; the view shows the event."""

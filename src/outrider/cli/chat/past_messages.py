@@ -12,7 +12,7 @@ from outrider.cli.chat.tool_call_lines import whole_call_lines
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
-from outrider.log.entries import CallResult, Entry, MessageEntry
+from outrider.log.entries import CallResult, MessageEntry, Record
 from outrider.log.state import without_rewound
 from outrider.runtime.entry_events import EntryEvents
 from outrider.runtime.events import ThinkingDelta, ToolFinished
@@ -30,11 +30,12 @@ def show_recent(current: CurrentSession, session: Session, view: SessionView) ->
     """Show the session's id and its last messages, as they were shown when they came."""
     view.write([styled(f"Session {session.id[:8]}, last messages:", BOLD), ""])
     events = EntryEvents()
-    for entry in _recent_entries(current.log, session.id):
+    for record in _recent_records(current.log, session.id):
+        entry = record.entry
         if isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.message.text.strip():
             lines = safe_lines(entry.message.text).split("\n")
             view.write([*(styled(f"› {fit(line, view.region.width - 2)}", BOLD) for line in lines), ""])
-        for event in events.of(entry):
+        for event in events.of(record):
             if not isinstance(event, ThinkingDelta):
                 view.show(event)
     view.stop()
@@ -42,10 +43,10 @@ def show_recent(current: CurrentSession, session: Session, view: SessionView) ->
         view.write(["The last turn was interrupted. /continue resumes it; or send a new message."])
 
 
-def _recent_entries(log: Log, session: str) -> list[Entry]:
-    entries = [record.entry for record in without_rewound(log.newest(session, ENTRIES))]
-    said = [index for index, entry in enumerate(entries) if isinstance(entry, MessageEntry)]
-    return entries[said[-RECENT_MESSAGES:][0] :] if said else []
+def _recent_records(log: Log, session: str) -> list[Record]:
+    records = without_rewound(log.newest(session, ENTRIES))
+    said = [index for index, record in enumerate(records) if isinstance(record.entry, MessageEntry)]
+    return records[said[-RECENT_MESSAGES:][0] :] if said else []
 
 
 ENTRIES = 500

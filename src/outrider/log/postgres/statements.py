@@ -136,6 +136,7 @@ class Addition(msgspec.Struct):
         for kind, body in append.bodies:
             self.last += 1
             self.rows.append(row(self.number, self.last, append.time, kind, body))
+        append.last = self.last
 
     @property
     def place(self) -> Place:

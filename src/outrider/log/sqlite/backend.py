@@ -231,6 +231,7 @@ def _append(append: Append, connection: sqlite3.Connection) -> None:
     for kind, body in append.bodies:
         last += 1
         connection.execute(INSERT, row(number, last, append.time, kind, body))
+    append.last = last
     write_update(connection, append.update, number, last)
 
 

@@ -359,19 +359,3 @@ def finished_call(call_id: str, name: str, text: str, state: Any = None) -> Tool
     if isinstance(value, dict):
         return ToolUseBlock(call_id, name, value, state=state)
     return ToolUseBlock(call_id, name, {}, invalid_input=clean(text), state=state)
-
-
-def partial_arguments(text: str, *, unfinished: bool = True) -> dict[str, Any]:
-    """Return what can be read so far of incomplete arguments, with or without unfinished strings.
-
-    >>> partial_arguments('{"path": "src/ma')
-    {'path': 'src/ma'}
-    """
-    import jiter  # only front ends that show arguments while they arrive need it
-
-    try:
-        mode: Any = "trailing-strings" if unfinished else "on"
-        value = jiter.from_json(text.encode("utf-8", "replace"), partial_mode=mode)
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ToolUseBlock
+from outrider.conversation.partial_json import partial_object
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, ToolSpec
 from outrider.providers.deltas import Delta, Notice, TextDelta, ToolCallDelta
 from outrider.providers.rendering.message_parts import Part, Result
-from outrider.providers.streams.stream import finished_call, partial_arguments
+from outrider.providers.streams.stream import finished_call
 from outrider.providers.text_calls.written_calls import Parameters, json_at, unfenced, with_calls, written_calls
 from outrider.text import clean
 from outrider.tools.schema.raw_schemas import map_subschemas
@@ -185,7 +186,7 @@ class _JsonReply:
 
     def _broken_call(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
         """Return a call that was cut off, marked invalid. As a final answer it would be useless."""
-        name = None if values else partial_arguments(unfenced(self._text)).get("tool")
+        name = None if values else partial_object(unfenced(self._text)).get("tool")
         is_tool = isinstance(name, str) and name in self._tools
         return [ToolUseBlock("", str(name), {}, invalid_input=self._text)] if is_tool else []
 
@@ -197,7 +198,7 @@ class _JsonReply:
 
 
 def _final_in(text: str) -> str:
-    final = partial_arguments(text).get("final")
+    final = partial_object(text).get("final")
     return clean(final) if isinstance(final, str) else ""
 
 
