@@ -187,7 +187,7 @@ class SessionRecord:
             )
         self.check_begun()
         if self.history.last and self.history.last.role == "assistant":
-            raise ConversationError("the conversation ends with the model's answer; add a prompt")
+            raise answered()
 
     def check_begun(self) -> None:
         """Raise ConversationError if the conversation is empty."""
@@ -266,6 +266,11 @@ class SessionRecord:
             elif usage:
                 self.emit(ReplyDiscarded("cancelled", usage))
                 await self.append(AttemptFailed("cancelled", 1, None, usage))
+
+
+def answered() -> ConversationError:
+    """Return the error for a request that would have nothing to answer."""
+    return ConversationError('the conversation ends with the model\'s answer; add a prompt: [*conversation, "…"]')
 
 
 def _without_results(message: Message) -> Message:
