@@ -164,7 +164,7 @@ def test_a_fork_at_any_entry_runs_to_its_end_without_a_word(log: Log, talk: str)
     for at in range(5, log.session(talk).last + 1):
         who = agent(lambda request: "Done.")
         with Session.open(log, log.fork(talk, at), who) as session:
-            run(session, ())
+            run(session, "")
             assert session.history.pending == ()
             calls = [call.id for message in session.messages for call in message.tool_calls]
             results = [result.tool_use_id for message in session.messages for result in message.tool_results]
@@ -268,7 +268,7 @@ def test_a_session_forks_itself_in_the_middle_of_a_run(log: Log) -> None:
         run(session, "Fork yourself.")
         assert log.messages(forks[0])[:2] == session.messages[:2]
         with Session.open(log, forks[0], Agent(model=ScriptedModel(["Done here."]), tools=[fork_now])) as copy:
-            run(copy, ())
+            run(copy, "")
             assert copy.messages[-1].text == "Done here."
     assert len(forks) == 1, "in the copy the call is answered, and not carried out"
 

@@ -102,7 +102,6 @@ def test_each_verb_takes_each_kind(verb: str, kind: str) -> None:
     ("wrong", "says"),
     [
         ([], "the prompt is an empty list; give text"),
-        ([Message.user("Hi"), Message.assistant("Hello.")], "ends with the model's answer; add a prompt"),
         ([RESULT], "has a result for the call 'c1', which no message before it makes"),
         (5, "a prompt is text, an Attachment, a Message, or a list of them, not int"),
         ([Path("a.png")], "write Attachment.from_path"),
@@ -113,6 +112,32 @@ def test_each_verb_refuses_what_makes_no_sense(verb: str, wrong: Any, says: str)
     with pytest.raises((TypeError, ConversationError), match=says):
         VERBS[verb](model, wrong, MemoryStore())
     assert model.requests == []
+
+
+ANSWERED = [Message.user("Hi"), Message.assistant("Hello.")]
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_conversation_with_its_answer_is_done_and_cannot_be_answered_once_more(verb: str) -> None:
+    model = ScriptedModel(["never"])
+    if verb.endswith("think"):
+        with pytest.raises(ConversationError, match="ends with the model's answer; add a prompt"):
+            VERBS[verb](model, ANSWERED, MemoryStore())
+    elif verb.endswith("ask"):
+        assert VERBS[verb](model, ANSWERED, MemoryStore()) == "Hello."
+    else:
+        VERBS[verb](model, ANSWERED, MemoryStore())
+    assert model.requests == []
+    result = run(ANSWERED, model=model)
+    assert (result.status, result.turns, result.text, result.conversation) == ("done", 0, "Hello.", ANSWERED)
+
+
+async def test_a_refused_conversation_is_not_stored(tmp_path: Path) -> None:
+    with Log(tmp_path) as log:
+        async with Session.open(log, agent=Agent(ScriptedModel([]))) as session:
+            with pytest.raises(ConversationError, match="ends with the model's answer"):
+                await session.think(ANSWERED)
+        assert log.messages(session.id) == []
 
 
 def test_a_conversation_that_ends_with_calls_goes_on_with_them() -> None:

@@ -31,7 +31,7 @@ def prompted(prompt: Any) -> Callable[[], object]:
     [
         (prompted([]), "the prompt is an empty list; give text, a file or messages"),
         (
-            prompted([*MESSAGES, Message.assistant("4")]),
+            lambda: think([*MESSAGES, Message.assistant("4")], model="demo"),
             'ends with the model\'s answer; add a prompt: [*conversation, "…"]',
         ),
         (prompted([{"type": "text", "text": "Hi"}]), "message 1 has the role None; a role is 'user' or 'assistant'"),

@@ -23,7 +23,7 @@ def messages_of(prompt: Prompt) -> list[Message]:
     """Return the messages that a prompt adds; none for an empty text. Their files are not stored yet.
 
     Texts and files that follow each other are one message of the user. Raises TypeError for another value, and
-    ConversationError for an empty list, an invalid message, and a conversation that needs no reply.
+    ConversationError for an empty list and an invalid message.
 
     >>> [message.text for message in messages_of([Message.user("2+2?"), Message.assistant("4"), "And", " 3+3?"])]
     ['2+2?', '4', 'And 3+3?']
@@ -45,8 +45,6 @@ def messages_of(prompt: Prompt) -> list[Message]:
         raise ConversationError(
             "there is nothing to answer: the prompt is an empty list; give text, a file or messages"
         )
-    if messages and messages[-1].role == "assistant" and not messages[-1].has_tool_calls:
-        raise ConversationError('the conversation ends with the model\'s answer; add a prompt: [*conversation, "…"]')
     return messages
 
 

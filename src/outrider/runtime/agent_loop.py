@@ -41,7 +41,7 @@ from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.limits import Limits
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.prompt_files import stored_prompt, stored_results
-from outrider.runtime.record import SessionRecord
+from outrider.runtime.record import SessionRecord, answered
 from outrider.runtime.run import BudgetSpentError
 from outrider.runtime.step import Act, Correct, Deliver, HandOver, Stop, Terms, Think, ends_with, next_step
 
@@ -111,6 +111,8 @@ class AgentLoop:
 
     async def think(self, said: list[Message], tool_results: Iterable[ToolResultBlock | Mapping[str, Any]]) -> Reply:
         """Add the messages of a prompt, and results, and request one reply."""
+        if said and said[-1].role == "assistant" and not said[-1].has_tool_calls:
+            raise answered()  # before anything is stored
         await self._add(await self.submitted(said), tool_results)
         self._record.check_answerable()
         await self.hand_over()

@@ -186,7 +186,7 @@ class SessionRecord:
             )
         self.check_begun()
         if self.history.last and self.history.last.role == "assistant":
-            raise ConversationError("the conversation ends with the model's answer; add a prompt")
+            raise answered()
 
     def check_begun(self) -> None:
         """Raise ConversationError if the conversation is empty."""
@@ -265,6 +265,11 @@ class SessionRecord:
             elif usage:
                 self.emit(ReplyDiscarded("cancelled", usage))
                 await self.append(AttemptFailed("cancelled", 1, None, usage, model))
+
+
+def answered() -> ConversationError:
+    """Return the error for a request that would have nothing to answer."""
+    return ConversationError('the conversation ends with the model\'s answer; add a prompt: [*conversation, "…"]')
 
 
 def _without_results(message: Message) -> Message:
