@@ -24,7 +24,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionStarted,
     Event,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     ReplyDiscarded,
     ResultsCleared,
@@ -287,6 +289,24 @@ async def test_a_row_of_failures_is_one_notice_and_a_discarded_part_is_named() -
     assert watched.end().text("thought").splitlines() == [
         "overloaded; retrying in 0.5 s (attempt 2)",
         "reset; retrying in 2.0 s (attempt 4). The part of this reply that was shown is discarded.",
+    ]
+
+
+async def test_a_switched_model_and_a_handoff_are_a_notice_each() -> None:
+    watched = Watched()
+    for event in (
+        TextDelta("Half a rep"),
+        ReplyDiscarded("reset"),
+        ModelSwitched("a/x", "b/y", "it is down"),
+        HandedOff("triage", "billing"),
+        TextDelta("Whole."),
+        MessageAdded(Message.assistant("Whole."), Usage(1, 2)),
+        RunFinished("done", 1, Usage()),
+    ):
+        watched.translator.handle(event)
+    assert watched.end().text("thought").splitlines() == [
+        "a/x cannot answer; b/y goes on. it is down. The part of this reply that was shown is discarded.",
+        "triage hands over to billing",
     ]
 
 

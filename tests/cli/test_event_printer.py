@@ -17,6 +17,8 @@ from outrider.cli.event_printer import EventPrinter
 from outrider.conversation.messages import TextBlock, ToolResultBlock, Usage
 from outrider.runtime.events import (
     Event,
+    HandedOff,
+    ModelSwitched,
     Notice,
     ReplyDiscarded,
     Retrying,
@@ -92,6 +94,11 @@ def test_what_is_said_while_calls_run_stands_above_them_and_stays(terminal: Term
     shown = terminal.show(RunFinished("done", 1, Usage(), ""), Notice("afterwards"))
     assert shown[-1] == "✗ afterwards"
     assert len(shown) == 4
+
+
+def test_a_switched_model_and_a_handoff_have_a_line_each(terminal: Terminal) -> None:
+    shown = terminal.show(ModelSwitched("a/x", "b/y", "It is down"), HandedOff("triage", "billing"))
+    assert shown == ["✗ a/x cannot answer; b/y goes on. It is down", "triage hands over to billing"]
 
 
 def test_colours_and_links_of_a_program_are_not_repeated(terminal: Terminal) -> None:

@@ -31,6 +31,7 @@ from outrider.runtime.retry import Retry
 from outrider.subagents.profile import Profile
 from outrider.testing import Cut, ScriptedModel, Step, call
 from outrider.testing.scripted import Delay
+from outrider.web.entry_view import EntryView
 from tests.adapters import ONE_EACH, Case
 from tests.log.test_usage import sums
 from tests.modelserver import Broken, ModelServer, Page, Status
@@ -316,6 +317,8 @@ async def test_a_resumed_session_goes_on_with_the_model_that_it_switched_to(tmp_
         stored = EntryEvents()
         told = [event for record in log.records(session.id) for event in stored.of(record)]
         assert switches(told) == [ModelSwitched("a", "b", "it is down")]
+        shown = EntryView("").entries(list(log.records(session.id)))
+        assert "a cannot answer; b goes on. it is down" in str(shown), "the page has it in a line"
         async with Session.open(log, agent=agent()) as fresh:
             assert fresh.provider.name == "a", "a new session starts with the first model"
         async with Session.open(log, session.id, Agent(model("c", "three"))) as session:

@@ -92,6 +92,22 @@ async def test_a_run_is_a_tree_of_spans_with_tokens_and_cost(endpoint: Sink) -> 
     assert not any(span.failed for span in endpoint.spans)
 
 
+async def test_each_model_and_each_agent_has_its_own_requests(endpoint: Sink) -> None:
+    first, second = ScriptedModel([UnavailableError(f"down {SECRET}")]), ScriptedModel([call("handoff", to="billing")])
+    first.name, second.name = "a/x", "b/y"
+    third = ScriptedModel([replied("Done.", input_tokens=5)])
+    third.name = "c/z"
+    agent = Agent([first, second], name="triage", handoffs=[Agent(third, name="billing")])
+    with Telemetry() as telemetry:
+        assert (await agent.run("Pay", observer=telemetry)).status == "done"
+    assert endpoint.tree() == [
+        *("invoke_agent triage", "  turn 1", "    chat x", "    chat y", "    execute_tool handoff"),
+        *("  turn 2", "    chat z"),
+    ]
+    chats = [span for span in endpoint.spans if span.attributes.get("gen_ai.operation.name") == "chat"]
+    assert [(span["gen_ai.provider.name"], span.failed) for span in chats] == [("a", True), ("b", False), ("c", False)]
+
+
 async def test_metrics_count_tokens_cost_and_seconds(endpoint: Sink) -> None:
     model = ScriptedModel([replied("Yes.", input_tokens=100, output_tokens=7, cost=0.5)])
     with Telemetry() as telemetry:

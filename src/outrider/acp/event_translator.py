@@ -78,9 +78,9 @@ class EventTranslator:
                 self._on_message(event)
             case ReplyDiscarded(reason=reason):
                 self._end_open_calls(reason)
-            case Retrying():
+            case Retrying() | ModelSwitched():
                 self._on_retry(event)
-            case Notice(text=text) | ModelSwitched(text=text) | HandedOff(text=text):
+            case Notice(text=text) | HandedOff(text=text):
                 self._engine.flush()
                 self._sender.send_notice(text)
             case RunFinished(status=status, error=error):
@@ -91,9 +91,9 @@ class EventTranslator:
             case _:
                 self._on_step(event)
 
-    def _on_retry(self, event: Retrying) -> None:
+    def _on_retry(self, event: Retrying | ModelSwitched) -> None:
         """Send one notice for a row of failures, and another if a part of a reply is discarded."""
-        if event.attempt == 2 or self._shown:
+        if self._shown or isinstance(event, ModelSwitched) or event.attempt == 2:
             self._engine.flush()
             self._sender.send_notice(f"{event.text}. {DISCARDED}" if self._shown else event.text)
         self._shown = False

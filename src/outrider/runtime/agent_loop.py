@@ -83,8 +83,7 @@ class AgentLoop:
         self._limits: Limits | None = None
         """The limits of the run that goes on."""
         self._timer: asyncio.Timeout
-        """Its time-out, and when it began."""
-        self._began = 0.0
+        """Its time-out."""
         self._priced: Provider | None = None
         """The model whose price was looked for."""
         self._is_ending = False
