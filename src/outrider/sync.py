@@ -138,7 +138,7 @@ def think(
 ) -> str: ...
 @overload
 def think(
-    prompt: Prompt,
+    prompt: Prompt = (),
     *,
     conversation: Iterable[MessageLike],
     tools: Tools | None = None,
@@ -155,7 +155,7 @@ def think(
     **options: Unpack[ScriptOptions],
 ) -> Turn: ...
 def think(
-    prompt: Prompt,
+    prompt: Prompt = (),
     *,
     model: str | Provider | None = None,
     system: str = "",
@@ -169,7 +169,7 @@ def think(
 
     The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
     but they do not run here: `run` does that, or `tool_results=turn.run_calls(tools)`, or you run them and pass
-    `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request. If it is longer
+    `tool_results=[{"tool_use_id": …, "content": …}]`; no prompt is needed then. The whole conversation is sent, in one request. If it is longer
     than the model's context window, ContextExceededError is raised.
 
     >>> think("What's 2+2?", model="demo")
