@@ -42,9 +42,9 @@ def complaint(invoice: Invoice) -> str:
     return "" if found == invoice.total else f"the lines are {found}, the total is {invoice.total}"
 
 
-async def extract(agent: Agent, folder: Path, log: Log, budget: float) -> bool:
+async def extract(agent: Agent, texts: dict[str, str], log: Log, budget: float) -> bool:
     """Print each invoice as it comes. Return whether the budget was enough."""
-    tasks = [Task(path.read_text(), id=path.name) for path in sorted(folder.glob("*.txt"))]
+    tasks = [Task(text, id=name) for name, text in texts.items()]
     limits = BatchLimits(budget=budget)
     try:
         # The name makes it one batch: another call with it goes on, and does not pay for an invoice twice.
@@ -54,7 +54,9 @@ async def extract(agent: Agent, folder: Path, log: Log, budget: float) -> bool:
             elif wrong := complaint(result.output):
                 print(f"? {result.id}: {wrong}")
             else:
-                print(f"✓ {result.id}: {result.output.number} of {result.output.issued:%d %B %Y}, {result.output.total}")
+                print(
+                    f"✓ {result.id}: {result.output.number} of {result.output.issued:%d %B %Y}, {result.output.total}"
+                )
     except BudgetError as error:
         print(f"stopped: {error}")
         return False
@@ -71,13 +73,12 @@ def read(request: Request) -> Step:
 
 async def show() -> None:
     """Run on three invoices. The first budget is enough for two of them."""
-    with tempfile.TemporaryDirectory() as place, Log(f"{place}/log") as log:
-        for number, total in ((1, "30.00"), (2, "31.00"), (3, "30.00")):
-            text = f"Invoice 2027-{number}\nDate: 2027-01-0{number}\n- Hay: 18.50\n- Salt: 11.50\nTotal: {total}\n"
-            Path(place, f"{number}.txt").write_text(text)
-        agent = Agent(ScriptedModel(read, usage=Usage(900, 120, cost=0.004)), system=SYSTEM)
+    text = "Invoice 2027-{0}\nDate: 2027-01-0{0}\n- Hay: 18.50\n- Salt: 11.50\nTotal: {1}.00\n"
+    texts = {f"{number}.txt": text.format(number, total) for number, total in ((1, 30), (2, 31), (3, 30))}
+    agent = Agent(ScriptedModel(read, usage=Usage(900, 120, cost=0.004)), system=SYSTEM)
+    with Log(tempfile.mkdtemp()) as log:
         for budget in (0.008, 1.00):
-            await extract(agent, Path(place), log, budget)
+            await extract(agent, texts, log, budget)
 
 
 if __name__ == "__main__":
@@ -86,4 +87,5 @@ if __name__ == "__main__":
     else:
         clerk = Agent("balanced", system=SYSTEM, limits=Limits(max_turns=5))
         folder, budget = Path(sys.argv[1]), float(sys.argv[2])
-        sys.exit(not asyncio.run(extract(clerk, folder, Log(folder / "log"), budget)))
+        texts = {path.name: path.read_text() for path in sorted(folder.glob("*.txt"))}
+        sys.exit(not asyncio.run(extract(clerk, texts, Log(folder / "log"), budget)))

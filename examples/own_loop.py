@@ -40,10 +40,8 @@ def confirm(use: ToolUseBlock, wanted: Tool) -> Allow | Deny:
     if wanted.effect == "read":
         return Allow()
     if sys.stdin.isatty():
-        yes = input(f"{use.name} {use.input}? ").startswith("y")
-    else:
-        yes = use.input["count"] <= 20
-    return Allow() if yes else Deny("order at most 20 at once")
+        return Allow(by="you") if input(f"{use.name} {use.input}? ").startswith("y") else Deny("ask for less")
+    return Allow() if use.input["count"] <= 20 else Deny("order at most 20 at once")
 
 
 def work(prompt: str, store: Store, model: Provider | None = None) -> str:

@@ -90,7 +90,14 @@ class Manager:
 def open_case(log: Log, case: str, agent: Agent[Shop], shop: Shop, manager: Manager) -> SessionOpening[Session[Shop]]:
     """Open a case: a new one, or one that was stopped."""
     return Session.open(
-        log, case, agent, deps=shop, approve=manager.approve, create=True, owner=shop.customer, metadata={"kind": "refund"}
+        log,
+        case,
+        agent,
+        deps=shop,
+        approve=manager.approve,
+        create=True,
+        owner=shop.customer,
+        metadata={"kind": "refund"},
     )
 
 

@@ -83,12 +83,12 @@ class Backend:
 
     async def _chat(self, user: str, name: str) -> Chat:
         """Return a chat of a user. The user is a part of its id, so that nobody reaches the chats of another."""
-        id = f"{user}.{name}"
+        named = f"{user}.{name}"
         async with self._lock:
-            if id not in self._chats:
-                session = Session.open(self._log, id, self._agent, create=True, owner=user, metadata={"name": name})
-                self._chats[id] = Chat(await session)
-            return self._chats[id]
+            if named not in self._chats:
+                session = Session.open(self._log, named, self._agent, create=True, owner=user, metadata={"name": name})
+                self._chats[named] = Chat(await session)
+            return self._chats[named]
 
     async def names(self, request: web.Request) -> web.Response:
         found = await asyncio.to_thread(self._log.sessions, where=SessionFilter(owner=user_of(request)))
