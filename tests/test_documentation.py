@@ -22,6 +22,8 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 PAGES = [page for page in ALL_PAGES if page not in RUN_ELSEWHERE and PYTHON.search((ROOT / page).read_text())]
 EXAMPLES_NEED = {"inspect_eval.py": "inspect_ai"}
 """Packages that the tests do without."""
+SERVERS = ("web_backend.py",)
+"""Examples that run until they are stopped. tests/examples has tests of them."""
 MAPS = ["CONTRIBUTING.md", "docs/architecture.md"]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -68,12 +70,13 @@ def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     assert "[read_file: ok]" in printed
 
 
-@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+@pytest.mark.parametrize("example", sorted({path.name for path in (ROOT / "examples").glob("*.py")} - {*SERVERS}))
 def test_an_example_runs(example: str, tmp_path: Path) -> None:
+    with_pytest = ["-m", "pytest", "-q"] if example.startswith("test_") else []
     if needed := EXAMPLES_NEED.get(example):
         pytest.importorskip(needed, reason=f"{example} needs {needed}, which brings 42 packages: pip install {needed}")
     ended = subprocess.run(
-        [sys.executable, ROOT / "examples" / example],
+        [sys.executable, *with_pytest, ROOT / "examples" / example],
         cwd=tmp_path,
         env=os.environ | {"OUTRIDER_MODEL": "demo"},
         capture_output=True,
