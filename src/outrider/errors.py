@@ -128,6 +128,7 @@ class MissingKeyError(AuthenticationError):
     """A model without its key. `run` raises it, as every other call does: the user has to do something first."""
 
     def __init__(self, sentence: str) -> None:
+        self.sentence = sentence
         super().__init__(f"{sentence}; the model `demo` needs no key, but it is not an LLM")
 
 

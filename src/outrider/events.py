@@ -9,7 +9,9 @@ from outrider.runtime.events import CompactionReason as CompactionReason
 from outrider.runtime.events import CompactionStarted as CompactionStarted
 from outrider.runtime.events import Delta as Delta
 from outrider.runtime.events import Event as Event
+from outrider.runtime.events import HandedOff as HandedOff
 from outrider.runtime.events import MessageAdded as MessageAdded
+from outrider.runtime.events import ModelSwitched as ModelSwitched
 from outrider.runtime.events import Notice as Notice
 from outrider.runtime.events import OwnEvent as OwnEvent
 from outrider.runtime.events import QuestionAnswered as QuestionAnswered

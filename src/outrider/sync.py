@@ -13,7 +13,8 @@ from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBloc
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, default_store
 from outrider.environment import default_model, log_place
-from outrider.providers.base import Provider, StopReason
+from outrider.providers.base import StopReason
+from outrider.providers.resolution import Models, several
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.compaction import Compaction
@@ -110,8 +111,9 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
 class ScriptOptions(ModelOptions, total=False):
     """What `think` takes beside the conversation."""
 
-    model: str | Provider | None
-    """The name of a model, or a provider; without one, `OUTRIDER_MODEL` or a balanced model."""
+    model: Models | None
+    """The name of a model, or a provider, or a list: the next goes on if one cannot answer. Without one,
+    `OUTRIDER_MODEL` or a balanced model."""
     system: str
     """The system prompt."""
     store: AttachmentStore | None
@@ -157,7 +159,7 @@ def think(
 def think(
     prompt: Prompt = (),
     *,
-    model: str | Provider | None = None,
+    model: Models | None = None,
     system: str = "",
     conversation: Iterable[MessageLike] | None = None,
     tools: Tools | None = None,
@@ -184,9 +186,9 @@ def think(
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
     # Tools do not run here: AgentSpec does not ask for the deps of those that want some.
-    agent = AgentSpec(
-        model=model or default_model(), system=system, tools=make_tools(_tool_list(tools)), compaction=None, **settings
-    )
+    first, *others = several(model or default_model())
+    made = make_tools(_tool_list(tools))
+    agent = AgentSpec(first, fallbacks=tuple(others), system=system, tools=made, compaction=None, **settings)
     session = Session(agent, () if conversation is None else conversation, store=store)
     reply = run_sync(session.think(prompt, tool_results=tool_results))
     if conversation is None and tools is None:
@@ -230,7 +232,7 @@ def run(
     max_turns: int | None = None,
     *,
     output: Any = None,
-    model: str | Provider | None = None,
+    model: Models | None = None,
     system: str = "",
     mcp: Mcp = (),
     limits: Limits | None = None,
@@ -287,7 +289,7 @@ def ask(
     prompt: Prompt,
     output: Any = None,
     *,
-    model: str | Provider | None = None,
+    model: Models | None = None,
     system: str = "",
     tools: Tools | None = None,
     mcp: Mcp = (),

@@ -39,6 +39,7 @@ EVIL = SessionSettings(
     cwd="/",
     effort="max",
     mode="all",
+    agent="admin",
 )
 BODY = PermissionQuestion(
     tool="Bash", input={"command": "ls"}, title="Bash(ls)", options=(Option("once", "Yes", allows=True),)

@@ -12,7 +12,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionStarted,
     Event,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     QuestionAnswered,
     QuestionAsked,
@@ -70,6 +72,11 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
     (TitleMade("Sums"), {"type": "title_made", "title": "Sums"}),
     (ResultsCleared(3, 5000), {"type": "results_cleared", "count": 3, "tokens": 5000}),
     (Retrying(2, 0.5, "torn"), {"type": "retrying", "attempt": 2, "delay": 0.5, "reason": "torn"}),
+    (
+        ModelSwitched("a/x", "b/y", "down"),
+        {"type": "model_switched", "former": "a/x", "model": "b/y", "reason": "down"},
+    ),
+    (HandedOff("triage", "billing"), {"type": "handed_off", "former": "triage", "agent": "billing"}),
     (
         MessageAdded(Message.user("hi")),
         {"type": "message_added", "message": {"role": "user", "content": [{"type": "text", "text": "hi"}]}},

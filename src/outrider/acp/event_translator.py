@@ -17,7 +17,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionStarted,
     Event,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     ReplyDiscarded,
     ResultsCleared,
@@ -78,7 +80,7 @@ class EventTranslator:
                 self._end_open_calls(reason)
             case Retrying():
                 self._on_retry(event)
-            case Notice(text=text):
+            case Notice(text=text) | ModelSwitched(text=text) | HandedOff(text=text):
                 self._engine.flush()
                 self._sender.send_notice(text)
             case RunFinished(status=status, error=error):

@@ -12,6 +12,7 @@ from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.runtime.events import (
     Compacted,
+    ModelSwitched,
     Notice,
     Retrying,
     SubagentEvent,
@@ -56,7 +57,7 @@ class SubagentActivity:
                 key = f"{session}/{call_id}"
                 call_title = self._lines.get(key, f"… {name}").removeprefix("… ")
                 self._lines[key] = f"{'✗' if result.is_error else '✓'} {call_title}"
-            case Notice(text=text):
+            case Notice(text=text) | ModelSwitched(text=text):
                 self._notices += 1
                 self._lines[f"{session}/notice{self._notices}"] = f"! {_shorten(text)}"
             case Compacted():

@@ -57,7 +57,7 @@ class AgentSessions:
             agent = agent.replace(model=task.model)
         if task.effort:
             agent = agent.replace(effort=task.effort)
-        agent = agent.replace(model=meter(agent.provider))
+        agent = agent.replace(model=[meter(provider) for provider in agent.providers])
         cwd = Path(task.cwd).expanduser() if task.cwd else None
         return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, deps=self._deps, create=True)
 

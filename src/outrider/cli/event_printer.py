@@ -24,7 +24,9 @@ from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, 
 from outrider.runtime.events import (
     Compacted,
     Event,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     ResultsCleared,
     Retrying,
@@ -94,8 +96,10 @@ class EventPrinter:
 
     def _show_state(self, event: Event) -> None:
         match event:
-            case Notice(text=text):
+            case Notice(text=text) | ModelSwitched(text=text):
                 self.failure(safe_lines(text))
+            case HandedOff(text=text):
+                self.line(self._styled(DIM, safe_line(text)))
             case Retrying():
                 self._count_down(event)
             case Compacted() | ResultsCleared():
@@ -154,7 +158,7 @@ class EventPrinter:
         elif isinstance(event.event, ToolStarted):
             started = safe_line(_call_title(event.event.name, event.event.input))
             self.line(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}")
-        elif isinstance(event.event, Notice | Retrying):
+        elif isinstance(event.event, Notice | Retrying | ModelSwitched):
             self.failure(f"{subagent.name}: {safe_lines(event.event.text)}")
         elif isinstance(event.event, Compacted):
             self.line(f"    {subagent.name}: {sentences.shortened(event.event)}")

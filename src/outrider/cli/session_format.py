@@ -50,6 +50,7 @@ from outrider.log.log import Log
 from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
 from outrider.providers.resolution import window_of_name
+from outrider.runtime.entry_events import change_of
 from outrider.text import counted, dollars, human_size, thousands
 from outrider.text.visible import safe_line, safe_lines
 
@@ -208,7 +209,7 @@ def _settings_summary(settings: SessionSettings) -> str:
             None,
             (
                 f"“{settings.title}”" if settings.title else "",
-                settings.model,
+                change.text if (change := change_of(settings)) else settings.model,
                 f"instructions of {len(settings.system):,} characters" if settings.system else "",
                 counted(len(settings.tools), "tool") if settings.tools else "",
                 f"in {settings.cwd}" if settings.cwd else "",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from outrider.coding.config.settings import Settings
 from outrider.environment import default_model
 from outrider.errors import OutriderError, UnknownModelError
 from outrider.providers.base import Provider
-from outrider.providers.resolution import resolve
+from outrider.providers.resolution import resolve, resolve_all, several
 from outrider.subagents.profile import Profile, model_for
 
 
@@ -29,7 +29,12 @@ class SessionModels:
         return self._settings.model or default_model()
 
     def stored(self, model: str | None) -> str | None:
-        """Return the model of a stored session. One of a Python program is not known here: then the chosen one."""
+        """Return the model of a stored session. One of a Python program is not known here: then the chosen one.
+
+        One of several chosen models comes with the others: they are its fallbacks.
+        """
+        if model and "," in self.default and model in {name for each in _names(self.default) for name in each}:
+            return self.default
         return model if not model or not self._settings.model or _is_known(model) else self._settings.model
 
     def for_subagent(self, profile: Profile, tier: str) -> Provider:
@@ -54,6 +59,12 @@ class SessionModels:
     def metered(self, provider: Provider) -> Provider:
         """Return the provider with the meter around it, if there is one."""
         return self._meter(provider) if self._meter else provider
+
+
+def _names(models: str) -> Iterator[tuple[str, str]]:
+    """Yield the names of models, as they are given and in full."""
+    for name, provider in zip(several(models), resolve_all(models), strict=True):
+        yield str(name), provider.name
 
 
 def _is_known(model: str) -> bool:

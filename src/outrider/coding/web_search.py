@@ -34,9 +34,9 @@ class WebSearch:
         self._answer: bool | None = None
         """The user's answer, once there is one."""
 
-    def tools(self, provider: Provider) -> tuple[ServerTool, ...]:
-        """Return web search as a tool, if the provider's model has it and it is allowed by now."""
-        return (web_search,) if self._is_offered and self._is_allowed and has_web_search(provider) else ()
+    def tools(self, *providers: Provider) -> tuple[ServerTool, ...]:
+        """Return web search as a tool, if all models of the agent have it and it is allowed by now."""
+        return (web_search,) if self._is_offered and self._is_allowed and all(map(has_web_search, providers)) else ()
 
     async def ask_before_run(self, session: Session) -> AgentSpec | None:
         """Ask about web search if the session's model has it. Return the agent with it, if the answer is yes."""
@@ -44,7 +44,7 @@ class WebSearch:
         if agent.server_tools or not self._is_offered or is_lean(self._lean, session.provider):
             return None
         await self.ask(session.provider)
-        found = self.tools(session.provider)
+        found = self.tools(*agent.providers)
         return agent.replace(server_tools=found) if found else None
 
     async def ask(self, provider: Provider) -> None:

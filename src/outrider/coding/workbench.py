@@ -38,7 +38,7 @@ from outrider.mcp.servers import StdioServer
 from outrider.processes.programs import Programs
 from outrider.providers.base import Effort, EffortChoice, Provider
 from outrider.providers.catalogue.efforts import check_effort, offered
-from outrider.providers.resolution import resolve
+from outrider.providers.resolution import resolve, resolve_all
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
 from outrider.runtime.agent_spec import AgentSpec
@@ -224,15 +224,15 @@ class Workbench:
         model: str | Provider | None = None,
         effort: Effort | None = None,
     ) -> Agent:
-        """Return the agent for this folder. An effort that its model does not have is left out."""
+        """Return the agent for this folder. An effort that one of its models does not have is left out."""
         model = model or self.models.default
-        provider = resolve(model)
+        provider, *_ = providers = resolve_all(model)
         lean = is_lean(self.settings.lean, provider)
-        metered = self.models.metered(provider)
+        metered = [self.models.metered(each) for each in providers]
         skills = "" if lean else self._skills_section
         agent = Agent(
-            model=model if metered is provider else metered,
-            server_tools=() if lean else self._web_search.tools(provider),
+            model=model if metered[0] is provider else metered,
+            server_tools=() if lean else self._web_search.tools(*providers),
             system=agent_prompt(self.folder, self._system_prompt, skills, lean=lean),
             situation=situation(self.folder),
             tools=lean_tools(self.tools, chosen=self.settings.tools is not None) if lean else self.tools,
@@ -241,7 +241,7 @@ class Workbench:
             limits=self.settings.limits,
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
-            effort=offered(provider, effort) if effort else None,
+            effort=effort if effort and all(offered(each, effort) for each in providers) else None,
         )
         self.models.agent_provider, self.effort = agent.provider, effort
         return agent

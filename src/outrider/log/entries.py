@@ -69,6 +69,12 @@ class SessionSettings(Entry, frozen=True):
     """Whose session it is: a name that the program with the log chooses. Empty if it has no owner."""
     metadata: dict[str, str] | None = None
     """What else that program wants to know of it."""
+    agent: str | None = None
+    """The agent that has the conversation, once one was handed over."""
+    former: str | None = None
+    """The model or the agent before, if a run changed it by itself: the newest such change."""
+    reason: str | None = None
+    """Why that model could not answer. Empty for an agent that handed over."""
 
     def merged(self, new: SessionSettings) -> SessionSettings:
         """Return these settings with the new values applied."""
@@ -125,6 +131,8 @@ class CallResult(Entry, frozen=True):
     final: bool = False
     details: Any = None
     """Data that the tool provides for the user interface."""
+    handoff: str = ""
+    """The agent that goes on with the conversation."""
 
 
 class AttemptFailed(Entry, frozen=True):
@@ -137,6 +145,7 @@ class AttemptFailed(Entry, frozen=True):
     """Seconds until the next attempt; None if there was none."""
     usage: Usage | None = None
     """The tokens that the API has counted for it."""
+    model: str = ""
 
 
 class AttachmentStored(Entry, frozen=True):

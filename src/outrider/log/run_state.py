@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
@@ -20,9 +20,12 @@ class RunState:
         """The turns so far. A turn has several replies if the model pauses, or says nothing and is asked again."""
         self.usage: Usage = before.usage + before.earlier_usage if before else Usage()
         """What its requests have used, without those of sub-agents."""
+        self.by_model: Mapping[str, Usage] = joined(before.by_model, before.earlier_by_model) if before else {}
+        """The same for each model."""
         self.earlier_turns: int = 0
         """The turns of the runs before it in the session, which do not count for it."""
         self.earlier_usage: Usage = Usage()
+        self.earlier_by_model: Mapping[str, Usage] = {}
         self.newest: Message | None = before.newest if before else None
         """The newest reply."""
         self.stop_reason: StopReason = before.stop_reason if before else StopReason.END
@@ -46,6 +49,7 @@ class RunState:
             return RunState(self)
         then = RunState()
         then.earlier_turns, then.earlier_usage = self.turns + self.earlier_turns, self.usage + self.earlier_usage
+        then.earlier_by_model = joined(self.by_model, self.earlier_by_model)
         return then
 
     @property
@@ -64,6 +68,11 @@ class RunState:
         then.reply(entry, before)
         then.usage += entry.usage or Usage()
         return then
+
+    def use(self, usage: Usage, model: str) -> None:
+        """Count what a request has used."""
+        self.usage += usage
+        self.by_model = joined(self.by_model, {model: usage})
 
     def reply(self, entry: MessageEntry, before: Message | None) -> None:
         """Count a reply that comes after a message. After another reply, it belongs to the same turn."""
@@ -88,6 +97,11 @@ class RunState:
         }
         self.repeats = self.repeats + 1 if outcomes and outcomes <= self._outcomes else 0
         self._outcomes |= outcomes
+
+
+def joined(first: Mapping[str, Usage], second: Mapping[str, Usage]) -> dict[str, Usage]:
+    """Return the sum of the usage of each model."""
+    return {**first, **{model: first.get(model, Usage()) + usage for model, usage in second.items()}}
 
 
 _STOP_REASONS = {"": StopReason.END} | {each.value: each for each in StopReason}

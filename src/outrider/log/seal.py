@@ -16,9 +16,9 @@ from outrider.log.entries import SessionSettings
 from outrider.log.key import LogKey
 from outrider.text import clean_value
 
-SEALED = ("model", "system", "limits", "cwd", "effort", "elsewhere")
+SEALED = ("model", "system", "limits", "cwd", "effort", "elsewhere", "agent")
 """The settings that can widen what a session does. The others name or narrow something."""
-_UNCHOSEN = SessionSettings(model="", system="", limits={}, cwd="", effort="")
+_UNCHOSEN = SessionSettings(model="", system="", limits={}, cwd="", effort="", agent="")
 """Replaces what another wrote in every field, also where the user's own value is the default."""
 
 
@@ -52,8 +52,10 @@ class Seal:
 
 
 def _signed(session: str, settings: SessionSettings) -> tuple[Any, ...]:
-    values = clean_value(msgspec.to_builtins([getattr(settings, name) for name in SEALED], enc_hook=repr))
-    return "settings", session, values
+    values = [getattr(settings, name) for name in SEALED]
+    if settings.agent is None:
+        values.pop()  # so were the settings signed before conversations could be handed over
+    return "settings", session, clean_value(msgspec.to_builtins(values, enc_hook=repr))
 
 
 def foreign_note(session: str, claimed: SessionSettings) -> str:

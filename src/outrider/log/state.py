@@ -65,6 +65,8 @@ class SessionState:
         """The results of those that have one, while others are still open."""
         self.final: CallResult | None = None
         """The result that ended the run, if no message followed."""
+        self.handoff = ""
+        """The agent that a result hands the conversation to, until the settings say that it has it."""
         self.results: Message | None = None
         """The message with the results of all calls, if the newest entry completed it."""
         self.answered_tool = ""
@@ -165,8 +167,9 @@ class SessionState:
     def _note(self, entry: Entry) -> None:
         """Apply an entry that is beside the conversation."""
         match entry:
-            case SessionSettings():
+            case SessionSettings(agent=agent):
                 self.settings = self.settings.merged(entry)
+                self.handoff = self.handoff if agent is None else ""
             case Requested():
                 self.requested = self.requested.merged(entry) if self.requested else entry
             case Asked(id=id):
@@ -178,8 +181,8 @@ class SessionState:
                 self.run.counts_repeats = limits.get("max_repeats", 1) is not None
             case RunStopped(status=status):
                 self._stop(status)
-            case AttemptFailed(usage=usage) | TitleEntry(usage=usage):
-                self._use(usage)
+            case AttemptFailed(usage=usage, model=model) | TitleEntry(usage=usage, model=model):
+                self._use(usage, model)
 
     def _say(self, entry: MessageEntry, seq: int) -> None:
         message, before = entry.message, self.history.last
@@ -187,7 +190,7 @@ class SessionState:
         self.delivered, self._delivering = self._delivering, ""
         if message.role == "assistant":
             if entry.usage:
-                self._use(entry.usage)
+                self._use(entry.usage, entry.model)
                 if tells_context(message, entry.usage):
                     self.measured = message, entry.usage
             if self.run:
@@ -215,6 +218,7 @@ class SessionState:
             self._add(self.results, seq)
             self._expect(())
             self.final = _first_final(answers)
+            self.handoff = next((each.handoff for each in answers if each.handoff), "")
         return True
 
     def _name_of(self, call_id: str) -> str:
@@ -233,7 +237,7 @@ class SessionState:
     def _shorten(self, entry: CompactionEntry | ResultsClearedEntry) -> None:
         self.measured = None
         if isinstance(entry, CompactionEntry):
-            self._use(entry.usage)
+            self._use(entry.usage, entry.model)
             self.history.compact(entry.summary, entry.kept)
         else:
             self.history.clear_results(entry.kept)
@@ -242,18 +246,18 @@ class SessionState:
         if self.run:
             self.run.status = status
 
-    def _use(self, usage: Usage | None) -> None:
+    def _use(self, usage: Usage | None, model: str) -> None:
         if usage:
             self.usage += usage
             if self.is_running and self.run:
-                self.run.usage += usage
+                self.run.use(usage, model)
 
     def _add(self, message: Message, seq: int) -> None:
         self.history.append(message)
         self.seqs.append(seq)
 
     def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
-        self.calls, self.final, self._lost_entries = calls, None, False
+        self.calls, self.final, self.handoff, self._lost_entries = calls, None, "", False
         if self.intents or self.answers or self.questions:
             self.intents, self.answers, self.questions = {}, {}, {}
         self._waiting = {call.id for call in calls} if calls else set()

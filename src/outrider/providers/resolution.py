@@ -7,6 +7,7 @@ openrouter/openai/gpt-6.1-sol  a vendor with a Chat Completions API (vendors.py)
 fast                           that tier of the first provider that has a key
 http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
 demo                           the built-in demo model; no other name means it
+anthropic/fast,openai/fast     several models: the next one goes on if one cannot answer
 
 To add a provider, write an adapter in a file of its own, a subclass of `api.ApiProvider` with a function
 `provider(model)`; add its prefix to `_MODULES` below, and what its models accept to `models.json`.
@@ -14,13 +15,19 @@ To add a provider, write an adapter in a file of its own, a subclass of `api.Api
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Sequence
 from importlib import import_module
+from typing import TypeAlias
 
 from outrider.errors import MissingKeyError, OutriderError, UnknownModelError
-from outrider.providers.base import Provider
+from outrider.providers.base import Provider, Reply, Request
 from outrider.providers.catalogue import tiers
 from outrider.providers.catalogue.vendors import VENDORS
 from outrider.providers.catalogue.windows import window_of
+from outrider.providers.deltas import Delta, Notice
+
+Models: TypeAlias = str | Provider | Sequence[str | Provider]
+"""The model of an agent: a name or a provider, or several in the order in which they are asked."""
 
 # The part of a model name before the slash, and the module whose `provider(model)` makes the adapter.
 _MODULES = {
@@ -58,11 +65,13 @@ _LIKELY_PROVIDERS = {
 
 
 def resolve(model: str | Provider) -> Provider:
-    """Return the provider for a name. A provider object is returned unchanged."""
+    """Return the provider for a name, of several names the first one's. A provider object is returned unchanged."""
     if not isinstance(model, str):
         if isinstance(model, Provider):
             return model
         raise UnknownModelError(f"a model is a name or a provider object, not {type(model).__name__}")
+    if "," in model:
+        return resolve_all(model)[0]
     model = model.strip()
     if model.startswith(("http://", "https://")):
         return _load("outrider.providers.adapters.openai_compatible", model)
@@ -82,6 +91,46 @@ def resolve(model: str | Provider) -> Provider:
 
         return hosted.provider(prefix, name)
     return _load(_MODULES[prefix], tiers.models_of(prefix).get(name, name))
+
+
+def several(models: Models) -> tuple[str | Provider, ...]:
+    """Return models one by one: a list, names with commas between them, or a single one.
+
+    >>> several("anthropic/fast, openai/fast")
+    ('anthropic/fast', 'openai/fast')
+    """
+    if isinstance(models, str):
+        return tuple(name.strip() for name in models.split(",")) if "," in models else (models,)
+    if not isinstance(models, list | tuple):
+        return (models,)  # type: ignore[return-value]  # `resolve` refuses what is no provider
+    if not models:
+        raise UnknownModelError("the list of models is empty; name at least one")
+    return tuple(models)
+
+
+def resolve_all(models: Models) -> tuple[Provider, ...]:
+    """Return the providers of models. Of several, one for which there is no key fails only when it is asked."""
+    names = several(models)
+    return (resolve(names[0]),) if len(names) == 1 else tuple(map(_one_of_several, names))
+
+
+def _one_of_several(model: str | Provider) -> Provider:
+    try:
+        return resolve(model)
+    except MissingKeyError as error:  # a tier without a key
+        return _Keyless(str(model), error)
+
+
+class _Keyless:
+    """A model that cannot be asked because there is no key."""
+
+    def __init__(self, name: str, error: MissingKeyError) -> None:
+        self.name = name
+        self._error = error
+
+    def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
+        """Raise the error."""
+        raise self._error
 
 
 def window_of_name(model: str) -> int | None:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, Unpack, overload
 from outrider.conversation.codec import MessageLike
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore
-from outrider.providers.base import Effort, Provider
+from outrider.providers.base import Effort
+from outrider.providers.resolution import Models
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.deps import check_tool_deps
@@ -64,7 +65,7 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
 
         def __init__(
             self,
-            model: str | Provider,
+            model: Models,
             *,
             system: str | SystemFunction[DepsT] = "",
             situation: str = "",
@@ -77,6 +78,8 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
             compaction: Compaction | None = ...,
             retry: Retry = ...,
             name: str = "agent",
+            description: str = "",
+            handoffs: Iterable[AgentSpec[Any] | str] = (),
             deps_type: type[DepsT] | None = None,
             effort: Effort | None = None,
             temperature: float | None = None,
@@ -88,6 +91,10 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_tool_deps(self.deps_type, self.tools)
+        if self.handoffs:
+            from outrider.runtime.handoffs import team_of  # few agents hand over
+
+            team_of(self)
 
     def session(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -23,7 +24,7 @@ from outrider.errors import (
 from outrider.log.entries import AttemptFailed, CallResult, Entry, MessageEntry, Requested, RunStarted, RunStopped
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.run_state import RunState
-from outrider.providers.base import Reply, StopReason
+from outrider.providers.base import Provider, Reply, StopReason
 from outrider.providers.catalogue.windows import window_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_batches import first_intents, run_calls
@@ -33,6 +34,8 @@ from outrider.runtime.children import Children
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.entry_events import ending
 from outrider.runtime.events import Compacted, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
+from outrider.runtime.fallback import all_failed
+from outrider.runtime.handoffs import only_first
 from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.limits import Limits
@@ -40,7 +43,7 @@ from outrider.runtime.model_client import ModelClient
 from outrider.runtime.prompt_files import stored_message, stored_results
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.run import BudgetSpentError
-from outrider.runtime.step import Act, Correct, Deliver, Stop, Terms, Think, ends_with, next_step
+from outrider.runtime.step import Act, Correct, Deliver, HandOver, Stop, Terms, Think, ends_with, next_step
 
 _DEFAULTS = Limits()
 
@@ -71,10 +74,19 @@ class AgentLoop:
         """The loop of the parent session, whose budget a sub-agent shares."""
         self.continues = False
         """Whether the next run counts on from the one before: a sub-agent that was interrupted has one task."""
+        self.fall_back: Callable[[ProviderError, Sequence[Provider]], Awaitable[bool]]
+        """Lets another model go on after an error, none of those that were tried. Returns whether there is one."""
+        self.hand_over: Callable[[], Awaitable[None]]
+        """Lets the agent go on that a result has handed the conversation to, if one has."""
         self.finished: RunFinished | None = None
         """The end of the newest run, once it is over."""
         self._limits: Limits | None = None
         """The limits of the run that goes on."""
+        self._timer: asyncio.Timeout
+        """Its time-out, and when it began."""
+        self._began = 0.0
+        self._priced: Provider | None = None
+        """The model whose price was looked for."""
         self._is_ending = False
         """Whether its end is being stored together with its last reply."""
         self._turn = 0
@@ -101,6 +113,7 @@ class AgentLoop:
         """Add the prompt and results, and request one reply."""
         await self._add(await self.submitted(prompt), tool_results)
         self._record.check_answerable()
+        await self.hand_over()
         return await self._reply()
 
     async def act(self) -> Results:
@@ -109,7 +122,9 @@ class AgentLoop:
             return Results(Message.user())
         await self._act(uses)
         assert self._record.history.last  # the message with the results
-        return Results(self._record.history.last, self._record.state.final)
+        results = Results(self._record.history.last, self._record.state.final)
+        await self.hand_over()
+        return results
 
     async def compact(self, focus: str) -> Compacted:
         """Summarise the conversation."""
@@ -128,6 +143,11 @@ class AgentLoop:
         """The limits of the run that goes on, or else those of the agent."""
         return self._limits or self.model.agent.limits
 
+    def change_limits(self, limits: Limits) -> None:
+        """Let other limits hold for the run that goes on, from its beginning."""
+        self._limits = limits
+        self._timer.reschedule(None if limits.max_seconds is None else self._began + limits.max_seconds)
+
     async def run(self, prompt: Prompt, limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
         """Think and act until the conversation has an answer, or a limit is reached. `finished` then says which.
 
@@ -136,12 +156,13 @@ class AgentLoop:
         if not isinstance(limits, Limits):
             raise TypeError(f"limits must be Limits(…), as in Limits(max_turns=10), not {type(limits).__name__}")
         self._limits, self._turn, self._continued, self._is_ending = limits, 0, 0, False
-        self.finished = None
+        self.finished = self._priced = None
+        self._began = asyncio.get_running_loop().time()
         self._children.begin_run()
         status: RunStatus = "error"
         error = ""
         try:
-            async with asyncio.timeout(limits.max_seconds):
+            async with asyncio.timeout(limits.max_seconds) as self._timer:
                 await self._begin(prompt, limits, before)
                 status = await self._steps()
                 await deliver_cancel()  # still inside the time-out, which it may be
@@ -170,7 +191,7 @@ class AgentLoop:
         if not parts_of(prompt) and not state.queued:
             self._record.check_begun()
         if parts_of(prompt) or self.continues or not (state.is_running or self._is_answered):
-            start = (RunStarted(_changed(limits), self.continues),)
+            start = (RunStarted(limits.changed, self.continues),)
         self.continues = False
         await self._add(prompt, first=start)
         await before()
@@ -191,19 +212,27 @@ class AgentLoop:
             match next_step(record.state, self._terms):
                 case Act(calls=calls):
                     await self._act(calls)
+                case HandOver():
+                    await self.hand_over()
                 case Deliver():
                     await self._record.deliver()
                 case Correct(fault=fault):
                     await self._add(fault)
                 case Think() as step:
                     await self._think(step)
-                case Stop(status=status, error=error):
-                    if error:
-                        raise ProviderError(f"{self.model.provider.name} {error}")
-                    if status != "done" or not (said := await self._stop_hooks()):
-                        return status
-                    await self._add(said)
+                case Stop() as step:
+                    if stopped := await self._ends(step):
+                        return stopped
         return self.finished.status
+
+    async def _ends(self, step: Stop) -> RunStatus | None:
+        """Return how the run ends, or None if hooks keep it going."""
+        if step.error:
+            raise ProviderError(f"{self.model.provider.name} {step.error}")
+        if step.status != "done" or not (said := await self._stop_hooks()):
+            return step.status
+        await self._add(said)
+        return None
 
     async def _think(self, step: Think) -> None:
         self._turn = step.turn
@@ -211,11 +240,11 @@ class AgentLoop:
             self._record.emit(TurnStarted(step.turn, step.is_last))
         if self._record.state.has_cut_results:
             self.model.offer_rest()
-        reminder = self.model.reminder(step, self._run.repeats)
+        reminder = partial(self.model.reminder, step, self._run.repeats)
         reply = await self._reply(reminder, acting=True, first=step.turn == 1)
-        if step.turn == 1 and step.is_new and reply.usage.cost is None and self._has_cost_limit:
-            name = self.model.provider.name
-            self._record.emit(Notice(f"the price of {name} is not known: the cost limit cannot be kept"))
+        before, self._priced = self._priced, (provider := self.model.provider)
+        if provider is not before and reply.usage.cost is None and self._has_cost_limit:
+            self._record.emit(Notice(f"the price of {provider.name} is not known: the cost limit cannot be kept"))
 
     async def _stop(self, status: RunStatus, error: str, terms: Terms | None = None) -> None:
         """Store that the run is over, and tell the observers, unless its last reply has done so."""
@@ -310,7 +339,20 @@ class AgentLoop:
 
     # Requests
 
-    async def _reply(self, reminder: str = "", *, acting: bool = False, first: bool = True) -> Reply:
+    async def _reply(self, reminder: Callable[[], str] = str, *, acting: bool = False, first: bool = True) -> Reply:
+        """Request one reply, from the next model of the agent if one cannot answer."""
+        failures: list[tuple[Provider, ProviderError]] = []
+        while True:
+            try:
+                return await self._ask_model(reminder(), acting=acting, first=first)
+            except ProviderError as error:
+                failures.append((self.model.provider, error))
+                if not await self.fall_back(error, [provider for provider, _ in failures]):
+                    raise all_failed(failures) from None
+            if reached := self.budget_reached():
+                raise BudgetSpentError(reached)
+
+    async def _ask_model(self, reminder: str, *, acting: bool, first: bool) -> Reply:
         """Request one reply. If its calls run next, their intents are stored in the same commit."""
         record, model = self._record, self.model
         if not record.history.is_ready:
@@ -362,12 +404,12 @@ class AgentLoop:
         """Make a Call of each request; one that has its result already keeps it."""
         if uses:
             self._fit_results()
-        record, tools = self._record, self.model.tools.callable
+        record, tools = self._record, only_first(uses, self.model.tools.callable)
         reply = uses[0].id if uses else ""  # ids are unique in a conversation, so the first call names the reply
         calls = []
         for use in uses:
             intent = record.state.intents.get(use.id)
-            call = Call(use, tools.get(use.name), self.environment, intent, reply)
+            call = Call(use, tools(use), self.environment, intent, reply)
             if answer := record.state.answers.get(use.id):
                 call.recall(answer, recorded=True)
             elif answer := record.unsaved.get(use.id):
@@ -407,9 +449,3 @@ class AgentLoop:
         results = await stored_results(tool_results, self.environment) if tool_results != () else {}
         message = await stored_message(parts_of(prompt), self.environment)
         await self._record.add(message.content, results, first)
-
-
-def _changed(limits: Limits) -> dict[str, Any]:
-    """Return the limits that differ from the defaults."""
-    found = ((name, getattr(limits, name)) for name in limits.__struct_fields__)
-    return {name: value for name, value in found if value != getattr(_DEFAULTS, name)}

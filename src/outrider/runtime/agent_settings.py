@@ -39,7 +39,8 @@ def agent_of(settings: SessionSettings) -> AgentSpec:
             raise LogError("the session was written elsewhere, so its model is not used; pass agent=Agent(…)")
         raise LogError("the log does not say which model answered; pass agent=Agent(…)")
     effort = effort_of(settings)
-    return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings), effort=effort)
+    name = settings.agent or "agent"
+    return AgentSpec(settings.model, system=settings.system or "", limits=limits_of(settings), name=name, effort=effort)
 
 
 def effort_of(settings: SessionSettings) -> Effort | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -11,7 +11,7 @@ import msgspec
 
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import Effort, ModelSettings, Provider
-from outrider.providers.resolution import resolve
+from outrider.providers.resolution import resolve_all, several
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
@@ -37,7 +37,7 @@ class _Answering(msgspec.Struct, frozen=True, dict=True):
     """The one field that is given by position."""
 
     model: str | Provider
-    """The name of the model, or a provider object."""
+    """The name of the model, or a provider object. Of several that are given, the first; the others are `fallbacks`."""
 
 
 class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=True):
@@ -68,7 +68,11 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     retry: Retry = Retry()
     """How long a request is retried that failed for the moment."""
     name: str = "agent"
-    """The name that observers and logs show."""
+    """The name that observers and logs show, and other agents hand over to."""
+    description: str = ""
+    """What the agent is for, in a sentence that agents read that may hand over to it."""
+    handoffs: tuple[AgentSpec[Any] | str, ...] = ()
+    """The agents that the model may hand the conversation over to. One that leads back is given by its name."""
     deps_type: type[AnyDepsT] | None = None
     """The type of the dependencies that tools receive as `ToolContext.deps`. A run or its session gives them."""
     effort: Effort | None = None
@@ -81,10 +85,16 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     """`auto`, `required`, `none` or the name of a tool. It holds for the first request of a run."""
     options: Mapping[str, Any] = {}
     """Fields for the body of each request, as the provider's API has them, for what no argument covers."""
+    fallbacks: tuple[str | Provider, ...] = ()
+    """The models that are asked, in this order, if `model` cannot answer."""
     answer: AnswerSchema | None = None
     """The schema that the API holds the answers to. `Report.attached_to` sets it."""
 
     def __post_init__(self) -> None:
+        first, *others = several(self.model)
+        if others or first is not self.model:
+            msgspec.structs.force_setattr(self, "model", first)
+            msgspec.structs.force_setattr(self, "fallbacks", tuple(others))
         if not isinstance(self.system, str):
             check_system(self.system)
         functions, served = separate((*self.server_tools, *check_tool_list(self.tools)))
@@ -100,6 +110,8 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
             msgspec.structs.force_setattr(self, "mcp", _checked_servers(self.mcp))
         choice = self.tool_choice
         names = [tool.name for tool in self.tools]
+        if self.handoffs:
+            msgspec.structs.force_setattr(self, "handoffs", _checked_handoffs(self.handoffs))
         served_later = bool(self.mcp and choice and choice.startswith("mcp__"))
         if choice is not None and not served_later and choice not in ("auto", "required", "none", *names):
             known = ", ".join(names) or "none"
@@ -108,7 +120,7 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
 
     def _check_types(self) -> None:
         """Refuse values of another type now: the loop would fail on them with an error that names neither."""
-        for name in ("situation", "name"):
+        for name in ("situation", "name", "description"):
             if not isinstance(value := getattr(self, name), str):
                 raise TypeError(f"{name} must be a string, not {type(value).__name__}; leave it out for none")
         wanted = {
@@ -151,17 +163,32 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
 
         return list_skills(self.skills, INDEX).text
 
-    @cached_property
+    @property
     def provider(self) -> Provider:
         """The provider of the model. The agent's sessions share it, and with it its connections."""
-        return resolve(self.model)
+        return self.providers[0]
+
+    @cached_property
+    def providers(self) -> tuple[Provider, ...]:
+        """The providers of the model and of its fallbacks."""
+        return resolve_all((self.model, *self.fallbacks))
+
+    def alternatives(self: Self) -> Iterator[Self]:
+        """Yield the agent with each of its fallbacks as the model; the ones before it become the last fallbacks."""
+        models, providers = (self.model, *self.fallbacks), self.providers
+        for at in range(1, len(models)):
+            other = self.replace(model=models[at], fallbacks=(*models[at + 1 :], *models[:at]))
+            other.__dict__["providers"] = (*providers[at:], *providers[:at])  # the same connections
+            yield other
 
     def replace(self: Self, **changes: Any) -> Self:
-        """Return a copy with these fields changed.
+        """Return a copy with these fields changed. Another `model` replaces the fallbacks as well.
 
         >>> AgentSpec("demo").replace(system="Be brief.").system
         'Be brief.'
         """
+        if "model" in changes:
+            changes.setdefault("fallbacks", ())
         return msgspec.structs.replace(self, **changes)
 
 
@@ -177,6 +204,13 @@ def _skills_with_tools(
         raise TypeError("skills must be a list of folders, as in skills=['skills/pdf']")
     found = tuple(map(Skill.of, skills))
     return found, [tool for tool in skill_tools(found, list_skills(found, INDEX).unlisted) if tool.name not in names]
+
+
+def _checked_handoffs(handoffs: Iterable[Any]) -> tuple[AgentSpec[Any] | str, ...]:
+    for each in (given := tuple(handoffs)):
+        if not isinstance(each, AgentSpec | str):
+            raise TypeError(f"handoffs has agents, or the names of agents, not {type(each).__name__}")
+    return given
 
 
 def _checked_servers(mcp: Mcp) -> Mcp:

@@ -53,7 +53,7 @@ class ResultBuilder:
         files = [await self._stored(attachment) for attachment in result.attachments]
         nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
         block = result_block(self._use.id, [*content, *files], result.is_error or nothing_left, whole)
-        return CallResult(block, result.final, result.details)
+        return CallResult(block, result.final, result.details, result.handoff)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
         from outrider.conversation.json_text import indent_json  # few results are so long

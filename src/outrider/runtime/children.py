@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
+from outrider.log.run_state import joined
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import (
     Compacted,
     Event,
     MessageAdded,
+    ModelSwitched,
     OwnEvent,
     ReplyDiscarded,
     SubagentEvent,
@@ -35,13 +37,17 @@ class Children:
         """The usage of all sub-agents of the session."""
         self.used_in_run = Usage()
         """That of the run that goes on."""
+        self.by_model: dict[str, Usage] = {}
+        """The same for each model."""
+        self._models: dict[str, str] = {}
+        """The model of each sub-agent, by its session."""
         self._started = 0
         """How many the run has started."""
         self._record = record
 
     def begin_run(self) -> None:
         """Count anew."""
-        self.used_in_run, self._started = Usage(), 0
+        self.used_in_run, self.by_model, self._started = Usage(), {}, 0
 
     def count(self, most: int | None) -> None:
         """Count a sub-agent. Raises OutriderError if the limit is reached."""
@@ -51,6 +57,7 @@ class Children:
 
     def announce(self, task: SubagentTask, child: str, agent: AgentSpec) -> Callable[[Event], None]:
         """Tell the observers that a sub-agent starts; return the observer that relays its events."""
+        self._models[child] = agent.provider.name
         if not task.is_over():
             self._record.emit(SubagentStarted(task.call_id, child, agent.name, task.title, agent.provider.name))
         return partial(self._relay, task, child)
@@ -60,6 +67,9 @@ class Children:
         if isinstance(event, MessageAdded | ReplyDiscarded | Compacted) and event.usage:
             self.usage += event.usage
             self.used_in_run += event.usage
+            self.by_model = joined(self.by_model, {self._models[child]: event.usage})
+        elif isinstance(event, ModelSwitched):
+            self._models[child] = event.model
         if isinstance(event, OwnEvent) and not task.is_over():
             self._record.emit(SubagentEvent(task.call_id, child, event))
 

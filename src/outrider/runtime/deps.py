@@ -36,7 +36,7 @@ def check_tool_deps(deps_type: Any, tools: Iterable[Tool]) -> None:
     """Raise TypeError if a tool declares a `ToolContext[Deps]` of other deps than the agent's."""
     for tool in tools:
         wanted = tool.signature.deps
-        if wanted is None or wanted is Any or isinstance(wanted, TypeVar) or _is_subtype(deps_type, wanted):
+        if wanted is None or wanted is Any or isinstance(wanted, TypeVar) or is_subtype(deps_type, wanted):
             continue
         takes, name = f"the tool {tool.name} takes ToolContext[{_name(wanted)}]", _name(wanted)
         if deps_type is None:
@@ -44,7 +44,8 @@ def check_tool_deps(deps_type: Any, tools: Iterable[Tool]) -> None:
         raise TypeError(f"{takes}, and the deps_type of the agent is {_name(deps_type)}")
 
 
-def _is_subtype(deps_type: Any, wanted: Any) -> bool:
+def is_subtype(deps_type: Any, wanted: Any) -> bool:
+    """Return whether deps of one type are of the other. What only type checkers know counts as so."""
     if deps_type is None:
         return False
     if get_origin(deps_type) in (Union, UnionType) or get_origin(wanted) in (Union, UnionType):

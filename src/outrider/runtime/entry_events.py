@@ -17,6 +17,7 @@ from outrider.log.entries import (
     MessageEntry,
     ResultsClearedEntry,
     RunStopped,
+    SessionSettings,
     TitleEntry,
 )
 from outrider.log.entries import SteeringQueued as QueuedEntry
@@ -28,7 +29,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionReason,
     Delta,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     OwnEvent,
     QuestionAnswered,
@@ -88,9 +91,20 @@ def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
             return (SteeringWithdrawn(id),)
         case Asked(id=id, call_id=call_id, question=question):
             return (QuestionAsked(id, call_id, question),)
+        case SessionSettings():
+            return (changed,) if (changed := change_of(entry)) else ()
         case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (QuestionAnswered(id, allowed, answer, by),)
     return ()
+
+
+def change_of(entry: SessionSettings) -> ModelSwitched | HandedOff | None:
+    """Return the event of settings that a run has changed by itself; None if a person or a program did."""
+    if entry.former is None:
+        return None
+    if entry.reason:
+        return ModelSwitched(entry.former, entry.model or "", entry.reason)
+    return HandedOff(entry.former, entry.agent or "")
 
 
 def _message_events(entry: MessageEntry, state: SessionState) -> Sequence[OwnEvent]:

@@ -37,7 +37,7 @@ class TurnStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="
 
 
 class ReplyDiscarded(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="reply_discarded"):
-    """A reply broke off, and its deltas so far are void. `Retrying` or the end of the run follows, with the reason."""
+    """A reply broke off, and its deltas so far are void. `Retrying`, `ModelSwitched` or the end of the run follows."""
 
     reason: str
     usage: Usage | None = None
@@ -58,6 +58,34 @@ class Retrying(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="ret
     def text(self) -> str:
         """The event in one line."""
         return f"{self.reason}; retrying in {self.delay:.{0 if self.delay >= 10 else 1}f} s (attempt {self.attempt})"
+
+
+class ModelSwitched(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="model_switched"):
+    """A model could not answer, and the next model of the agent goes on. What the first one had begun is discarded."""
+
+    former: str
+    model: str
+    """The model that goes on."""
+    reason: str
+    """Why the former one could not answer."""
+
+    @property
+    def text(self) -> str:
+        """The event in one line."""
+        return f"{self.former} cannot answer; {self.model} goes on. {self.reason}"
+
+
+class HandedOff(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="handed_off"):
+    """An agent has handed the conversation over to another one, which goes on."""
+
+    former: str
+    agent: str
+    """The name of the agent that goes on."""
+
+    @property
+    def text(self) -> str:
+        """The event in one line."""
+        return f"{self.former} hands over to {self.agent}"
 
 
 class MessageAdded(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="message_added"):
@@ -199,6 +227,8 @@ OwnEvent: TypeAlias = (
     | Delta
     | ReplyDiscarded
     | Retrying
+    | ModelSwitched
+    | HandedOff
     | MessageAdded
     | SteeringQueued
     | SteeringWithdrawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import msgspec
 
@@ -60,6 +61,12 @@ class Limits(msgspec.Struct, frozen=True):
         most = self.result_characters if window is None else max(SHORTEST_RESULT, int(window * RESULT_SHARE))
         return self if most >= self.result_characters else msgspec.structs.replace(self, result_characters=most)
 
+    @property
+    def changed(self) -> dict[str, Any]:
+        """The limits that differ from the defaults."""
+        found = ((name, getattr(self, name)) for name in self.__struct_fields__)
+        return {name: value for name, value in found if value != getattr(_DEFAULTS, name)}
+
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
             value = getattr(self, name)
@@ -67,3 +74,6 @@ class Limits(msgspec.Struct, frozen=True):
                 raise ValueError(f"the limit {name} cannot be None: give a number")
             if value is not None and (not isinstance(value, int | float) or not value > 0):
                 raise ValueError(f"the limit {name} is {value!r}; it must be a number over 0, or None for no limit")
+
+
+_DEFAULTS = Limits()

@@ -91,7 +91,7 @@ class ModelClient:
             self.request, self.first_token = request, receiver.first_token
             return reply
         except asyncio.CancelledError:
-            await self._record.keep_partial_reply(clean(receiver.words), receiver.cancelled_usage)
+            await self._record.keep_partial_reply(clean(receiver.words), receiver.cancelled_usage, self.provider.name)
             raise
 
     async def aside(self, messages: Sequence[Message], ask: str, settings: ModelSettings) -> Reply:

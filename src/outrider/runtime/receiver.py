@@ -95,7 +95,7 @@ class Receiver:
                 task = asyncio.current_task()
                 if task is not None and task.cancelling():
                     if (used := self.cancelled_usage) and not self._keeps_words:
-                        await self._record(AttemptFailed("cancelled", attempts.number if attempts else 1, None, used))
+                        await self._record(self._failure("cancelled", attempts.number if attempts else 1, None, used))
                     raise
                 failure = self._failed(error)
             except (Exception, SystemExit) as error:
@@ -114,11 +114,14 @@ class Receiver:
         self._words.clear()
         self._has_shown = False
         if delay is not None or error.usage:
-            await self._record(AttemptFailed(reason, failed, delay, error.usage))
+            await self._record(self._failure(reason, failed, delay, error.usage))
         if delay is None:
             raise attempts.give_up(error)
         self._emit(Retrying(attempts.number, delay, reason))
         await attempts.wait(delay)
+
+    def _failure(self, reason: str, attempt: int, delay: float | None, usage: Usage | None) -> AttemptFailed:
+        return AttemptFailed(reason, attempt, delay, usage, self._provider.name if usage else "")
 
     async def _receive(self, stream: AsyncIterator[Any]) -> Reply:
         reply: Reply | None = None

@@ -107,11 +107,10 @@ class SessionRecord:
         """The conversation with its sendable form."""
         return self.state.history
 
-    def attach(self, journal: Journal, settings: SessionSettings, *, whole: bool = False) -> None:
-        """Take this journal with the state that it kept, and store settings that differ from those in it."""
+    def attach(self, journal: Journal, *, whole: bool = False) -> None:
+        """Take this journal with the state that it kept."""
         self.journal = journal
         self.state = journal.resume(whole=whole)
-        self.change_settings(settings)
 
     def resume(self) -> None:
         """Take the conversation from the journal again: a rewind has changed it."""
@@ -227,15 +226,15 @@ class SessionRecord:
             if entries:
                 await self.append(*entries, beside=self.steering.restated())
 
-    async def keep_partial_reply(self, words: str, usage: Usage | None) -> None:
+    async def keep_partial_reply(self, words: str, usage: Usage | None, model: str) -> None:
         """Keep the text of an interrupted reply, marked as interrupted; partial calls and thinking are dropped.
 
-        `usage` is what it has used.
+        `usage` is what it has used, of this model.
         """
         with contextlib.suppress(LogError):  # the text is lost, the cancel goes on
             if words.strip():
-                interrupted = MessageEntry(Message.user(prompt_text("interrupted")))
-                await self.append(MessageEntry(Message.assistant(words), usage), interrupted)
+                reply = MessageEntry(Message.assistant(words), usage, model=model if usage else "")
+                await self.append(reply, MessageEntry(Message.user(prompt_text("interrupted"))))
             elif usage:
                 self.emit(ReplyDiscarded("cancelled", usage))
-                await self.append(AttemptFailed("cancelled", 1, None, usage))
+                await self.append(AttemptFailed("cancelled", 1, None, usage, model))

@@ -67,6 +67,10 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     """The sources of the last reply, each once, if its API names them."""
     store: AttachmentStore | None = None
     """The store that holds the files of the conversation. It is not part of `dict(result)`."""
+    usage_by_model: Mapping[str, Usage] = {}
+    """The usage of the run for each model that answered in it, by name; of sub-agents as well."""
+    agent: str = ""
+    """The name of the agent that ended the run: another than the one that began it after a handoff."""
     value: Any = UNSET
     """What `output` returns, if the run was asked for data and has it. It is not part of `dict(result)`."""
 

@@ -354,7 +354,7 @@ class Session(SessionBase, Generic[AnyDepsT]):
             await self._begin()
             return await self._run(prompt, limits)
         if deps is not None:
-            check_deps(self._agent.deps_type, deps)
+            check_deps(self._first.deps_type, deps)
         return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), prompt, limits)
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:

@@ -15,10 +15,11 @@ from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, default_store
-from outrider.errors import LogError, SessionCancelledError
+from outrider.errors import LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
-from outrider.providers.base import StopReason
+from outrider.log.run_state import joined
+from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.deps import check_deps, fits
@@ -29,6 +30,7 @@ from outrider.runtime.observers import Observers
 from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import RunScope
 from outrider.runtime.system_prompt import RunContext, system_text
+from outrider.text import clean
 from outrider.tools.approval import Approver, for_subagent
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
@@ -70,7 +72,8 @@ class SessionBase:
         check_functions(approve, store)
         if deps is not None:
             check_deps(agent.deps_type, deps)
-        self._agent, self._deps = agent, deps
+        self._begin_with(agent)
+        self._deps = deps
         self._scope: RunScope | None = None
         """How the run under way differs from the others, if it does."""
         self._system: str | None = None
@@ -95,6 +98,8 @@ class SessionBase:
             hooks=agent.hooks,
         )
         self._loop = AgentLoop(agent, record, environment, self._children)
+        self._loop.fall_back = partial(_fall_back, weakref.ref(self))
+        self._loop.hand_over = partial(_hand_over, weakref.ref(self))
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
         """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
 
@@ -123,9 +128,9 @@ class SessionBase:
         try:
             recorded = held.settings if held else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
-            settings = session._settings.merged(known) if known else session._settings
-            held = held or log.create(settings, id=id or "")
-            session._attach(LogJournal(log, held), settings)
+            known = known or SessionSettings()
+            held = held or log.create(session._settings.merged(known), id=id or "")
+            session._attach(LogJournal(log, held), known)
             for note in filter(None, (log.warning, held.note)):
                 session._emit(Notice(note))
         except BaseException:
@@ -134,26 +139,60 @@ class SessionBase:
             raise
         return session
 
-    def _attach(self, journal: Journal, settings: SessionSettings, *, whole: bool = False) -> None:
-        """Continue where the journal says that the session stopped."""
-        self._record.attach(journal, settings, whole=whole)
+    def _attach(self, journal: Journal, known: SessionSettings, *, whole: bool = False) -> None:
+        """Continue where the journal says that the session stopped. `known` are settings beside those of the agent."""
+        self._record.attach(journal, whole=whole)
+        self._return_to(self._record.state.settings)
+        self._record.change_settings(self._settings.merged(known))
         self._change_environment(session=journal.id, store=journal.store)
         self._loop.restart()
         self._children.usage = journal.children_usage() if self._record.history.last else Usage()
+
+    def _begin_with(self, agent: AgentSpec) -> None:
+        """Take an agent, and those that it can hand over to."""
+        self._first = self._agent = agent
+        """The agent that the session was opened with, and the one that has the conversation."""
+        self._team = {agent.name: agent}
+        """The agents that may have the conversation, by name, each with the model that it uses now."""
+        if agent.handoffs:
+            from outrider.runtime.handoffs import team_of
+
+            self._team = team_of(agent, is_whole=True)
+
+    def _return_to(self, stored: SessionSettings) -> None:
+        """Go on with the agent and the model that had the conversation last, if they are still there."""
+        before = self._agent
+        if stored.agent:
+            self._agent = self._team.get(stored.agent, before)
+            if self._agent.name != stored.agent:
+                note = f"this session was handed over to {stored.agent!r}, an agent that is not there now"
+                self._emit(Notice(f"{note}; {before.name} goes on"))
+        models = self._agent.alternatives() if stored.model != self._agent.model else ()
+        named = (each for each in models if stored.model in (each.model, each.provider.name))
+        self._agent = self._team[self._agent.name] = next(named, self._agent)
+        if self._agent is not before:
+            self._use_agent()
 
     def _change_environment(self, **changes: Any) -> None:
         self._loop.environment = msgspec.structs.replace(self._loop.environment, **changes)
 
     @property
     def _settings(self) -> SessionSettings:
-        """What the log keeps of the agent."""
-        return settings_of(self._agent, self._loop.environment.cwd)
+        """What the log keeps of the agent; its name once the session was handed over."""
+        settings = settings_of(self._agent, self._loop.environment.cwd)
+        is_named = self._record.state.settings.agent is not None
+        return msgspec.structs.replace(settings, agent=self._agent.name) if is_named else settings
 
     def _change_agent(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent, and store them."""
         agent.provider  # noqa: B018 - raises for an unknown model before anything is written
-        self._record.change_settings(settings_of(agent, self._loop.environment.cwd))
-        self._agent = agent
+        before = self._first, self._agent, self._team
+        self._begin_with(agent)
+        try:
+            self._record.change_settings(self._settings)
+        except LogError:
+            self._first, self._agent, self._team = before
+            raise
         self._use_agent()
 
     def _use_agent(self) -> None:
@@ -218,8 +257,8 @@ class SessionBase:
 
     def _check_deps(self) -> None:
         """Raise TypeError if the tools would miss their dependencies."""
-        if self._agent.deps_type is not None:
-            check_deps(self._agent.deps_type, self._loop.environment.deps)
+        if self._first.deps_type is not None:
+            check_deps(self._first.deps_type, self._loop.environment.deps)
 
     async def _begin(self) -> None:
         """Wait for a run that is being cancelled. Raises SessionBusyError if one goes on.
@@ -256,7 +295,7 @@ class SessionBase:
         return self._loop.finished
 
     def _result(self, end: RunFinished, messages: Sequence[Message]) -> RunResult:
-        run = self._record.state.run
+        run, spent = self._record.state.run, end.usage != Usage()
         return RunResult(
             status=end.status,
             text=end.text,
@@ -269,6 +308,8 @@ class SessionBase:
             has_structured_output=end.has_structured_output,
             citations=run.citations if run and not self._record.state.final else (),
             store=self._record.store,
+            usage_by_model=joined(run.by_model if run else {}, self._children.by_model) if spent else {},
+            agent=self._agent.name,
         )
 
     def _rewinder(self) -> Rewinder:
@@ -320,6 +361,45 @@ class SessionBase:
         return result
 
 
+async def _fall_back(session_of: weakref.ref[SessionBase], error: ProviderError, tried: Sequence[Provider]) -> bool:
+    """Let the next model of the agent go on that was not tried. Return whether there is one."""
+    from outrider.runtime.fallback import may_follow
+
+    session = session_of()
+    assert session is not None  # it is at work
+    former = session._agent.provider
+    for agent in session._agent.alternatives():
+        provider = agent.provider
+        if not any(provider is each for each in tried) and may_follow(error, former, provider):
+            reason = clean(getattr(error, "sentence", str(error)))
+            await session._record.append(SessionSettings(model=provider.name, former=former.name, reason=reason))
+            session._agent = session._team[agent.name] = agent
+            session._use_agent()
+            return True
+    return False
+
+
+async def _hand_over(session_of: weakref.ref[SessionBase]) -> None:
+    """Let the agent go on that a result has handed the conversation to, if one has and it is there."""
+    session = session_of()
+    assert session is not None  # it is at work
+    if not (name := session._record.state.handoff):
+        return
+    former, agent = session._agent, session._team.get(name)
+    if agent is None:
+        session._emit(Notice(f"there is no agent {name!r} to hand over to; {former.name} goes on"))
+        await session._record.append(SessionSettings(agent=former.name))
+        return
+    entry = session._record.state.settings.changes(settings_of(agent, session._loop.environment.cwd))
+    handed = SessionSettings(agent=agent.name, former=former.name)
+    await session._record.append(entry.merged(handed) if entry else handed)
+    session._agent, session._system = agent, None
+    if session._loop.is_running and session._loop.limits is former.limits:  # not those of the run itself
+        session._loop.change_limits(agent.limits)
+    session._use_agent()
+    await session._call_system()
+
+
 async def _open_child(
     parent_of: weakref.ref[SessionBase],
     task: SubagentTask,
@@ -341,11 +421,11 @@ async def _open_child(
     deps = around.deps if fits(agent.deps_type or (), around.deps) else None
     child = type(parent)(agent, store=around.store, cwd=cwd or around.cwd, approve=approve, deps=deps)
     child._change_environment(open_child=None)
-    settings = msgspec.structs.replace(settings_of(agent, child._loop.environment.cwd), title=title)
-    journal = await parent._record.journal.child(task.session, settings, task.call_id)
-    child._attach(journal, settings, whole=True)
+    known = SessionSettings(title=title)
+    journal = await parent._record.journal.child(task.session, child._settings.merged(known), task.call_id)
+    child._attach(journal, known, whole=True)
     child._loop.parent, child._loop.continues = loop, child._record.history.last is not None
-    child._observers.add(parent._children.announce(task, journal.id, agent))
+    child._observers.add(parent._children.announce(task, journal.id, child._agent))
     return child
 
 

@@ -84,6 +84,10 @@ class Act(msgspec.Struct, frozen=True):
     calls: tuple[ToolUseBlock, ...]
 
 
+class HandOver(msgspec.Struct, frozen=True):
+    """Let another agent go on."""
+
+
 class Deliver(msgspec.Struct, frozen=True):
     """Add the queued messages to the conversation."""
 
@@ -102,7 +106,7 @@ class Stop(msgspec.Struct, frozen=True):
     """What the model did, if the status is `error`."""
 
 
-Step: TypeAlias = Think | Act | Deliver | Correct | Stop
+Step: TypeAlias = Think | Act | HandOver | Deliver | Correct | Stop
 
 
 def next_step(state: SessionState, terms: Terms) -> Step:
@@ -110,6 +114,8 @@ def next_step(state: SessionState, terms: Terms) -> Step:
     run, last = state.run or RunState(), state.history.last
     if state.calls:
         return Act(state.calls)
+    if state.handoff:
+        return HandOver()
     if last is not None and last is run.newest and run.replies:
         return _after_reply(run, state.history.tail, terms, is_queued=bool(state.queued))
     limit = terms.limit_reached(run)

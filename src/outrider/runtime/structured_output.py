@@ -269,11 +269,14 @@ def _reported(result: RunResult[Any], report: Report) -> RunResult[Any]:
 
 
 def _joined(first: RunResult[Any], second: RunResult[Any]) -> RunResult[Any]:
+    from outrider.log.run_state import joined
+
     return msgspec.structs.replace(
         second,
         text=second.text or first.text,
         turns=first.turns + second.turns,
         usage=first.usage + second.usage,
+        usage_by_model=joined(first.usage_by_model, second.usage_by_model),
     )
 
 

@@ -60,6 +60,10 @@ class Toolset:
     def use(self, agent: AgentSpec) -> None:
         """Take the tools and servers of an agent. The servers start in the background, instead of earlier ones."""
         self._own = agent.tools
+        if agent.handoffs:
+            from outrider.runtime.handoffs import handoff_tool  # few agents hand over
+
+            self._own = *agent.tools, handoff_tool(agent)
         if agent.mcp is not self._mcp:
             self._connect(agent.mcp)
 

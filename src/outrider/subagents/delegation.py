@@ -46,9 +46,10 @@ def with_subagents(
     def prepare(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
         from outrider.subagents.profile import model_for  # for agents that start sub-agents
 
+        model = model_for(tier or profile.model, agent.provider, from_project=profile.from_project)
         yield SubagentSetup(
             Agent(
-                model=model_for(tier or profile.model, agent.provider, from_project=profile.from_project),
+                model=agent.providers if model is agent.provider else model,
                 system=profile.prompt,
                 tools=profile.tools_of(tools),
                 mcp=_servers_for(profile, agent.mcp),

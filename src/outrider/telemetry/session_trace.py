@@ -19,7 +19,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionStarted,
     Event,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     ReplyDiscarded,
     Retrying,
     RunFinished,
@@ -199,12 +201,25 @@ class SessionTrace:
         """Note that the request is sent again."""
         (self._request or self._begin_request()).retry(event)
 
+    def model_switched(self, event: ModelSwitched) -> None:
+        """End the request of a model that could not answer, and begin that of the next one."""
+        if self._request:
+            self._request.finish(None, error="error", reason=masked(event.reason, *self._secrets))
+            self._request = None
+        self._about = _about(event.model)
+        if self._run:
+            self._begin_request()
+
+    def handed_off(self, _: HandedOff) -> None:
+        """Forget the model: the next request is that of another agent."""
+        self._about = {}
+
     def discarded(self, event: ReplyDiscarded) -> None:
         """Note that a reply broke off."""
         (self._request or self._begin_request()).discard(event)
 
     def _begin_request(self) -> RequestSpan:
-        if self._run is None:  # think() alone
+        if self._run is None or not self._about:  # think() alone, or another agent
             self._know(self._subject())
         self._request = request = RequestSpan(self._signals, self._spans, self._about, self._here, self._new_messages)
         if self._run is None and self._prompted_at:
@@ -310,8 +325,7 @@ class SessionTrace:
         return outer if isinstance(outer, Context) else otel_context.set_value(self._outer, current, current)
 
     def _know(self, subject: Subject) -> None:
-        provider, model = names.provider_and_model(subject.model)
-        self._about = {names.PROVIDER_NAME: provider, names.REQUEST_MODEL: model}
+        self._about = _about(subject.model)
 
     def _start(self, name: str, inside: _Open | None, attributes: dict[str, Any], started: int = 0) -> _Open:
         started = started or time_ns()
@@ -332,6 +346,11 @@ class SessionTrace:
         self._signals.count_duration(ended - opened.started, about, opened.context, error)
 
 
+def _about(name: str) -> dict[str, str]:
+    provider, model = names.provider_and_model(name)
+    return {names.PROVIDER_NAME: provider, names.REQUEST_MODEL: model}
+
+
 _TAKERS: dict[type, Callable[[SessionTrace, Any], None]] = {
     TurnStarted: SessionTrace.turn_started,
     RunFinished: SessionTrace.run_finished,
@@ -340,6 +359,8 @@ _TAKERS: dict[type, Callable[[SessionTrace, Any], None]] = {
     ThinkingDelta: SessionTrace.delta,
     ToolCallDelta: SessionTrace.delta,
     Retrying: SessionTrace.retrying,
+    ModelSwitched: SessionTrace.model_switched,
+    HandedOff: SessionTrace.handed_off,
     ReplyDiscarded: SessionTrace.discarded,
     ToolStarted: SessionTrace.tool_started,
     ToolFinished: SessionTrace.tool_finished,

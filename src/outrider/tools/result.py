@@ -36,6 +36,8 @@ class ToolResult(msgspec.Struct, frozen=True):
     """The full output, if the text is only a part of it. It is stored, and the model learns how to read it."""
     is_json: bool = False
     """Whether the text is JSON. If it is too long, the model reads a shortened form that is still valid JSON."""
+    handoff: str = ""
+    """The name of the agent that goes on with the conversation, one of those that the agent hands over to."""
 
     def __post_init__(self) -> None:
         # A tool that has done its work should not fail because a field has the wrong type.

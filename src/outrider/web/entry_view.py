@@ -46,6 +46,7 @@ from outrider.log.entries import (
 )
 from outrider.log.log import Log
 from outrider.prompts import prompt
+from outrider.runtime.entry_events import change_of
 from outrider.text.visible import revealed, revealed_line, safe_lines, without_colours
 from outrider.web.markdown_nodes import render, safe_address
 
@@ -221,6 +222,8 @@ _NOTES: tuple[tuple[type[Entry], Callable[[Any], Json]], ...] = (
 def _note(entry: Entry) -> Json | None:
     """Return an entry that is one line on the page, or None for bookkeeping."""
     if isinstance(entry, SessionSettings):
+        if change := change_of(entry):
+            return {"text": safe_lines(change.text)}
         changed = {"model": entry.model, "folder": entry.cwd, "effort": entry.effort, "title": entry.title}
         return {name: safe_lines(value) for name, value in changed.items() if value} or None
     return next((fields(entry) for kind, fields in _NOTES if isinstance(entry, kind)), None)

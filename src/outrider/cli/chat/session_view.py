@@ -25,7 +25,9 @@ from outrider.runtime.events import (
     Compacted,
     CompactionStarted,
     Event,
+    HandedOff,
     MessageAdded,
+    ModelSwitched,
     Notice,
     ReplyDiscarded,
     ResultsCleared,
@@ -148,7 +150,7 @@ class SessionView:
                 self._call_finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
             case ReplyDiscarded():
                 self._discard_reply()
-            case Notice(text=text):
+            case Notice(text=text) | ModelSwitched(text=text) | HandedOff(text=text):
                 self.note(text)
             case Compacted() | ResultsCleared():
                 self.remark(sentences.shortened(event))
@@ -162,7 +164,7 @@ class SessionView:
         elif subagent := call.subagents.get(event.session):
             subagent.show(event.event)
             match event.event:
-                case Notice(text=text):
+                case Notice(text=text) | ModelSwitched(text=text):
                     self.note(f"{subagent.name}: {text}")
                 case Compacted():
                     self.remark(f"{subagent.name}: {sentences.shortened(event.event)}")

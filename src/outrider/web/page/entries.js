@@ -206,6 +206,7 @@ function noteText(entry) {
       if (entry.status === "done") return "";
       return entry.status === "cancelled" ? "Stopped" : `Ended (${entry.status})${entry.error ? `: ${entry.error}` : ""}`;
     case "settings":
+      if (entry.text) return entry.text;
       return ["model", "folder", "effort"].filter((name) => entry[name]).map((name) => `${name}: ${entry[name]}`).join(" · ");
     case "subagent":
       return html`<a href=${`#/session/${entry.session}`}>A sub-agent started</a>`;
