@@ -32,7 +32,9 @@ async def chat(log: Log, agent: Agent[Answers], answers: Answers, prompt: str = 
 
 async def main(agent: Agent[Answers] = chatbot) -> None:
     log, answers = Log("threads"), Answers()
-    await chat(log, agent, answers, "I need expert guidance for building an agent. Could you request assistance for me?")
+    await chat(
+        log, agent, answers, "I need expert guidance for building an agent. Could you request assistance for me?"
+    )
     answers.put_nowait("Have a look at Outrider: runs survive a restart.")  # any time later, in any process
     await chat(log, agent, answers)
 
