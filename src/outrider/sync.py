@@ -171,8 +171,8 @@ def think(
 
     The given conversation is not changed; with tools and no conversation a new one starts. The model may request tools,
     but they do not run here: `run` does that, or `tool_results=turn.run_calls(tools)`, or you run them and pass
-    `tool_results=[{"tool_use_id": …, "content": …}]`; no prompt is needed then. The whole conversation is sent, in one request. If it is longer
-    than the model's context window, ContextExceededError is raised.
+    `tool_results=[{"tool_use_id": …, "content": …}]`; no prompt is needed then. The whole conversation is sent, in one
+    request. If it is longer than the model's context window, ContextExceededError is raised.
 
     >>> think("What's 2+2?", model="demo")
     '4'

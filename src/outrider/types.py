@@ -3,6 +3,7 @@
 The classes that you construct are in `outrider` itself; events are in `outrider.events`.
 """
 
+from outrider.batches.batch import BatchOptions as BatchOptions
 from outrider.batches.task import UnknownCall as UnknownCall
 from outrider.conversation.attachments import OpenFile as OpenFile
 from outrider.conversation.codec import MessageLike as MessageLike

@@ -50,7 +50,7 @@ def second():
     "Do it."
     return (
         "a long text on a line of its own, which does not fit on one line with the next one, whatever it says"
-        "more"
+        "and more text, so that both of them together are longer than a line of 120 columns can be"
     )
 """
 

@@ -121,10 +121,8 @@ class SessionBase:
         from outrider.runtime.journal import LogJournal
 
         # A new id may be the beginning of another session's, which must not be opened in its place.
-        if id is None or (create and id and id not in log.summaries([id])):
-            held = None
-        else:
-            held = log.open(id)
+        is_new = create and id and id not in log.summaries([id])
+        held = None if is_new or id is None else log.open(id)
         try:
             recorded = held.settings if held else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
