@@ -55,6 +55,7 @@ from outrider.mcp.servers import McpServer as McpServer
 from outrider.mcp.session_servers import Mcp as Mcp
 from outrider.mcp.supervision import ServerStatus as ServerStatus
 from outrider.processes.programs import Programs as Programs
+from outrider.providers.resolution import Models as Models
 from outrider.runtime.agent import OneRun as OneRun
 from outrider.runtime.agent_loop import Results as Results
 from outrider.runtime.agent_spec import AgentSpec as AgentSpec

@@ -18,7 +18,7 @@ from outrider.conversation.messages import Message
 from outrider.errors import ConfigError, ProviderError, RateLimitedError, RunError
 from outrider.log.holder import Holder
 from outrider.providers.base import Reply, Request
-from outrider.testing import Delay, ScriptedModel, Step, call
+from outrider.testing import Cut, Delay, ScriptedModel, Step, call
 from tests.batches.held_agent import HeldAgent
 
 
@@ -45,6 +45,19 @@ async def test_each_task_has_one_result_and_a_session(tmp_path: Path) -> None:
     assert found["b"].metadata == {"row": 2}
     assert [message.text for message in log.messages(found["c"].session)] == ["you", "you said you"]
     log.close()
+
+
+async def test_the_next_model_goes_on_and_the_budget_counts_both(tmp_path: Path) -> None:
+    broken = ProviderError("it broke off")
+    broken.usage = Usage(1, cost=0.6)
+    first = ScriptedModel(lambda _: Cut("half", broken))
+    second = ScriptedModel(lambda _: "done", usage=Usage(1, cost=0.6))
+    first.name, second.name = "a/x", "b/y"
+    with Log(tmp_path) as log:
+        limits = BatchLimits(budget=1.0)
+        with pytest.raises(BudgetError, match="1 of 3 tasks have results"):
+            await collect(Agent([first, second]), ["one", "two", "three"], log, workers=1, limits=limits)
+    assert (len(first.requests), len(second.requests)) == (1, 1)
 
 
 async def test_results_have_the_type_of_the_output(tmp_path: Path) -> None:

@@ -259,6 +259,8 @@ class Hostile:
             "lost": lambda: (1, 2),
             "input": lambda: {"command": "rm -rf /"},
             "owner": lambda: one(["admin", "", "x" * 2_000]),
+            "agent": lambda: one(["admin", "", None]),
+            "handoff": lambda: one(["admin", "nobody"]),
             "metadata": lambda: one([None, {}, {"role": "admin", "' OR 1=1": "\0"}]),
             "call_id": lambda: one(["c1", "c2"]),
             "id": lambda: one(["s1", "s2"]),
@@ -304,6 +306,20 @@ def assert_an_import_is_harmless(log: Log, name: str, cwd: Path) -> None:
     assert found.limits == msgspec.to_builtins(Agent(model="demo").limits)
     assert log.snapshots(name) == []
     assert (log.session(name).owner, log.session(name).metadata) == ("", {})
+
+
+async def test_a_result_that_another_wrote_does_not_choose_the_agent(log: Log) -> None:
+    admin = Agent(ScriptedModel(["mine"]), name="admin")
+    agent = Agent(ScriptedModel(["Hello."]), name="guest", handoffs=[admin])
+    calling = Message("assistant", (ToolUseBlock("c1", "handoff", {"to": "admin"}),))
+    handed = e.CallResult(ToolResultBlock("c1", (TextBlock("handed over"),)), handoff="admin")
+    settings = SessionSettings(agent="admin", former="guest")
+    for entries in ([handed], [handed, settings]):
+        said = MessageEntry(Message.user("Hi")), MessageEntry(calling)
+        name = import_session(log, exported(*said, *entries, id=os.urandom(16).hex())).id
+        async with Session.open(log, name, agent) as session:
+            assert session.agent.name == "guest"
+            assert session._record.state.handoff == ""
 
 
 # Answers and messages

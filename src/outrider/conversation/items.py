@@ -48,4 +48,6 @@ def plain(value: Any) -> Any:
     """Return a value with lists for tuples and dicts for what can be read by item."""
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: plain(each) for name, each in value.items()}
     return dict(value) if isinstance(value, ByItem) else value

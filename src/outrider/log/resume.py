@@ -39,4 +39,6 @@ def resume(log: Log, journal: Journal, *, whole: bool = False) -> SessionState:
         else:
             state.history.sendable()  # made here, in the thread that opens the session
     state.settings, state.usage = settings, journal.usage
+    if settings.elsewhere:
+        state.handoff = ""  # another may have written the result; it must not choose the agent
     return state
