@@ -40,8 +40,8 @@ def main() -> None:
         conversation = result.conversation
         keep(conversation)
         if result.status != "max_turns":
+            print(result.text if result.status == "done" else result.error)
             break
-    print(result.text if result.status == "done" else result.error)
 
 
 if __name__ == "__main__":

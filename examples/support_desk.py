@@ -1,36 +1,51 @@
-"""A support desk: typed tools with dependencies, and a person who approves large refunds."""
+"""A support desk: tools with dependencies, a typed resolution, and large refunds that a person approves, perhaps later.
+
+Each case is a session in a log. If the desk stops while a refund waits for its approval, it asks again when it opens.
+"""
 
 import asyncio
+import tempfile
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Literal
+from typing import Annotated, Literal
 
-from outrider import Agent, Allow, Deny, Limits, Tool, ToolContext, ToolUseBlock, tool
+from outrider import Agent, Allow, Deny, Limits, Log, Session, Tool, ToolContext, ToolUseBlock, tool
 from outrider.testing import ScriptedModel, call
+from outrider.types import RunContext, SessionOpening
 
 
 @dataclass
 class Order:
     number: str
     total: Decimal
-    state: Literal["paid", "shipped", "refunded"]
 
 
 @dataclass
 class Shop:
-    """What the tools work on. In your own program it has a database."""
+    """What the tools work on: in your own program, a database and the customer of the request."""
 
-    orders: dict[str, Order] = field(default_factory=dict)
+    customer: str
+    orders: dict[str, Order]
+    refunds: dict[str, Decimal] = field(default_factory=dict)
+
+
+@dataclass
+class Resolution:
+    """What the desk returns for each case."""
+
+    outcome: Literal["refunded", "refused"]
+    amount: Decimal
+    reply: Annotated[str, "What the customer reads"]
 
 
 @tool(effect="read")
-def find_order(context: ToolContext[Shop], number: str) -> Order | str:
+def find_order(number: str, context: ToolContext[Shop]) -> Order | str:
     """Find an order by its number, such as A-17."""
     return context.deps.orders.get(number) or f"there is no order {number}"
 
 
 @tool(effect="idempotent")
-def refund(context: ToolContext[Shop], number: str, amount: Decimal, reason: str) -> str:
+def refund(number: str, amount: Decimal, reason: str, context: ToolContext[Shop]) -> str:
     """Refund a part of an order, or all of it.
 
     Args:
@@ -38,41 +53,72 @@ def refund(context: ToolContext[Shop], number: str, amount: Decimal, reason: str
         amount: How much, in the currency of the order.
         reason: Why, in one sentence.
     """
-    order = context.deps.orders[number]
-    if amount > order.total:
-        return f"not refunded: the order was {order.total} only"
-    order.state = "refunded"
-    return f"refunded {amount} of {order.total}"
+    total = context.deps.orders[number].total
+    if amount > total:
+        return f"not refunded: the order was {total} only"
+    context.deps.refunds[context.key] = amount  # a call that is repeated after a crash has the same key
+    return f"refunded {amount} of {total}"
 
 
-async def approve(use: ToolUseBlock, wanted: Tool) -> Allow | Deny:
-    """Let small refunds through; ask a person about others. Here the person says no."""
-    if wanted.name != "refund" or Decimal(str(use.input["amount"])) <= 50:
-        return Allow()
-    return Deny("a person must look at refunds over 50 first; tell the customer that it takes a day")
+def instructions(context: RunContext[Shop]) -> str:
+    return f"You help {context.deps.customer}, a customer of our shop. Look an order up before you promise anything."
 
 
-def scripted() -> ScriptedModel:
-    """A model for this example. Use the name of a real one instead, such as "anthropic/fast"."""
-    small = call("refund", number="A-17", amount="20.00", reason="The box was damaged.")
-    large = call("refund", number="B-3", amount="900", reason="The customer is angry.")
-    return ScriptedModel([call("find_order", number="A-17"), [small, large], "A-17 is refunded; B-3 takes a day."])
+desk = Agent(
+    "anthropic/balanced",
+    system=instructions,
+    tools=[find_order, refund],
+    deps_type=Shop,
+    limits=Limits(max_turns=10, max_cost=0.50),
+)
+
+
+@dataclass
+class Manager:
+    """Approves small refunds by a rule. A person decides about the others: in a chat, by mail, on a page of yours."""
+
+    answers: "asyncio.Queue[Allow | Deny]" = field(default_factory=asyncio.Queue)
+    asked: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def approve(self, use: ToolUseBlock, wanted: Tool) -> Allow | Deny:
+        if wanted.name != "refund" or Decimal(str(use.input["amount"])) <= 50:
+            return Allow(by="the rule for small refunds")
+        self.asked.set()
+        return await self.answers.get()
+
+
+def open_case(log: Log, case: str, agent: Agent[Shop], shop: Shop, manager: Manager) -> SessionOpening[Session[Shop]]:
+    """Open a case: a new one, or one that was stopped."""
+    return Session.open(
+        log,
+        case,
+        agent,
+        deps=shop,
+        approve=manager.approve,
+        create=True,
+        owner=shop.customer,
+        metadata={"kind": "refund"},
+    )
 
 
 async def main() -> None:
-    shop = Shop({"A-17": Order("A-17", Decimal("80.00"), "shipped"), "B-3": Order("B-3", Decimal(900), "paid")})
-    agent = Agent(
-        scripted(),
-        system="You work at the support desk of a shop. Look an order up before you promise anything.",
-        tools=[find_order, refund],
-        deps_type=Shop,
-        limits=Limits(max_turns=10, max_cost=0.50),
-    )
-    result = await agent.run("A-17 came damaged, and I want my money back for B-3!", deps=shop, approve=approve)
-    for message in result.messages:
-        for answer in message.tool_results:
-            print("✗" if answer.is_error else "✓", answer.text)
-    print(result.text, {number: order.state for number, order in shop.orders.items()})
+    shop, manager = Shop("Ada", {"B-3": Order("B-3", Decimal(900))}), Manager()
+    large = call("refund", number="B-3", amount="900", reason="The box was empty.")
+    report = call("report_back", outcome="refunded", amount="450", reply="You get half of it back today.")
+    agent = desk.replace(model=ScriptedModel([call("find_order", number="B-3"), large, report]))  # leave this line out
+    with Log(tempfile.mkdtemp()) as log:  # use a permanent folder in your own program
+        async with open_case(log, "case-17", agent, shop, manager) as session:
+            running = asyncio.create_task(session.run("The box of B-3 was empty!", output=Resolution))
+            await manager.asked.wait()
+            await session.suspend()  # the desk closes for the night; a kill leaves the same log
+            print(f"case-17: {(await running).status}, {len(shop.refunds)} refunds")
+        half = {"number": "B-3", "amount": "450", "reason": "The box was empty."}
+        manager.answers.put_nowait(Allow(by="Grace", input=half))  # the next morning, a person allows half of it
+        async with open_case(log, "case-17", agent, shop, manager) as session:
+            result = await session.run(output=Resolution)  # without a prompt: go on
+        print(f"case-17: {result.output.outcome} {result.output.amount}: {result.output.reply}")
+        print(*map(str, shop.refunds.values()))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -7,10 +7,13 @@ import os
 import re
 import subprocess
 import sys
+import time
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+
+from outrider import Log
 
 ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
@@ -22,6 +25,10 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 PAGES = [page for page in ALL_PAGES if page not in RUN_ELSEWHERE and PYTHON.search((ROOT / page).read_text())]
 EXAMPLES_NEED = {"inspect_eval.py": "inspect_ai"}
 """Packages that the tests do without."""
+FIRST_PYTHON = 1
+"""The place of the example in README.md that begins its Python part."""
+SERVERS = ("web_backend.py",)
+"""Examples that run until they are stopped. tests/examples has tests of them."""
 MAPS = ["CONTRIBUTING.md", "docs/architecture.md"]
 MODULES = sorted(
     ".".join(path.relative_to(ROOT / "src").with_suffix("").parts)
@@ -68,12 +75,33 @@ def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     assert "[read_file: ok]" in printed
 
 
-@pytest.mark.parametrize("example", sorted(path.name for path in (ROOT / "examples").glob("*.py")))
+def test_the_first_python_example_goes_on_after_a_kill(tmp_path: Path) -> None:
+    code = PYTHON.findall((ROOT / "README.md").read_text())[FIRST_PYTHON]
+    waiting = "import pathlib, time; pathlib.Path('asked').touch(); time.sleep(60)"
+    assert "    return True  #" in code
+    stuck = subprocess.Popen(
+        [sys.executable, "-c", code.replace("    return True  #", f"    {waiting}  #")], cwd=tmp_path
+    )
+    while not (tmp_path / "asked").exists():
+        assert stuck.poll() is None
+        time.sleep(0.02)
+    stuck.kill()
+    stuck.wait()
+    assert run_python(code, tmp_path) == "Resolution(refunded=80, reply='Sorry!')\n"
+    with Log(tmp_path / "cases") as log:
+        messages = log.messages("case-17")
+    assert [message.text for message in messages if message.text] == ["A-17 came broken."]
+    assert [call.name for message in messages for call in message.tool_calls] == ["find_order", "refund", "report_back"]
+    assert messages[4].tool_results[0].text.startswith("refunded 80, receipt")
+
+
+@pytest.mark.parametrize("example", sorted({path.name for path in (ROOT / "examples").glob("*.py")} - {*SERVERS}))
 def test_an_example_runs(example: str, tmp_path: Path) -> None:
+    with_pytest = ["-m", "pytest", "-q"] if example.startswith("test_") else []
     if needed := EXAMPLES_NEED.get(example):
         pytest.importorskip(needed, reason=f"{example} needs {needed}, which brings 42 packages: pip install {needed}")
     ended = subprocess.run(
-        [sys.executable, ROOT / "examples" / example],
+        [sys.executable, *with_pytest, ROOT / "examples" / example],
         cwd=tmp_path,
         env=os.environ | {"OUTRIDER_MODEL": "demo"},
         capture_output=True,

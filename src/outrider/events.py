@@ -1,5 +1,9 @@
-"""The events of a session, for observers and for `stream`: the public address of `outrider.runtime.events`."""
+"""The events of a session, for observers and for `stream`: the public address of `outrider.runtime.events`.
 
+`encode_json(event)` returns an event as JSON, for a browser or another process.
+"""
+
+from outrider.runtime.event_json import encode_json as encode_json
 from outrider.runtime.events import Compacted as Compacted
 from outrider.runtime.events import CompactionReason as CompactionReason
 from outrider.runtime.events import CompactionStarted as CompactionStarted

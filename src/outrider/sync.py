@@ -67,7 +67,7 @@ def think(
 ) -> str: ...
 @overload
 def think(
-    prompt: Prompt,
+    prompt: Prompt = (),
     *,
     conversation: Iterable[MessageLike],
     tools: Tools | None = None,
@@ -84,7 +84,7 @@ def think(
     **options: Unpack[ScriptOptions],
 ) -> Turn: ...
 def think(
-    prompt: Prompt,
+    prompt: Prompt = (),
     *,
     model: Models | None = None,
     system: str = "",
@@ -98,7 +98,8 @@ def think(
 
     The prompt follows the conversation, which is not changed; with tools and no conversation a new one starts. The
     model may request tools, but they do not run here: `run` does that, or `tool_results=turn.run_calls(tools)`, or you
-    run them and pass `tool_results=[{"tool_use_id": …, "content": …}]`. The whole conversation is sent, in one request.
+    run them and pass `tool_results=[{"tool_use_id": …, "content": …}]`; no prompt is needed then. The whole
+    conversation is sent, in one request.
     If it is longer than the model's context window, ContextExceededError is raised.
 
     >>> think("What's 2+2?", model="demo")

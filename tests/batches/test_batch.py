@@ -15,7 +15,7 @@ from outrider.batches import BatchLimits, Task, TaskResult, batch, metering
 from outrider.batches.local_queue import LocalQueue
 from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState
 from outrider.conversation.messages import Message
-from outrider.errors import BudgetError, ConfigError, ProviderError, RateLimitedError
+from outrider.errors import BudgetError, ConfigError, ProviderError, RateLimitedError, RunError
 from outrider.log.holder import Holder
 from outrider.providers.base import Reply, Request
 from outrider.testing import Cut, Delay, ScriptedModel, Step, call
@@ -67,7 +67,20 @@ async def test_results_have_the_type_of_the_output(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
         agent = Agent(ScriptedModel(lambda request: call("report_back", x=len(request.messages[-1].text))))
         found = await collect(agent, ["abc"], log, output=Point)
-    assert found["1"].structured_output == Point(3)
+        with pytest.raises(ValueError, match="task 1: it has a schema, and the batch has an output"):
+            await collect(agent, [Task("abc", schema={"type": "object"})], log, output=Point)
+    assert (found["1"].output, found["1"].structured_output) == (Point(3), {"x": 3})
+
+
+async def test_the_output_of_a_batch_without_a_type_is_the_text_and_of_a_failed_task_an_error(tmp_path: Path) -> None:
+    with Log(tmp_path) as log:
+        agent = Agent(ScriptedModel(lambda request: call("report_back", result=None)))
+        assert (await collect(agent, ["abc"], log, output={"type": "null"}))["1"].output is None
+        assert (await collect(Agent(ScriptedModel(["hello"])), ["abc"], log))["1"].output == "hello"
+        failed = (await collect(Agent(ScriptedModel([ProviderError("on fire")])), ["abc"], log, output=int))["1"]
+    with pytest.raises(RunError, match=r"task 1 has no answer \(error\): on fire") as raised:
+        failed.output  # noqa: B018
+    assert raised.value.result is failed
 
 
 async def test_failures_have_reasons_and_do_not_stop_others(tmp_path: Path) -> None:

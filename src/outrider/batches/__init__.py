@@ -4,6 +4,7 @@ from outrider.exports import lazy
 
 TYPE_CHECKING = False  # as in typing: nothing is imported before it is used
 if TYPE_CHECKING:
+    from outrider.batches.collector import BatchOptions as BatchOptions
     from outrider.batches.collector import batch as batch
     from outrider.batches.queue import BatchLimits as BatchLimits
     from outrider.batches.task import Task as Task
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from outrider.batches.task import UnknownCall as UnknownCall
 
 _EXPORTED = {
-    "outrider.batches.collector": "batch",
+    "outrider.batches.collector": "BatchOptions batch",
     "outrider.batches.queue": "BatchLimits",
     "outrider.batches.task": "Task TaskResult UnknownCall",
 }

@@ -6,7 +6,7 @@ import asyncio
 import os
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
 from contextlib import aclosing, suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -20,29 +20,62 @@ from outrider.tools.approval import Approver
 from outrider.tools.context import DepsT
 from outrider.tools.schema import Schema
 
+if TYPE_CHECKING:
+    from outrider.runtime.structured_output import OutputForm
+
+T = TypeVar("T")
+Tasks = Iterable[Task | Mapping[str, Any] | str]
 NO_LIMITS = BatchLimits()
 POLL_SECONDS = 0.1
 """The pause between two looks for new results."""
 
 
+class BatchOptions(TypedDict, Generic[DepsT], total=False):
+    """What `batch` takes beside its agent, its tasks, its log and its output."""
+
+    workers: int
+    """How many tasks run at once in this process, 4 by default; 0 leaves them to workers elsewhere."""
+    name: str
+    """The name by which the batch is continued."""
+    limits: BatchLimits
+    """The budget and the pace of requests of all tasks together."""
+    approve: Approver | None
+    """Decides before each call whether it may run."""
+    deps: DepsT | None
+    """The dependencies of the agent's tools in all tasks."""
+
+
+@overload
+def batch(
+    agent: Agent[DepsT], tasks: Tasks, *, log: Log, output: None = None, **options: Unpack[BatchOptions[DepsT]]
+) -> AsyncGenerator[TaskResult[str], None]: ...
+@overload
+def batch(
+    agent: Agent[DepsT], tasks: Tasks, *, log: Log, output: type[T], **options: Unpack[BatchOptions[DepsT]]
+) -> AsyncGenerator[TaskResult[T], None]: ...
+@overload
+def batch(
+    agent: Agent[DepsT], tasks: Tasks, *, log: Log, output: OutputForm, **options: Unpack[BatchOptions[DepsT]]
+) -> AsyncGenerator[TaskResult[Any], None]: ...
 async def batch(
     agent: Agent[DepsT],
-    tasks: Iterable[Task | Mapping[str, Any] | str],
+    tasks: Tasks,
     *,
     log: Log,
+    output: Any = None,
     workers: int = 4,
     name: str = "",
-    output: Any = None,
     limits: BatchLimits = NO_LIMITS,
     approve: Approver | None = None,
     deps: DepsT | None = None,
-) -> AsyncGenerator[TaskResult, None]:
+) -> AsyncGenerator[TaskResult[Any], None]:
     """Run each task in a session of its own in the log, and yield the results as they come, in any order.
 
     A task is a prompt, a `Task`, or a mapping with its fields. `workers` tasks run at once in this process; 0 leaves
     them to workers elsewhere. With a `name`, the batch can be stopped at any time, also by a kill: the same call goes
     on with it, yields the results that are there already, and resumes the sessions that were interrupted. `output` is
-    a type or a JSON Schema, for tasks that have none: then `structured_output` has the value.
+    a Python type, of which `result.output` is a value, or a JSON Schema, for which it is decoded JSON; without it
+    `result.output` is the text.
 
     `limits` has a budget and the pace of requests for all tasks together; BudgetError is raised when the budget is used
     up. `deps` are the dependencies of the agent's tools in all tasks. Failed tasks have a `status` other than `done`;
@@ -95,7 +128,7 @@ def _submit(queue: Queue, name: str, settings: BatchSettings, tasks: list[Task])
     return batch_id
 
 
-def _made(tasks: Iterable[Task | Mapping[str, Any] | str], schema: Schema | None) -> list[Task]:
+def _made(tasks: Tasks, schema: Schema | None) -> list[Task]:
     """Return the tasks, each with an id of its own. Raises ValueError, which says which is wrong."""
     made: dict[str, Task] = {}
     for number, given in enumerate(tasks, 1):
@@ -110,17 +143,19 @@ def _made(tasks: Iterable[Task | Mapping[str, Any] | str], schema: Schema | None
                 f"task {number}: permissions, allow, tools and system_prompt are for `outrider batch`; "
                 "here the agent has them, and approve=… decides about calls"
             )
-        if schema is not None and task.schema is None:
+        if schema is not None:
+            if task.schema is not None:
+                raise ValueError(f"task {number}: it has a schema, and the batch has an output; leave one of them out")
             task = msgspec.structs.replace(task, schema=schema.json)
         made[task.id] = task
     return list(made.values())
 
 
-def _decoded(result: TaskResult, schema: Schema | None) -> TaskResult:
+def _decoded(result: TaskResult[Any], schema: Schema | None) -> TaskResult[Any]:
     """Return the result with a value of the Python type, if there is one."""
-    if schema is None or result.structured_output is None:
+    if schema is None or not result.is_done:
         return result
-    return msgspec.structs.replace(result, structured_output=schema.decode(result.structured_output))
+    return msgspec.structs.replace(result, value=schema.decode(result.structured_output))
 
 
 def _check_complete(state: BatchState) -> None:

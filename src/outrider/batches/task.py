@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Generic, cast
 
 import msgspec
+from msgspec import UNSET
 
 from outrider.conversation.messages import Usage
+from outrider.errors import RunError
 from outrider.providers.base import EFFORTS
 from outrider.runtime.limits import Limits
+from outrider.runtime.run import OutputT
 from outrider.struct_types import described
 from outrider.text import clean_value
 
@@ -96,8 +99,11 @@ class UnknownCall(msgspec.Struct, frozen=True):
     tool: str
 
 
-class TaskResult(msgspec.Struct, frozen=True, omit_defaults=False):
-    """The result of a task. Failures set `status` and `error`."""
+class TaskResult(msgspec.Struct, Generic[OutputT], frozen=True, omit_defaults=False):
+    """The result of a task. Failures set `status` and `error`.
+
+    `TaskResult[T]` is a result of `batch(output=T)`: its `output` is a T. Without `output=` it is the text.
+    """
 
     id: str
     """The id of the task."""
@@ -106,7 +112,7 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=False):
     text: str = ""
     """The answer; with a schema, the data as JSON."""
     structured_output: Any = None
-    """The data that satisfies the schema of the task."""
+    """The data that satisfies the schema of the task, as decoded JSON."""
     error: str = ""
     """Why there is no answer."""
     session: str = ""
@@ -125,6 +131,18 @@ class TaskResult(msgspec.Struct, frozen=True, omit_defaults=False):
     """Calls whose outcome is unknown because a worker died in them."""
     metadata: Any = None
     """The metadata of the task."""
+    value: Any = UNSET
+    """What `output` returns, if the batch has a type for it. It is not stored."""
+
+    @property
+    def output(self) -> OutputT:
+        """The answer: a value of the type that `batch(output=…)` named, or else the text.
+
+        Raises RunError if the task has none; its `result` is this one.
+        """
+        if not self.is_done:
+            raise RunError(f"task {self.id} has no answer ({self.status}): {self.error}", self)
+        return cast("OutputT", self.text if self.value is UNSET else self.value)
 
     @property
     def is_done(self) -> bool:

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from outrider.log.summary import SessionRow
 
 ID = "[0-9a-f]{32}"
+OWN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+"""An id that a program gives a session. It becomes a part of a file's name."""
 POSTGRES = ("postgresql://", "postgres://")
 
 
@@ -77,7 +79,15 @@ class Log(LogReader):
     # Opening
 
     def create(self, settings: SessionSettings | None = None, *, parent: str = "", id: str = "") -> Journal:
-        """Create a session and hold it. Its id is random unless one is given, which must be new: 32 hex digits."""
+        """Create a session and hold it. Its id is random unless one is given, which must be new.
+
+        Raises ValueError unless that is 1 to 64 letters, digits, underscores, dots and hyphens.
+        """
+        if id and not OWN_ID.fullmatch(id):
+            raise ValueError(
+                f"{id!r:.80} is no id of a session: write 1 to 64 letters, digits, underscores, dots or hyphens, "
+                "and begin with a letter or a digit"
+            )
         return self._create(SessionStarted(id or os.urandom(16).hex(), __version__, parent=parent), settings)
 
     def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:

@@ -137,8 +137,9 @@ class Session(SessionBase, Generic[AnyDepsT]):
         the session keeps the model and the instructions that the log has; tools cannot be stored, so pass an agent to
         have any. Calls that were interrupted are settled by their effect: `run` repeats a call that may be repeated,
         and answers any other with an error that says so. Raises LogError: SessionHeldError if another process has the
-        session open. With `create`, a session whose id, 32 hex digits, is not in the log is created. `owner` and
-        `metadata`, short strings, are stored with it; `log.sessions` finds sessions by them.
+        session open. With `create`, a session that is not in the log is created with this id, such as `case-17`: 1 to
+        64 letters, digits, underscores, dots and hyphens. `owner` and `metadata`, short strings, are stored with it;
+        `log.sessions` finds sessions by them.
         """
         from outrider.log.log import Log  # scripts may have no log
 

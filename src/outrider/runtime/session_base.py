@@ -14,7 +14,7 @@ import msgspec
 from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import AttachmentStore, default_store
-from outrider.errors import LogError, ProviderError, SessionCancelledError, UnknownSessionError
+from outrider.errors import LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.run_state import joined
@@ -120,12 +120,9 @@ class SessionBase:
         """Open a session of the log, or create one, and continue where the log says that it stopped."""
         from outrider.runtime.journal import LogJournal
 
-        try:
-            held = log.open(id) if id is not None else None
-        except UnknownSessionError:
-            if not create:
-                raise
-            held = None
+        # A new id may be the beginning of another session's, which must not be opened in its place.
+        is_new = create and id and id not in log.summaries([id])
+        held = None if is_new or id is None else log.open(id)
         try:
             recorded = held.settings if held else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)

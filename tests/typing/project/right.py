@@ -24,6 +24,7 @@ from outrider import (
     think,
     tool,
 )
+from outrider.batches import batch
 from outrider.events import RunFinished, TextDelta
 from outrider.types import RunContext
 
@@ -145,6 +146,10 @@ async def main() -> None:
     async with Session.open(Log("log"), agent=agent, deps=database) as durable:
         await durable.run("Hello")
         print((await durable.run(output=Forecast)).output.degrees + 1)
+    async for done in batch(agent, ["How warm?"], log=Log("log"), output=Forecast, deps=database, workers=1):
+        print(done.output.degrees + 1)
+    async for words_of in batch(simple, ["Hello"], log=Log("log")):
+        print(words_of.output.upper())
     with Session.open(Log("log"), durable.id) as again:
         print(again.messages[0]["role"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from outrider import Agent, Allow, Log, RunResult, Session, Tool, ToolContext, ToolUseBlock, run, think, tool
+from outrider.batches import batch
 
 
 @dataclass
@@ -71,4 +72,7 @@ async def main() -> None:
     await stringly.session(deps=["a"]).run("Hello", deps=1)  # wrong
     await stringly.ask("Hello", Forecast, deps=3)  # wrong
     await agent.run("Hello", deps=["a"])  # wrong
+    async for done in batch(agent, ["Hello"], log=Log("log"), output=Forecast):
+        print(done.output.degres)  # wrong
+    batch(stringly, ["Hello"], log=Log("log"), deps=3)  # wrong
     print(length, again, asked)
