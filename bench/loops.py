@@ -42,7 +42,7 @@ def ours(model: Anthropic | OpenAIChat, turns: int = 1) -> Turn:
     session = Session(Agent(model=model, tools=[ANSWER], limits=Limits(max_turns=turns, max_repeats=None)))
 
     async def turn() -> bool:
-        result = await session.run(() if session.history else "go")
+        result = await session.run("" if session.history else "go")
         if result.status == "error":
             raise RuntimeError(result.error)
         return result.status == "max_turns"

@@ -59,5 +59,5 @@ async def _turns(session: Session, number: int) -> float:
     """CPU seconds a turn, over so many turns."""
     started = time.process_time()
     while number > 0:
-        number -= (await session.run(() if session.history else "Begin.")).turns
+        number -= (await session.run("" if session.history else "Begin.")).turns
     return (time.process_time() - started) / BLOCK

@@ -33,7 +33,7 @@ def outrider_agent(model: str, run: str, folder: str) -> Solver:
     async def solve(state: TaskState, generate: Generate) -> TaskState:
         name = sha256(f"{run} {state.sample_id} {state.epoch}".encode()).hexdigest()[:32]
         async with Session.open(log, name, agent, create=True) as session:
-            result = await session.run(() if session.messages else state.input_text)
+            result = await session.run("" if session.messages else state.input_text)
         state.output = output_of(session.provider.name, result)
         state.messages.append(state.output.message)
         state.metadata["outrider_session"] = session.id  # `outrider sessions show ID` has all calls
