@@ -67,7 +67,7 @@ def think(
 ) -> str: ...
 @overload
 def think(
-    prompt: Prompt = (),
+    prompt: Prompt = "",
     *,
     conversation: Iterable[MessageLike],
     tools: Tools | None = None,
@@ -84,7 +84,7 @@ def think(
     **options: Unpack[ScriptOptions],
 ) -> Turn: ...
 def think(
-    prompt: Prompt = (),
+    prompt: Prompt = "",
     *,
     model: Models | None = None,
     system: str = "",
