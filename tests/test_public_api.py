@@ -279,7 +279,8 @@ def signatures(name: str, value: object) -> Iterator[tuple[str, str, Mapping[str
         if not kind.__module__.startswith("outrider."):
             continue
         fields = inspect.get_annotations(kind)
-        yield name, kind.__module__, {each: fields[each] for each in fields if not each.startswith("_")}
+        texts = {each: getattr(field, "__forward_arg__", field) for each, field in fields.items()}  # of a TypedDict
+        yield name, kind.__module__, {each: text for each, text in texts.items() if not each.startswith("_")}
         for each, member in vars(kind).items():
             function = member.fget if isinstance(member, property) else getattr(member, "__func__", member)
             if inspect.isfunction(function) and (each == "__init__" or not each.startswith("_")):

@@ -317,7 +317,7 @@ async def test_a_command_of_the_coding_agent_receives_the_trace(
 
 def test_a_program_that_ends_sends_what_is_left(endpoint: Sink) -> None:
     program = (
-        "import asyncio; from outrider import Agent, Telemetry; "
+        "import asyncio; from outrider import Agent; from outrider.telemetry import Telemetry; "
         "asyncio.run(Agent('demo').run('Hello', observer=Telemetry()))"
     )
     subprocess.run([sys.executable, "-c", program], check=True, timeout=100, env=dict(os.environ))
