@@ -72,7 +72,8 @@ class RunState:
     def use(self, usage: Usage, model: str) -> None:
         """Count what a request has used."""
         self.usage += usage
-        self.by_model = joined(self.by_model, {model: usage})
+        is_only = self.by_model.keys() <= {model}
+        self.by_model = {model: self.usage} if is_only else joined(self.by_model, {model: usage})
 
     def reply(self, entry: MessageEntry, before: Message | None) -> None:
         """Count a reply that comes after a message. After another reply, it belongs to the same turn."""

@@ -35,7 +35,7 @@ from outrider.runtime.compactor import Compactor
 from outrider.runtime.entry_events import ending
 from outrider.runtime.events import Compacted, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.runtime.fallback import all_failed
-from outrider.runtime.handoffs import only_first
+from outrider.runtime.handoffs import refused_handoffs
 from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.limits import Limits
@@ -213,14 +213,14 @@ class AgentLoop:
             match next_step(record.state, self._terms):
                 case Act(calls=calls):
                     await self._act(calls)
+                case Think() as step:
+                    await self._think(step)
                 case HandOver():
                     await self.hand_over()
                 case Deliver():
                     await self._record.deliver()
                 case Correct(fault=fault):
                     await self._add(messages_of(fault))
-                case Think() as step:
-                    await self._think(step)
                 case Stop() as step:
                     if stopped := await self._ends(step):
                         return stopped
@@ -410,12 +410,13 @@ class AgentLoop:
         """Make a Call of each request; one that has its result already keeps it."""
         if uses:
             self._fit_results()
-        record, tools = self._record, only_first(uses, self.model.tools.callable)
+        record, tools = self._record, self.model.tools.callable
+        refused = refused_handoffs(uses, tools)
         reply = uses[0].id if uses else ""  # ids are unique in a conversation, so the first call names the reply
         calls = []
         for use in uses:
             intent = record.state.intents.get(use.id)
-            call = Call(use, tools(use), self.environment, intent, reply)
+            call = Call(use, refused.get(use.id) or tools.get(use.name), self.environment, intent, reply)
             if answer := record.state.answers.get(use.id):
                 call.recall(answer, recorded=True)
             elif answer := record.unsaved.get(use.id):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from outrider.conversation.messages import ToolUseBlock
@@ -35,18 +35,17 @@ def handoff_tool(agent: AgentSpec[Any]) -> Tool:
     return make_tool(handoff, name=TOOL, description=description, effect="read", schema=schema, built_in=True)
 
 
-def only_first(uses: Sequence[ToolUseBlock], tools: Mapping[str, Tool]) -> Callable[[ToolUseBlock], Tool | None]:
-    """Return the function that names the tool of each call of a reply. Of several handoffs the first one counts."""
-    others = [use.id for use in uses if use.name == TOOL][1:]
+def refused_handoffs(uses: Sequence[ToolUseBlock], tools: Mapping[str, Tool]) -> dict[str, Tool]:
+    """Return the tool of each handoff of a reply but the first, which alone counts, by call id."""
     own = tools.get(TOOL)
-    if not others or own is None or not own.built_in:
-        return lambda use: tools.get(use.name)
+    if own is None or not own.built_in or len(uses) < 2:
+        return {}
 
     async def refuse(**arguments: Any) -> ToolResult:
         return ToolResult(_ONE_ONLY, is_error=True)
 
     refused = make_tool(refuse, name=TOOL, description="", effect="read", schema={"type": "object"}, built_in=True)
-    return lambda use: refused if use.id in others else tools.get(use.name)
+    return dict.fromkeys([use.id for use in uses if use.name == TOOL][1:], refused)
 
 
 def team_of(agent: AgentSpec[Any], *, is_whole: bool = False) -> dict[str, AgentSpec[Any]]:

@@ -80,7 +80,9 @@ class SessionRecord:
 
     async def append(self, *entries: Entry, beside: Sequence[Entry] = ()) -> None:
         """Write entries, and return when they are kept. Raises LogError."""
-        await self.write(*entries, beside=beside).finished()
+        write = self.write(*entries, beside=beside)
+        if not write.done or write.error:  # without a log it is done at once
+            await write.finished()
 
     def write_now(self, *entries: Entry) -> None:
         """Write entries without an event loop. Blocks. Raises LogError."""
