@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -241,8 +240,7 @@ class AgentLoop:
             self._record.emit(TurnStarted(step.turn, step.is_last))
         if self._record.state.has_cut_results:
             self.model.offer_rest()
-        reminder = partial(self.model.reminder, step, self._run.repeats)
-        reply = await self._reply(reminder, acting=True, first=step.turn == 1)
+        reply = await self._reply(step)
         before, self._priced = self._priced, (provider := self.model.provider)
         if provider is not before and reply.usage.cost is None and self._has_cost_limit:
             self._record.emit(Notice(f"the price of {provider.name} is not known: the cost limit cannot be kept"))
@@ -345,22 +343,25 @@ class AgentLoop:
 
     # Requests
 
-    async def _reply(self, reminder: Callable[[], str] = str, *, acting: bool = False, first: bool = True) -> Reply:
-        """Request one reply, from the next model of the agent if one cannot answer."""
-        failures: list[tuple[Provider, ProviderError]] = []
-        while True:
-            try:
-                return await self._ask_model(reminder(), acting=acting, first=first)
-            except ProviderError as error:
-                failures.append((self.model.provider, error))
-                if not await self.fall_back(error, [provider for provider, _ in failures]):
-                    raise all_failed(failures) from None
+    async def _reply(self, step: Think | None = None) -> Reply:
+        """Request one reply, from the next model of the agent if one cannot answer. In a run it is a step."""
+        try:
+            return await self._ask_model(step)
+        except ProviderError as error:
+            failures = [(self.model.provider, error)]
+        while await self.fall_back(failures[-1][1], [provider for provider, _ in failures]):
             if reached := self.budget_reached():
                 raise BudgetSpentError(reached)
+            try:
+                return await self._ask_model(step)
+            except ProviderError as error:
+                failures.append((self.model.provider, error))
+        raise all_failed(failures) from None
 
-    async def _ask_model(self, reminder: str, *, acting: bool, first: bool) -> Reply:
-        """Request one reply. If its calls run next, their intents are stored in the same commit."""
+    async def _ask_model(self, step: Think | None) -> Reply:
+        """Request one reply. If its calls run next, as in a run, their intents are stored in the same commit."""
         record, model = self._record, self.model
+        reminder = model.reminder(step, self._run.repeats) if step else ""
         if not record.history.is_ready:
             await record.load()
         if model.tools.servers:
@@ -368,7 +369,7 @@ class AgentLoop:
         if self.compactor.may_be_full:
             await self.compactor.make_room()
         settings = model.agent.settings
-        settings = self.compactor.bounded(settings if first else settings.after_first)
+        settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
         try:
             reply = await model.reply(reminder, settings)
         except ContextExceededError as error:
@@ -376,13 +377,13 @@ class AgentLoop:
             reply = await model.reply(reminder, settings)
         if (normalized := record.history.normalized(reply.message)) is not reply.message:
             reply = msgspec.structs.replace(reply, message=normalized)
-        self._prepared = self._make_calls(reply.message.tool_calls) if acting else []
+        self._prepared = self._make_calls(reply.message.tool_calls) if step else []
         requested, entry = self._entries(reply)
         entries: list[Entry] = [requested, entry] if requested else [entry]
         end: list[RunStopped] = []
         if self._prepared:
             entries += first_intents(self._prepared)
-        elif acting:
+        elif step:
             entries += (end := self._end_with(entry))
         try:
             await record.append(*entries, beside=record.steering.restated())
