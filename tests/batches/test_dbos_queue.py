@@ -89,6 +89,22 @@ def test_workflows_of_an_executor_whose_lease_expired_are_put_back(log: Log) -> 
     queue.close()
 
 
+def test_workflows_that_an_executor_took_after_the_end_of_its_lease_are_put_back(log: Log) -> None:
+    """It was taken for dead, did not know it yet, took another task, and was killed."""
+    queue = DbosQueue(log.url)
+    id = queue.begin("job", BatchSettings(), resume=False)  # noqa: A001
+    queue.add(id, [Task("x", id="a"), Task("y", id="b")])
+    queue.register("alive")
+    for name, executor in (("a", "gone"), ("b", "alive")):
+        taking = (
+            "UPDATE dbos.workflow_status SET status = 'PENDING', executor_id = %s WHERE workflow_uuid = %s RETURNING 1"
+        )
+        queue.query(taking, executor, f"{id}/{name}")
+    assert queue.state(id).running == 1
+    assert queue.query("SELECT executor_id FROM dbos.workflow_status WHERE status = 'PENDING'") == [("alive",)]
+    queue.close()
+
+
 def test_workflows_of_a_process_that_has_ended_are_put_back_before_its_lease_expires(log: Log) -> None:
     queue = DbosQueue(log.url)
     id = queue.begin("job", BatchSettings(), resume=False)  # noqa: A001

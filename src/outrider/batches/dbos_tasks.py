@@ -32,6 +32,10 @@ _CLAIMED = """
     SELECT settings, spent, recovery_attempts FROM outrider_batch.batch, dbos.workflow_status
     WHERE id = %s AND workflow_uuid = %s
 """
+_WITHOUT_LEASE = """
+    SELECT DISTINCT executor_id FROM dbos.workflow_status
+    WHERE status = 'PENDING' AND name = %s AND executor_id NOT IN (SELECT id FROM outrider_batch.executor)
+"""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -96,8 +100,12 @@ class DbosTasks(PostgresLedger):
         raise LogError(f"the batch {batch} has no task {workflow.partition('/')[2]!r} any more")
 
     def recover_dead(self) -> None:
-        """Give the workflows of executors whose leases have expired to others."""
-        for executor in self.expired(self.lease):
+        """Give the workflows of executors whose leases have expired to others.
+
+        One that is taken for dead may take another workflow before it knows, and be killed: then it has no lease.
+        """
+        without_lease = (executor for (executor,) in self.query(_WITHOUT_LEASE, WORKFLOW))
+        for executor in (*self.expired(self.lease), *without_lease):
             self.recover(executor)
             self.remove(executor, self.lease)
 
