@@ -197,7 +197,8 @@ async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: si
             server.release.set()
             code, errors = await program.ended()
         assert (code, "with --resume" in errors) == (128 + number, True), errors
-        assert set(results_in(tmp_path / "results.jsonl")) == {"0"}
+        done = set(results_in(tmp_path / "results.jsonl"))
+        assert done in ({"0"}, {"0", "1"}), "the worker may have taken another task before it heard of the end"
         async with Program(tmp_path, *options, "--resume") as program:
             assert (await program.ended())[0] == 0
     assert set(results_in(tmp_path / "results.jsonl")) == {"0", "1", "2"}
