@@ -84,22 +84,12 @@ class SessionBase:
         folder = Path(cwd).resolve() if cwd else Path.cwd()
         self._record = record = SessionRecord(messages, journal, threads := Threads(), emit, folder)
         self._children = Children(record)
-        environment = CallEnvironment(
-            journal.id,
-            emit,
-            record.write,
-            journal.store,
-            threads,
-            agent.limits,
-            folder,
-            approve=approve,
-            open_child=partial(_open_child, weakref.ref(self)),  # no cycle: a session is freed with its last user
-            deps=deps,
-            hooks=agent.hooks,
-        )
+        itself = weakref.ref(self)  # no cycle: a session is freed with its last user
+        shared = (journal.id, emit, record.write, journal.store, threads, agent.limits, folder)
+        open_child = partial(_open_child, itself)
+        environment = CallEnvironment(*shared, approve, open_child, deps=deps, hooks=agent.hooks)
         self._loop = AgentLoop(agent, record, environment, self._children)
-        self._loop.fall_back = partial(_fall_back, weakref.ref(self))
-        self._loop.hand_over = partial(_hand_over, weakref.ref(self))
+        self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
         """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
 
