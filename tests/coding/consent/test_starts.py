@@ -18,6 +18,7 @@ from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.sandbox.bubblewrap import Bubblewrap
 from outrider.coding.workbench import Workbench
 from outrider.environment import config_file, data_folder
 from outrider.mcp.pool import ServerPool
@@ -182,10 +183,10 @@ async def test_the_model_does_not_rewrite_what_runs_without_a_question(
         "Write": call("Write", file_path="tools/x.py", content="evil"),
         "Bash": call("Bash", command="echo evil > tools/x.py", access="write", description="x"),
     }
-    is_sandboxed = bench.sandbox is not None
+    runs_at_once = isinstance(bench.sandbox, Bubblewrap)  # Landlock asks once a session about `write`
     free = call("Bash", command="echo x > free.txt", access="write", description="x")
     await run(bench, [calls[tool], free, call("Write", file_path="other.txt", content="x"), "Fine."])
-    assert (project / "free.txt").exists() == is_sandboxed, "without a sandbox, the person is asked"
+    assert (project / "free.txt").exists() == runs_at_once, "without a sandbox, the person is asked"
     assert (project / "tools/x.py").read_text() == "pass"
     assert (project / "other.txt").exists(), "the rest of the folder may be edited"
     if tool == "Write":
@@ -202,8 +203,8 @@ async def test_commands_in_the_sandbox_cannot_change_what_runs(
     trust(project)
     bench = bench_in(project)
     try:
-        if bench.sandbox is None:
-            pytest.skip("no sandbox works here")
+        if not isinstance(bench.sandbox, Bubblewrap):
+            pytest.skip("bubblewrap does not work here; Landlock asks before a command may write")
         shell = bench._tools.shell(bench.workspace)
         argv = shell.argv("echo evil > tools/x.py; mv tools away; echo x > free.txt", "mark", "write")
         await asyncio.to_thread(subprocess.run, argv, cwd=project, check=False, capture_output=True)
