@@ -230,7 +230,8 @@ class Hostile:
             return e.RunStopped(self._choose.choice(["", "done", "error", "nonsense"]), 10**6, Usage(10**9))
         if kind is e.Asked:
             question = self._choose.choice([{}, {"kind": "permission", "tool": "Bash", "input": []}])
-            return e.Asked(self._choose.choice(["q1", "q2"]), self._choose.choice(["", "c1"]), question)
+            waits = self._choose.choice(["", "approval", "result", "call", "nonsense"])
+            return e.Asked(self._choose.choice(["q1", "q2"]), self._choose.choice(["", "c1"]), question, waits, "x")
         return kind(
             **{
                 each.name: self._value(each.name, each)
@@ -268,6 +269,8 @@ class Hostile:
             "effect": lambda: one(["read", "idempotent", "write"]),
             "native": lambda: {"type": "x"},
             "details": lambda: one([None, [1], {"a": "\x1b[2J"}]),
+            "question": lambda: one(["q1", "q2", ""]),
+            "content": lambda: one([None, {}, {"text": "out", "files": [{"sha256": "../x"}]}, {"files": 1}]),
         }
         if name in special:
             return special[name]()

@@ -328,6 +328,11 @@ class Asked(Entry, frozen=True):
     """The call that it is about; empty for a question of a server."""
     question: dict[str, Any]
     """The question as data, with everything that the person sees; see `log/questions.py`."""
+    waits: str = ""
+    """What of the call waits for the answer, also without a process: its `approval`, its `result`, or the `call`, which
+    begins again with the answer. Empty if the question ends with the process that asks it."""
+    session: str = ""
+    """The session of the sub-agent that asks, if it is not this one."""
 
 
 class Decided(Entry, frozen=True):
@@ -344,6 +349,14 @@ class Decided(Entry, frozen=True):
     """The id of the option that the person chose, or why the call was denied."""
     input: dict[str, Any] | None = None
     """The arguments that the call is allowed with, if they are not those of the model."""
+    words: str = ""
+    """What the person said with the answer."""
+    content: dict[str, Any] | None = None
+    """What the person filled in or chose, or the result that came from outside."""
+    at: float = 0.0
+    """When the answer was given, if that was before this entry was written."""
+    signature: str = ""
+    """Of an answer from elsewhere: the key of the user has signed it for this question."""
 
 
 class UnknownEntry(Entry, frozen=True):

@@ -1,7 +1,8 @@
-"""The inbox: questions of open sessions, answered from any process of the owner, and messages to those sessions.
+"""The inbox: questions of sessions, answered from any process of the owner, and messages to those that are open.
 
-A question and a message belong to one holder of a session, known by its fence. They end with it: nothing is asked or
-delivered in the name of a process that is gone. All of it is removed when the session is closed or opened again.
+A message belongs to one holder of a session, known by its fence, and so does a question of a server or of a dialogue.
+They end with it, and are removed when the session is closed or opened again. A question for which a session waits
+without a process is in `open_questions.py`.
 
 Answers and messages are signed with the user's key, which is not in the log. An answer covers the question as it was
 shown. What is not signed was written by another, such as a command that reaches the database: it does not count.
@@ -10,6 +11,7 @@ shown. What is not signed was written by another, such as a command that reaches
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
@@ -28,6 +30,8 @@ from outrider.text import clean, clean_value
 
 if TYPE_CHECKING:
     from asyncio import Future, Task
+
+    from outrider.log.open_questions import OpenQuestions
 
 Deliver: TypeAlias = "Callable[[Signal], Future[None] | None]"
 """Delivers a message. It is taken at once, or when the future ends; one that is cancelled leaves it to its sender."""
@@ -77,7 +81,7 @@ class Inbox:
     ) -> None:
         self._tables = backend.inbox_tables()
         self._find_session = find_session
-        self._signer = _Signer(key)
+        self._signer = Signer(key)
         self._held = held
         """The fence of each session that is open here, by session number."""
         self._watcher = self._tables.watcher()
@@ -85,13 +89,16 @@ class Inbox:
     # From any process
 
     def questions(self, session: str | None = None) -> list[Question]:
-        """Return the questions that wait, of all sessions or of one, the oldest first. Their holders are alive."""
+        """Return the questions that wait, of all sessions or of one, the oldest first.
+
+        Those that end with the holder of their session are left out if it has ended.
+        """
         if not self._tables.exists():
             return []
         number = None if session is None else self._find_session(session).number
         rows = [row for row in self._tables.waiting() if number in (None, row.number)]
-        alive = {each for each in {row.number for row in rows} if self._lives(each)}
-        found = (self._signer.question(row) for row in rows if row.number in alive)
+        alive = {each for each in {row.number for row in rows if not row.is_lasting} if self._lives(each)}
+        found = (self._signer.question(row) for row in rows if row.is_lasting or row.number in alive)
         return [each for each in found if each]
 
     def _lives(self, number: int) -> bool:
@@ -99,23 +106,25 @@ class Inbox:
         return row is not None and self._tables.is_alive(row)
 
     def question(self, id: str) -> Question | None:
-        """Return a question, also one that was answered; None if its session was closed or its turn was cancelled."""
+        """Return a question, also one that was answered; None if it is not known any more."""
         found = self._tables.question(id) if self._tables.exists() else None
         return self._signer.question(found) if found else None
 
-    def answer(self, id: str, answer: Answer, by: str) -> bool:
+    def answer(self, id: str, answer: Answer, by: str, files: Sequence[str] = ()) -> bool:
         """Answer a question. Return False if it was answered before, or its session waits no more.
 
         The first answer wins; `question(id)` says who gave it. Raises ValidationError if the question does not offer
-        the answer.
+        the answer. `files` are those of a result, which are stored already.
         """
         row = self._tables.question(id) if self._tables.exists() else None
         found = self._signer.question(row) if row else None
-        if row is None or found is None or not self._tables.is_alive(self._find_session(found.session)):
+        if row is None or found is None or (found.deadline is not None and found.deadline <= time.time()):
+            return False
+        if not row.is_lasting and not self._tables.is_alive(self._find_session(found.session)):
             return False
         check_answer(found.body, answer)
         by = _name(by)
-        return self._tables.settle(id, self._signer.signed_answer(id, row.body, answer, by), by)
+        return self._tables.settle(id, self._signer.signed_answer(id, row.body, answer, by), by, files)
 
     def send(self, session: str, signal: Signal) -> int:
         """Send a message, or the wish to stop, to the process that has a session open. Return its number.
@@ -171,10 +180,20 @@ class Inbox:
 
     def listen(self, session: str) -> HeldInbox:
         """Return the inbox of a session that is open here, and let other processes know that it takes messages."""
+        id, number, fence = self._holding(session)
+        return HeldInbox(id, number, fence, self._tables, self._watcher, self._signer)
+
+    def open_questions(self, session: str) -> OpenQuestions:
+        """Return the questions of a session that is open here, which stay when it is closed."""
+        from outrider.log.open_questions import OpenQuestions  # few sessions wait
+
+        return OpenQuestions(*self._holding(session)[1:], self._tables, self._signer)
+
+    def _holding(self, session: str) -> tuple[str, int, int]:
         row = self._find_session(session)
         if (fence := self._held.get(row.number)) is None:
             raise LogError(f"the session {row.summary.id[:8]} is not open here")
-        return HeldInbox(row.summary.id, row.number, fence, self._tables, self._watcher, self._signer)
+        return row.summary.id, row.number, fence
 
     def close(self) -> None:
         """Stop watching the file."""
@@ -185,7 +204,7 @@ class HeldInbox:
     """The inbox of one session, for its holder: asks, and takes answers and messages. Used in one event loop."""
 
     def __init__(
-        self, session: str, number: int, fence: int, tables: InboxTables, watcher: Watcher, signer: _Signer
+        self, session: str, number: int, fence: int, tables: InboxTables, watcher: Watcher, signer: Signer
     ) -> None:
         self._session, self._number, self._fence = session, number, fence
         self._tables = tables
@@ -312,11 +331,15 @@ class HeldInbox:
                 self._taken.difference_update(taken)
 
 
+def _text(value: Answer | _Sent) -> str:
+    return msgspec.json.encode(clean_value(msgspec.to_builtins(value))).decode()
+
+
 def _name(by: str) -> str:
     return clean(by).replace("\0", "")  # Postgres cannot store it
 
 
-class _Signer:
+class Signer:
     """Signs answers and messages, and reads those that are signed."""
 
     def __init__(self, key: LogKey) -> None:
@@ -335,10 +358,19 @@ class _Signer:
         return Question(row.id, row.session, row.call_id, row.asked, body, answer, row.answered_by if answer else "")
 
     def _answer(self, row: QuestionRow) -> Answer | None:
+        found = self.answer(row)
+        return found[0] if found else None
+
+    def answer(self, row: QuestionRow) -> tuple[Answer, str] | None:
+        """Return the answer of a row with its signature, if it is signed for this text of the question."""
         text = self._read(row.answer or "", "answer", row.id, row.body, row.answered_by)
         with suppress(msgspec.MsgspecError):
-            return _decode_answer(text) if text else None
+            return (_decode_answer(text), _decode_signed(row.answer or "").signature) if text else None
         return None
+
+    def proves(self, signature: str, id: str, body: str, answer: Answer, by: str) -> bool:
+        """Return whether an answer is signed for this question."""
+        return self._key.verifies(signature, "answer", id, body, by, _text(answer))
 
     def signed_answer(self, id: str, body: str, answer: Answer, by: str) -> str:
         """Return an answer as it is stored. `body` is the question as it was shown."""
@@ -356,7 +388,7 @@ class _Signer:
         return None
 
     def _written(self, value: Answer | _Sent, *about: str | int) -> str:
-        text = msgspec.json.encode(clean_value(msgspec.to_builtins(value))).decode()
+        text = _text(value)
         return msgspec.json.encode(_Signed(text, self._key.sign(*about, text))).decode()
 
     def _read(self, stored: str, *about: str | int) -> str:

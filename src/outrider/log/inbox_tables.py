@@ -18,10 +18,14 @@ was taken, for its sender."""
 
 CLOSED = "the session was closed, taken over by another process, or deleted; open it again"
 QUESTIONS = (
-    "SELECT session.number, question.id, session.id, call_id, asked, body, answer, answered_by "
-    "FROM question JOIN session ON session.number = question.session AND session.fence = question.fence"
+    "SELECT session.number, question.id, session.id, call_id, asked, body, answer, answered_by, answered, "
+    "question.fence = 0 FROM question JOIN session "
+    "ON session.number = question.session AND (session.fence = question.fence OR question.fence = 0)"
 )
-"""The questions with their sessions, in the order of `QuestionRow`."""
+"""The questions with their sessions, in the order of `QuestionRow`.
+
+A question has the fence of the holder that asks, with which it ends; 0 if it needs none.
+"""
 WAITING_SIGNALS = "session = $1 AND fence = $2 AND taken IS NULL"
 _HELD = "number = $1 AND fence = $2 AND holder <> ''"
 
@@ -49,7 +53,7 @@ class SignalRow(NamedTuple):
 
 
 class QuestionRow(NamedTuple):
-    """A question with its session, which the holder that asked still has."""
+    """A question with its session, which the holder that asked still has, or which needs no holder."""
 
     number: int
     """The number of the session."""
@@ -60,6 +64,9 @@ class QuestionRow(NamedTuple):
     body: str
     answer: str | None
     answered_by: str
+    answered: float | None = None
+    is_lasting: bool = False
+    """Whether it needs no holder."""
 
 
 class InboxView(Protocol):
@@ -133,10 +140,18 @@ class InboxTables:
         """Return a question."""
         return self._database.read(lambda: find_question(id))
 
-    def settle(self, id: str, answer: str, by: str) -> bool:
-        """Store an answer if it is the first, and the holder that asked still has the session."""
+    def settle(self, id: str, answer: str, by: str, files: Sequence[str] = ()) -> bool:
+        """Store an answer if it is the first, and the question waits. Its session may read the files from then on."""
         now = time.time()
-        return self._database.change(lambda: _settle(id, answer, by, now))
+
+        def work() -> Work[bool]:
+            is_first = yield from _settle(id, answer, by, now)
+            for file in files if is_first else ():
+                added = "SELECT session, $1 FROM question WHERE id = $2 ON CONFLICT DO NOTHING"
+                yield Statement(f"INSERT INTO reference (session, sha256) {added}", (file, id))
+            return is_first
+
+        return self._database.change(work)
 
     def send(self, number: int, fence: int, body: str) -> int:
         """Store a message to a holder. Return its number."""
@@ -182,21 +197,41 @@ class InboxTables:
 
         self._database.post(work)
 
-    async def ask(self, number: int, fence: int, id: str, call_id: str, body: str) -> None:
-        """Store a question, and forget old ones. Raise SessionLostError if the fence is not that of the holder."""
+    async def ask(self, number: int, fence: int, id: str, call_id: str, body: str, *, lasting: bool = False) -> None:
+        """Store a question, and forget old ones. Raise SessionLostError if the fence is not that of the holder.
+
+        One that is `lasting` stays when the holder ends.
+        """
         now = time.time()
 
         def work() -> Work[None]:
             yield from _check_fence(number, fence)
             old = now - ANSWERED_SECONDS
-            yield Statement("DELETE FROM question WHERE session = $1 AND answered < $2", (number, old))
+            gone = "session = $1 AND fence <> 0 AND answered < $2"
+            yield Statement(f"DELETE FROM question WHERE {gone}", (number, old))
             yield Statement(
                 "INSERT INTO question (id, session, fence, call_id, body, asked) VALUES ($1, $2, $3, $4, $5, $6) "
-                "ON CONFLICT DO NOTHING",  # an attempt whose answer was lost
-                (id, number, fence, call_id, body, now),
+                "ON CONFLICT DO NOTHING",  # an attempt whose answer was lost, or it waits already
+                (id, number, 0 if lasting else fence, call_id, body, now),
             )
 
         await self._database.submit(work)
+
+    async def give_up(self, number: int, fence: int, ids: Sequence[str]) -> None:
+        """Let lasting questions end with the holder: their answers were taken, or are not needed any more."""
+
+        def work() -> Work[None]:
+            yield from _check_fence(number, fence)
+            mine = "session = $1 AND fence = 0 AND id = ANY($2)"
+            yield Statement(f"DELETE FROM question WHERE {mine} AND answer IS NULL", (number, list(ids)))
+            yield Statement(f"UPDATE question SET fence = $3 WHERE {mine}", (number, list(ids), fence))
+
+        await self._database.submit(work)
+
+    def asked(self, ids: Sequence[str]) -> list[QuestionRow]:
+        """Return those of these questions that are there."""
+        found = self._read(f"{QUESTIONS} WHERE question.id = ANY($1)", list(ids)) if self.exists() else []
+        return [QuestionRow(*row) for row in found]
 
     async def settle_own(self, id: str, answer: str, by: str) -> QuestionRow | None:
         """Store an answer. Return None if it is the first, else the question as it is."""
@@ -245,8 +280,8 @@ def _settle(id: str, answer: str, by: str, now: float) -> Work[bool]:
     values = answer, by, now, id
     settled = yield Statement(
         "UPDATE question SET answer = $1, answered_by = $2, answered = $3 WHERE id = $4 AND answer IS NULL AND EXISTS "
-        "(SELECT 1 FROM session WHERE number = question.session AND session.fence = question.fence AND holder <> '') "
-        "RETURNING 1",
+        "(SELECT 1 FROM session WHERE number = question.session "
+        "AND (question.fence = 0 OR (session.fence = question.fence AND holder <> ''))) RETURNING 1",
         values,
     )
     if not settled:  # or an attempt has stored it whose answer was lost

@@ -10,11 +10,11 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Usage
-from outrider.errors import LogError, SessionHeldError
+from outrider.errors import AnsweredError, LogError, SessionHeldError
 from outrider.log.entries import SessionSettings, SessionStarted, SubagentLinked
 from outrider.log.reader import LogReader
 from outrider.log.rows import Extent
@@ -25,12 +25,14 @@ from outrider.version import __version__
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from outrider.conversation.messages import AttachmentBlock
     from outrider.log.append import Append
     from outrider.log.backend import Backend
     from outrider.log.copying import ImportedEntry
     from outrider.log.holder import Holder
     from outrider.log.inbox import Inbox
     from outrider.log.journal import Journal
+    from outrider.log.questions import Question
     from outrider.log.snapshot_store import SnapshotStore
     from outrider.log.summary import SessionRow
 
@@ -201,6 +203,45 @@ class Log(LogReader):
 
         return Inbox(self._backend, self._find, self._held, self._key)
 
+    def questions(self, session: str | None = None) -> list[Question]:
+        """Return the questions that wait for an answer, of all sessions or of one, the oldest first.
+
+        Sessions wait for them also while no process runs.
+        """
+        return self.inbox.questions(session)
+
+    def answer(self, id: str, answer: Any, *, by: str = "") -> None:
+        """Answer a question: a call with Allow() or Deny("…"), others with the choice, the text or a mapping.
+
+        The first answer counts. The session goes on with it where somebody runs it: `Session.open(log, …).run()`. `by`
+        says who answers, for the log. Raises AnsweredError if it has its answer already or nobody asks it any more, and
+        ValidationError if it cannot be answered so.
+        """
+        found = self.inbox.question(id)
+        if found is None:
+            raise AnsweredError(f"nobody asks the question {id[:40]!r} any more; log.questions() has those that wait")
+        files: list[AttachmentBlock] = []
+
+        def keep(file: Attachment) -> AttachmentBlock:
+            files.append(self._backend.store.put(file))
+            return files[-1]
+
+        from outrider.log.answers import answer_from
+
+        given = answer_from(found.body, answer, keep)
+        by = by or getattr(answer, "by", "") or "a program"
+        if found.answer or not self.inbox.answer(id, given, by, [each.sha256 for each in files]):
+            raise AnsweredError(_no_more(id, self.inbox.question(id)))
+
+    def resolve(self, key: str, result: Any, *, by: str = "") -> None:
+        """Give the result of a call whose tool raised Defer. `key` was the `context.key` of the call.
+
+        The result is what a tool could return: text, data, a ToolResult, files. Raises AnsweredError.
+        """
+        from outrider.log.questions import result_question
+
+        self.answer(result_question(key), result, by=by)
+
     def live_socket(self, id: str) -> Path:
         """Return where a process that has a session open may show its events live."""
         return self.folder / "run" / f"{id}.sock"
@@ -258,3 +299,12 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
     from outrider.log.sqlite.backend import SqliteBackend
 
     return SqliteBackend(place, held)
+
+
+def _no_more(id: str, question: Question | None) -> str:
+    """Return why a question cannot be answered."""
+    if question and question.answer:
+        return f"the question {id[:8]} was answered before, by {question.answered_by or 'someone'}"
+    late = question is not None and question.deadline is not None
+    why = "its deadline has passed" if late else "its session was closed or goes on without it"
+    return f"the question {id[:8]} cannot be answered any more: {why}"

@@ -2,22 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.conversation.attachments import sha256
 from outrider.errors import ValidationError
-from outrider.text import clean
+from outrider.text import clean, clean_value
 
 LONGEST_TEXT = 100_000
 """Characters of a message or of the words of a denial."""
+LONGEST_WORDS = 10_000
+"""Characters of an answer in a person's own words."""
+
+
+RESULT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "is_error": {"type": "boolean"},
+        "final": {"type": "boolean"},
+        "is_json": {"type": "boolean"},
+        "details": {},
+        "files": {"type": "array", "items": {"type": "object"}},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+"""A result that comes from outside, as JSON Schema. `files` are references to stored ones."""
 
 
 class Option(msgspec.Struct, frozen=True):
     """A way to answer a question."""
 
     id: str
-    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`."""
+    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`; of choices
+    `answer` or `decline`."""
     label: str
     allows: bool
     """Whether the call runs with this answer, or the server gets what it asks for."""
@@ -45,6 +67,8 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="permiss
     facts: tuple[str, ...] = ()
     """What a command may do and how it runs, such as in the background."""
     options: tuple[Option, ...] = ()
+    deadline: float | None = None
+    """When it is too late for an answer, in seconds since the epoch: the call is denied then."""
 
 
 class ElicitationQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="elicitation", tag_field="kind"):
@@ -56,9 +80,79 @@ class ElicitationQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="elicit
     """The JSON Schema of the content of an answer; None if `url` is set."""
     url: str = ""
     options: tuple[Option, ...] = ()
+    deadline: float | None = None
 
 
-Body: TypeAlias = PermissionQuestion | ElicitationQuestion
+class Choice(msgspec.Struct, frozen=True):
+    """An answer that a question proposes."""
+
+    label: str
+    """What the answer's content has if it is chosen."""
+    description: str = ""
+
+
+class ChoiceField(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a person is asked."""
+
+    key: str
+    """Its name in the content of the answer."""
+    text: str
+    header: str = ""
+    """The subject in a word or two."""
+    choices: tuple[Choice, ...] = ()
+    """Without any, the person answers in free text."""
+    multiple: bool = False
+    """Whether several choices can be taken. The answer is then a list."""
+    own_words: bool = True
+    """Whether the person may write something that is not among the choices."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the answer."""
+        value: dict[str, Any] = {"type": "string", "pattern": r"\S", "maxLength": LONGEST_WORDS}
+        if self.choices and not self.own_words:
+            value = {"enum": [each.label for each in self.choices]}
+        if not self.multiple:
+            return value
+        return {"type": "array", "items": value, "minItems": 1, "maxItems": len(self.choices) + 1, "uniqueItems": True}
+
+
+class ChoiceQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
+    """Something that only a person can say: choices, or free text."""
+
+    questions: tuple[ChoiceField, ...]
+    options: tuple[Option, ...] = (Option("answer", "Send", allows=True), Option("decline", "Decline", allows=False))
+    deadline: float | None = None
+
+    @property
+    def title(self) -> str:
+        """All questions in one line."""
+        return " · ".join(each.text for each in self.questions)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the content of an answer: each key with the label, the labels or the words."""
+        fields = {each.key: each.schema for each in self.questions}
+        return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+class ResultQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="result", tag_field="kind"):
+    """A call whose result comes from outside. The content of the answer is the result."""
+
+    tool: str
+    input: dict[str, Any]
+    title: str
+    """What is awaited, in one line."""
+    options: tuple[Option, ...] = (Option("result", "Give the result", allows=True),)
+    deadline: float | None = None
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the content of an answer."""
+        return RESULT
+
+
+Body: TypeAlias = PermissionQuestion | ElicitationQuestion | ChoiceQuestion | ResultQuestion
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +163,10 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     words: str = ""
     """What the model reads with a denial."""
     content: dict[str, Any] | None = None
-    """The values of the form, if the answer accepts an elicitation."""
+    """The values of the form, if the answer accepts an elicitation; the answers to a question of choices; the result
+    that came from outside."""
+    input: dict[str, Any] | None = None
+    """Other arguments for a call that is allowed, all of them."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -86,6 +183,19 @@ class Question(msgspec.Struct, frozen=True):
     answered_by: str = ""
     """Where it was answered, as in `on the web page`."""
 
+    @property
+    def text(self) -> str:
+        """What is asked, in one line or a few."""
+        body = self.body
+        if isinstance(body, ElicitationQuestion):
+            return body.message
+        return (body.reason if isinstance(body, PermissionQuestion) else "") or body.title
+
+    @property
+    def deadline(self) -> float | None:
+        """When it is too late for an answer, in seconds since the epoch."""
+        return self.body.deadline
+
 
 class Say(msgspec.Struct, frozen=True, tag="say", tag_field="kind"):
     """A message of the user. The run that goes on takes it at its next boundary; between runs it begins one."""
@@ -101,6 +211,37 @@ Signal: TypeAlias = Say | Stop
 SignalKind: TypeAlias = Literal["say", "stop"]
 
 
+_decode_body: Callable[[bytes], Body] = msgspec.json.Decoder(Body).decode
+
+
+def question_id(key: str, what: str) -> str:
+    """Return the id of a question about a call, by its key: the same when the call runs again."""
+    return sha256(f"{key}/{what}".encode(errors="surrogatepass"))[:32]
+
+
+def result_question(key: str) -> str:
+    """Return the id of the question for the result of a call."""
+    return question_id(key, "result")
+
+
+def stored(body: Body) -> dict[str, Any]:
+    """Return a question as an entry of the log has it."""
+    found: dict[str, Any] = clean_value(msgspec.to_builtins(body, enc_hook=str))
+    return found
+
+
+def shown_text(question: dict[str, Any]) -> str:
+    """Return the text of a stored question that an answer is signed for."""
+    return msgspec.json.encode(question).decode()
+
+
+def body_of(question: dict[str, Any]) -> Body | None:
+    """Return a stored question; None if this version does not know its kind."""
+    with suppress(msgspec.MsgspecError):
+        return _decode_body(msgspec.json.encode(question))
+    return None
+
+
 def check_answer(body: Body, answer: Answer) -> None:
     """Raise ValidationError if the question does not offer this answer."""
     option = next((each for each in body.options if each.id == answer.option), None)
@@ -111,7 +252,9 @@ def check_answer(body: Body, answer: Answer) -> None:
         raise ValidationError([f"words: the option {option.id!r} takes none"])
     if len(answer.words) > LONGEST_TEXT:
         raise ValidationError([f"words: at most {LONGEST_TEXT:,} characters"])
-    wanted = body.schema if isinstance(body, ElicitationQuestion) and option.allows else None
+    if answer.input is not None and not (isinstance(body, PermissionQuestion) and option.allows):
+        raise ValidationError([f"input: the option {option.id!r} takes none"])
+    wanted = None if isinstance(body, PermissionQuestion) or not option.allows else body.schema
     if wanted is None:
         if answer.content is not None:
             raise ValidationError([f"content: the option {option.id!r} takes none"])

@@ -83,6 +83,10 @@ class SessionState:
         """The id of the queued message that the next entry adds, if it is one."""
         self.questions: dict[str, Asked] = {}
         """The questions that wait for an answer, by their ids. They end with the calls of a reply."""
+        self.answered: dict[str, tuple[Asked, Decided]] = {}
+        """Those that have their answer, by their ids, until the calls of the reply are done."""
+        self._put_off: dict[str, Intent] = {}
+        """The calls that were started and wait for an answer, with which they begin again."""
         self.settings = SessionSettings()
         """The newest value of each setting."""
         self.requested: Requested | None = None
@@ -126,6 +130,31 @@ class SessionState:
     def has_view(self) -> bool:
         """Whether these entries have the newest compaction and all messages that it kept."""
         return self.history.summary is not None and self.history.start >= 0
+
+    def waiting_calls(self, *, is_attended: bool) -> set[str]:
+        """Return the ids of the calls that wait for an answer from outside. A person who is there is asked again."""
+        return {
+            asked.call_id
+            for asked in self.questions.values()
+            if asked.waits == "result" or (asked.waits and not is_attended)
+        }
+
+    def is_waiting(self, *, is_attended: bool) -> bool:
+        """Return whether no call can go on: each that has no result waits."""
+        if not self.questions:
+            return False
+        waiting = self.waiting_calls(is_attended=is_attended)
+        return bool(waiting) and all(call.id in waiting for call in self.open_calls)
+
+    def asked_about(self, call_id: str, waits: str) -> tuple[Asked, Decided | None] | None:
+        """Return the newest question for which this part of a call waits or waited, with its answer."""
+        for asked in reversed(self.questions.values()):
+            if asked.call_id == call_id and asked.waits == waits:
+                return asked, None
+        for asked, decided in reversed(self.answered.values()):
+            if asked.call_id == call_id and asked.waits == waits:
+                return asked, decided
+        return None
 
     def unknown_outcomes(self) -> list[CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.
@@ -174,17 +203,32 @@ class SessionState:
                 self.handoff = self.handoff if agent is None else ""
             case Requested():
                 self.requested = self.requested.merged(entry) if self.requested else entry
-            case Asked(id=id):
-                self.questions[id] = entry
-            case Decided(question=question):
-                self.questions.pop(question, None)
+            case Asked():
+                self._ask(entry)
+            case Decided():
+                self._decide(entry)
             case RunStarted(limits=limits, continues=continues):
-                self.run = self.run.followed(continues=continues) if self.run else RunState()
+                if self.run and self.run.status == "waiting" and continues:
+                    self.run.status = ""
+                else:
+                    self.run = self.run.followed(continues=continues) if self.run else RunState()
                 self.run.counts_repeats = limits.get("max_repeats", 1) is not None
             case RunStopped(status=status):
                 self._stop(status)
             case AttemptFailed(usage=usage, model=model) | TitleEntry(usage=usage, model=model):
                 self._use(usage, model)
+
+    def _ask(self, entry: Asked) -> None:
+        self.questions[entry.id] = entry
+        if entry.waits and (intent := self.intents.pop(entry.call_id, None)):
+            self._put_off[entry.call_id] = intent
+
+    def _decide(self, entry: Decided) -> None:
+        if asked := self.questions.pop(entry.question, None):
+            self.answered[asked.id] = asked, entry
+            intent = self._put_off.pop(asked.call_id, None)
+            if intent and asked.waits == "call":  # which is under way again
+                self.intents[asked.call_id] = intent
 
     def _say(self, entry: MessageEntry) -> None:
         message, before = entry.message, self.history.last
@@ -198,7 +242,7 @@ class SessionState:
             if self.run:
                 self.run.reply(entry, before)
             self._expect(message.tool_calls)
-        elif self.calls or self.intents or self.questions:
+        elif self.calls or self.intents or self.questions or self.answered:
             self._keep_open(message.tool_results)
         else:
             self.final, self._lost_entries = None, False
@@ -260,8 +304,8 @@ class SessionState:
 
     def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
         self.calls, self.final, self.handoff, self._lost_entries = calls, None, "", False
-        if self.intents or self.answers or self.questions:
-            self.intents, self.answers, self.questions = {}, {}, {}
+        if self.intents or self.answers or self.questions or self.answered:
+            self.intents, self.answers, self.questions, self.answered, self._put_off = {}, {}, {}, {}, {}
         self._waiting = {call.id for call in calls} if calls else set()
 
     def _keep_open(self, results: Sequence[ToolResultBlock]) -> None:
@@ -269,11 +313,11 @@ class SessionState:
         self.has_cut_results = self.has_cut_results or any(result.whole for result in results)
         if self.run and self.calls:
             self.run.count_results(self.calls, results)
-        intents, answers, questions = self.intents, self.answers, self.questions
+        kept = self.intents, self.answers, self.questions, self.answered, self._put_off
         self._expect(self.history.pending if self.calls else ())
         if self.calls:
-            self.intents, self.answers, self.questions = intents, answers, questions
-            self._waiting -= answers.keys()
+            self.intents, self.answers, self.questions, self.answered, self._put_off = kept
+            self._waiting -= self.answers.keys()
 
     def _rewind(self, entry: RewindEntry) -> None:
         self.rewinds.append(entry)

@@ -14,6 +14,7 @@ from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBloc
 from outrider.conversation.prompt import messages_of
 from outrider.errors import (
     ContextExceededError,
+    ConversationError,
     HookBlockedError,
     LogError,
     MissingKeyError,
@@ -185,16 +186,35 @@ class AgentLoop:
 
     async def _begin(self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
         """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
-        said = await self.submitted(said)
         state = self._record.state
+        if state.questions:
+            await self._take_answers(said)
+        said = await self.submitted(said)
         start: tuple[Entry, ...] = ()
         if not said and not state.queued:
             self._record.check_begun()
-        if said or self.continues or not (state.is_running or self._is_answered):
-            start = (RunStarted(limits.changed, self.continues),)
+        if said or self.continues or not (state.is_running or self._is_answered or self._is_waiting):
+            is_same = self.continues or (not said and self._run.status == "waiting")
+            start = (RunStarted(limits.changed, is_same),)
         self.continues = False
         await self._add(said, first=start)
         await before()
+
+    async def _take_answers(self, said: Sequence[Message]) -> None:
+        """Take the answers that have come. Raises ConversationError for a prompt, if the session still waits."""
+        assert self.environment.waits
+        await self.environment.waits.take()
+        if said and self._is_waiting:
+            asked = next(each for each in self._record.state.questions.values() if each.waits)
+            raise ConversationError(
+                f"the session waits for an answer (question {asked.id[:8]}): give it with session.answer(id, …), which "
+                "may be Deny(), and go on with run() or another prompt"
+            )
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether no call can go on without an answer from outside."""
+        return self._record.state.is_waiting(is_attended=self.environment.person is not None)
 
     @property
     def _is_answered(self) -> bool:
@@ -229,6 +249,9 @@ class AgentLoop:
         """Return how the run ends, or None if hooks keep it going."""
         if step.error:
             raise ProviderError(f"{self.model.provider.name} {step.error}")
+        if step.status == "waiting" and self._limits and self.environment.waits:
+            await self.environment.waits.take()  # an answer may have come meanwhile
+            return "waiting" if self._is_waiting else None
         if step.status != "done" or not (said := await self._stop_hooks()):
             return step.status
         await self._add(messages_of(said))
@@ -249,6 +272,8 @@ class AgentLoop:
         """Store that the run is over, and tell the observers, unless its last reply has done so."""
         if self.finished:
             return
+        if (waits := self.environment.waits) and waits.kept:
+            await waits.settle()
         state, terms = self._record.state, terms or self._terms
         if self._record.journal.is_suspended:  # the log has no end of it, as after a kill
             run = self._run
@@ -298,7 +323,8 @@ class AgentLoop:
     @property
     def _terms(self) -> Terms:
         outer = self.parent.budget_reached() if self.parent else None
-        return Terms(self._limits or _DEFAULTS, self.model.agent.answer, self._children.used_in_run, outer)
+        is_attended = self.environment.person is not None
+        return Terms(self._limits or _DEFAULTS, self.model.agent.answer, self._children.used_in_run, outer, is_attended)
 
     def budget_reached(self) -> RunStatus | None:
         """Return the limit on tokens or cost that the run has used up."""
@@ -414,6 +440,7 @@ class AgentLoop:
         record, tools = self._record, self.model.tools.callable
         refused = refused_handoffs(uses, tools)
         reply = uses[0].id if uses else ""  # ids are unique in a conversation, so the first call names the reply
+        waiting = record.state.waiting_calls(is_attended=self.environment.person is not None)
         calls = []
         for use in uses:
             intent = record.state.intents.get(use.id)
@@ -422,6 +449,7 @@ class AgentLoop:
                 call.recall(answer, recorded=True)
             elif answer := record.unsaved.get(use.id):
                 call.recall(answer, recorded=False)
+            call.is_parked = use.id in waiting and not call.answer
             calls.append(call)
         return calls
 
@@ -438,6 +466,8 @@ class AgentLoop:
         except (asyncio.CancelledError, LogError):
             self._record.unsaved = {call.use.id: call.answer for call in calls if call.answer and not call.recorded}
             raise
+        if (waits := self.environment.waits) and waits.kept:
+            await waits.settle()
 
     def _fit_results(self) -> None:
         """Bound the results by the model's context window, which the provider may have learned meanwhile."""

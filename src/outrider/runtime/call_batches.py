@@ -25,7 +25,7 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
     When the caller is cancelled, each call still gets a result before CancelledError is raised. When the log fails,
     running calls are stopped before LogError is raised.
     """
-    for batch in _batches(calls):
+    for batch in _batches([call for call in calls if not call.is_parked]):
         try:
             await _run_batch(batch, tools)
         except asyncio.CancelledError:
@@ -44,8 +44,9 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
 async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
     # With an approver or hooks each call starts once it is approved, so that it cannot change meanwhile.
     around = batch[0].around
-    for together in [[call] for call in batch] if around.decides else [batch]:
-        if around.decides:
+    is_asked = any(call.is_asked for call in batch)
+    for together in [[call] for call in batch] if is_asked else [batch]:
+        if is_asked:
             await together[0].ask()
         if around.watch or not all(call.is_begun for call in together):
             await _record_intents(together)
@@ -65,7 +66,7 @@ def first_intents(calls: Sequence[Call]) -> list[Intent]:
     before it.
     """
     for batch in _batches(calls):
-        if batch[0].around.decides or batch[0].around.watch:
+        if batch[0].around.watch or any(call.is_asked for call in batch):
             break
         for call in batch:
             call.is_begun = True

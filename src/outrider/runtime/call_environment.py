@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from outrider.log.pending_write import PendingWrite
     from outrider.runtime.folder_watch import FolderWatch
+    from outrider.runtime.waits import Person, Waits
 
 
 class CallEnvironment(msgspec.Struct, frozen=True):
@@ -44,6 +45,10 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     """The dependencies that tools receive."""
     hooks: Hooks = NO_HOOKS
     """The hooks of the agent."""
+    waits: Waits | None = None
+    """Keeps the questions that calls wait for; None for calls outside of a session."""
+    person: Person | None = None
+    """Asks a person who is there. Without one, a call that has to ask waits."""
 
     @property
     def is_subagent(self) -> bool:

@@ -12,8 +12,10 @@ import msgspec
 
 from outrider.conversation.messages import TextBlock, ToolUseBlock
 from outrider.errors import OutriderError, ValidationError
-from outrider.log.entries import CallResult, Decided, Intent
+from outrider.log.answers import result_from
+from outrider.log.entries import AttachmentStored, CallResult, Decided, Intent
 from outrider.providers.debugging import logger
+from outrider.runtime.asked_call import AskedCall
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.call_results import (
     ResultBuilder,
@@ -26,9 +28,10 @@ from outrider.runtime.call_results import (
 )
 from outrider.runtime.entry_events import start_of
 from outrider.runtime.events import Notice, ToolProgress
-from outrider.runtime.hooks import AfterTool, BeforeTool, run_hooks
-from outrider.text import clean, clean_value, shorten
-from outrider.tools.approval import Verdict, verdict_of
+from outrider.runtime.hooks import AfterTool, run_hooks
+from outrider.runtime.waits import Parked, result_of
+from outrider.text import clean, shorten
+from outrider.tools.approval import Defer
 from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
@@ -43,14 +46,9 @@ CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call gets a result without it."""
 
 
-class Call:
-    """One call. It gets exactly one result: from the tool, a time-out or a cancel."""
+class Call(AskedCall):
+    """One call. It gets exactly one result: from the tool, from outside, from a time-out or a cancel."""
 
-    answer: CallResult | None = None
-    written: PendingWrite | None = None
-    """The write of the result."""
-    decided: Decided | None = None
-    """Whether the call may run, once it is decided."""
     _is_shown = False
     """Whether observers know that it has started."""
     _has_begun = False
@@ -59,8 +57,6 @@ class Call:
     """Whether the tool itself has returned."""
     _stopped = ""
     """Why the call was stopped, if it was."""
-    _hook_context = ""
-    """What hooks before the call have said to the model."""
     _announced = False
     _answered: asyncio.Future[None] | None = None
     _task: asyncio.Task[None] | None = None
@@ -102,7 +98,7 @@ class Call:
             around.open_child,
             around.deps,
             result_characters=self._limit,
-        )
+        ).asking(self)
 
     @property
     def concurrent(self) -> bool:
@@ -127,55 +123,13 @@ class Call:
     def intent(self) -> Intent | None:
         """Return the intent to store before the call starts, or None if it will not run."""
         tool, use = self._tool, self.use
-        if tool is None or use.invalid_input is not None or self.answer:
+        if tool is None or use.invalid_input is not None or self.answer or self.is_parked:
+            return None
+        if self._result_from_outside:
             return None
         if self._intent is None or self._intent.input is not use.input:
             self._intent = Intent(use.id, tool.name, tool.effect, self._key, use.input, self._is_edited)
         return self._intent
-
-    async def ask(self) -> None:
-        """Ask the hooks, then the approver. A denial becomes the result."""
-        tool = self._tool
-        if not self.around.decides or tool is None or self.intent() is None:
-            return
-        if self.around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
-            await self._ask_hooks(tool)
-        approve = self.around.approve
-        if approve is None or self.answer:
-            return
-        try:
-            tool.check(self.use.input)
-        except ValidationError:
-            return  # the call will not run: its error result names the violations
-        try:
-            verdict = await verdict_of(approve, self.use, tool, self.around.threads)
-        except Exception as error:  # noqa: BLE001 - whatever keeps the approver from deciding, the call does not run
-            verdict = Verdict(f"the approver failed: {described(error)}")
-        self._decide(tool, verdict)
-
-    def _decide(self, tool: Tool, verdict: Verdict) -> None:
-        """Take a decision. It is stored with what follows from it: the intent, or the result that denies the call."""
-        if self.answer:
-            return
-        denial, edited = clean(verdict.denial), verdict.input
-        if edited is not None and not _is_same(edited, self.use.input):
-            self.use, self._is_edited = msgspec.structs.replace(self.use, input=clean_value(edited)), True
-        given = self.use.input if self._is_edited and not denial else None
-        self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
-        if denial:
-            self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}"))
-
-    async def _ask_hooks(self, tool: Tool) -> None:
-        """Ask the hooks. They may block the call, or change its arguments; the approver sees those."""
-        around, use = self.around, self.use
-        event = BeforeTool(session=around.session, cwd=around.cwd, call_id=use.id, tool=tool.name, input=use.input)
-        wanted = await run_hooks(around.hooks.before_tool, event, self._report)
-        if wanted.block:
-            self._decide(tool, Verdict(f"a hook blocked it: {wanted.block}", "a hook"))
-        elif wanted.input is not None:
-            self.use = msgspec.structs.replace(use, input=wanted.input)
-        if wanted.context:
-            self._hook_context = clean(wanted.context)
 
     async def _after_hooks(self, tool: Tool, answer: CallResult) -> CallResult:
         """Return the result with what the hooks before and after the call add to it."""
@@ -208,7 +162,7 @@ class Call:
     def start(self, known: Iterable[str]) -> None:
         """Start the call. `known` are the tool names to list if this tool does not exist."""
         use, tool = self.use, self._tool
-        if self.answer:
+        if self.answer or self.is_parked:
             return
         if tool is None:
             from outrider.tools.near_names import nearest_name  # few models misspell a tool
@@ -235,7 +189,7 @@ class Call:
     def limit_time(self) -> None:
         """Stop the call when its time is up, if it still runs."""
         tool, name = self._tool, self.use.name
-        if tool is None or self.answer:
+        if tool is None or self.answer or self.is_parked:
             return
         seconds = self.around.limits.tool_seconds if tool.timeout is None else tool.timeout
         if seconds is not None:
@@ -248,7 +202,7 @@ class Call:
         self._context.cancel()
         if not self._came_through:
             self._stopped = f"{reason} {CHECK}" if self._may_have_written else reason
-        if self._task is None:
+        if self._task is None or self.is_parked:
             self._finish(error_result(self.use.id, reason))
         else:
             self._task.add_done_callback(lambda _: self.abandon())  # it may end without a result
@@ -281,6 +235,11 @@ class Call:
                 self._cancel_timers()  # the tool has done its work
                 with contextlib.suppress(asyncio.CancelledError):  # a cancel must not lose the result
                     answer = await self._after_hooks(tool, answer)
+        except Parked as parked:
+            if not self._stopped:
+                await self._park(parked.questions)
+                return
+            answer = error_result(self.use.id, self._stopped)
         except Exception as error:  # noqa: BLE001 - every call gets a result
             _log_failure(tool, error)
             answer = error_result(self.use.id, f"{self.use.name} failed: {described(error)}")
@@ -291,9 +250,17 @@ class Call:
 
     async def _work(self, tool: Tool) -> CallResult:
         self._has_begun = True
+        if given := self._result_from_outside:
+            return await self._given_result(given)
         try:
             result = await tool.invoke(self.use.input, self._context)
             self._came_through = True
+        except (Defer, Parked) as later:
+            if isinstance(later, Parked):
+                raise
+            if self.around.waits:
+                raise Parked([result_of(self.use, self._key, later)]) from None
+            result = _failure(f"The result of {tool.name} comes later, and this call is not part of a session.")
         except ValidationError as error:
             faults = "\n".join(f"- {violation}" for violation in error.violations)
             result = _failure(f"The arguments of {tool.name} are not valid, so it was not run:\n{faults}")
@@ -304,6 +271,20 @@ class Call:
         except BaseException as error:  # noqa: BLE001 - sys.exit() in a tool must not end the loop either
             _log_failure(tool, error)
             result = _failure(f"{tool.name} failed: {described(error)}")
+        return await self._built(result)
+
+    async def _given_result(self, given: Decided) -> CallResult:
+        """Return the result that came from outside. Its files are stored, and from now on those of the session."""
+        if not given.allowed:
+            return await self._built(_failure(f"The result of {self.use.name} did not come in time."))
+        result, files = result_from(given.content)
+        answer = await self._built(result)
+        block = msgspec.structs.replace(answer.result, content=(*answer.result.content, *files))
+        if files:
+            self.around.write(*map(AttachmentStored, files))
+        return msgspec.structs.replace(answer, result=block)
+
+    async def _built(self, result: ToolResult) -> CallResult:
         builder = ResultBuilder(self.use, self.around, self._limit, self._report, self._cancel_timers)
         try:
             return await builder.build(result)
@@ -354,12 +335,6 @@ class Call:
     def _show(self, content: Any) -> None:
         if not self.answer:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
-
-
-def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
-    """Return whether arguments are the same JSON: 1 is not true."""
-    first, second = (msgspec.json.encode(each, order="deterministic") for each in (one, other))
-    return first == second
 
 
 def _result_limit(tool: Tool | None, around: CallEnvironment) -> int:

@@ -22,7 +22,16 @@ from outrider.providers.deltas import ThinkingDelta as ThinkingDelta
 from outrider.providers.deltas import ToolCallDelta as ToolCallDelta
 
 RunStatus: TypeAlias = Literal[
-    "done", "max_turns", "max_total_tokens", "max_cost", "max_seconds", "max_repeats", "cancelled", "suspended", "error"
+    "done",
+    "waiting",
+    "max_turns",
+    "max_total_tokens",
+    "max_cost",
+    "max_seconds",
+    "max_repeats",
+    "cancelled",
+    "suspended",
+    "error",
 ]
 CompactionReason: TypeAlias = Literal["threshold", "too_long", "manual"]
 """Why a conversation is compacted: the window is nearly full, the API refused the request, or someone asked for it."""

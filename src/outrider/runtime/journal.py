@@ -5,19 +5,24 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import time
 import weakref
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from outrider.conversation.messages import Usage
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import ConversationError, LogError
+from outrider.errors import AnsweredError, ConversationError, LogError
 from outrider.log.pending_write import PendingWrite
 from outrider.log.state import SessionState
 
 if TYPE_CHECKING:
-    from outrider.log.entries import Entry, Requested, SessionSettings
+    from outrider.log.entries import Asked, Decided, Entry, Requested, SessionSettings
     from outrider.log.journal import Journal as HeldSession
     from outrider.log.log import Log
+    from outrider.log.open_questions import OpenQuestions
+    from outrider.log.questions import Answer
     from outrider.log.requests import RequestLedger
     from outrider.log.rewinding import Rewinder
     from outrider.log.working_folder import WorkingFolder
@@ -36,6 +41,8 @@ class Journal:
         """The id of the session."""
         self.store = store
         """Holds the files of the conversation."""
+        self._answers: dict[str, tuple[Answer, str, float]] = {}
+        """Answers that were not taken yet, with who gave them and when, by question."""
 
     def write(self, *entries: Entry) -> PendingWrite:
         """Queue entries, all or none. The write is done when they are kept, and fails only with a LogError."""
@@ -66,6 +73,35 @@ class Journal:
         from outrider.runtime.recall import RememberedPast
 
         return RememberedPast(self.id, lambda: state.messages, self.store)
+
+    async def ask(self, asked: Asked) -> None:
+        """Let others answer a question, which the session has stored."""
+
+    async def answer(self, asked: Asked, given: Any, by: str) -> None:
+        """Answer a question: the first answer counts. Raises AnsweredError, and ValidationError if it cannot be it."""
+        from outrider.log.answers import answer_from
+        from outrider.log.questions import body_of, check_answer
+
+        body = body_of(asked.question)
+        if asked.id in self._answers or body is None:
+            raise AnsweredError(f"the question {asked.id[:8]} was answered before")
+        check_answer(body, answer := answer_from(body, given, self.store.put))
+        self._answers[asked.id] = answer, by, time.time()
+
+    async def decisions(self, questions: Iterable[Asked]) -> list[Decided]:
+        """Return how those of the questions were decided that were answered, or whose deadline has passed."""
+        from outrider.log.open_questions import decided, is_late, too_late
+
+        asked, now = list(questions), time.time()
+        given = [decided(each, *self._answers[each.id]) for each in asked if each.id in self._answers]
+        return given + [too_late(each) for each in asked if each.id not in self._answers and is_late(each, now)]
+
+    def proves(self, asked: Asked, decided: Decided) -> bool:
+        """Return whether this is an answer of the user."""
+        return True
+
+    async def give_up(self, ids: Sequence[str]) -> None:
+        """Let nobody answer these questions any more."""
 
     def rewinder(self, folder: WorkingFolder | None) -> Rewinder:
         """Return what rewinds the session. Raises ConversationError if it cannot be."""
@@ -150,6 +186,32 @@ class LogJournal(Journal):
         if self._opening is None or self._opening[0] is not loop:
             self._opening = loop, asyncio.Lock()
         return self._opening[1]
+
+    @cached_property
+    def _open_questions(self) -> OpenQuestions:
+        return self._log.inbox.open_questions(self.id)
+
+    async def ask(self, asked: Asked) -> None:
+        """Put it into the inbox, where it stays when this process ends."""
+        await (await asyncio.to_thread(lambda: self._open_questions)).ask(asked)
+
+    async def answer(self, asked: Asked, given: Any, by: str) -> None:
+        """Answer it in the inbox, as others do."""
+        await asyncio.to_thread(self._log.answer, asked.id, given, by=by)
+
+    async def decisions(self, questions: Iterable[Asked]) -> list[Decided]:
+        """Read them in the inbox."""
+        return await (await asyncio.to_thread(lambda: self._open_questions)).decisions(questions)
+
+    def proves(self, asked: Asked, decided: Decided) -> bool:
+        """Check the signature: who can write to the log could have written the entry."""
+        return self._open_questions.proves(asked, decided)
+
+    async def give_up(self, ids: Sequence[str]) -> None:
+        """Take them out of the inbox. After a failure they stay there, answered by no one who waits."""
+        if not self.is_suspended:
+            with contextlib.suppress(LogError):
+                await (await asyncio.to_thread(lambda: self._open_questions)).give_up(ids)
 
     def children_usage(self) -> Usage:
         """Sum it in the log."""

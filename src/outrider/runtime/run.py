@@ -12,6 +12,7 @@ from outrider.conversation.items import ByItem
 from outrider.conversation.messages import Citation, Message, Usage
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import RunError
+from outrider.log.questions import Question
 from outrider.providers.base import StopReason
 from outrider.runtime.events import RunStatus
 
@@ -31,6 +32,7 @@ ENDINGS: Mapping[RunStatus, str] = {
     "max_repeats": "The model repeated the same calls and was stopped. Tell it what to do differently.",
     "max_seconds": "The time limit is reached. Say “go on” to continue.",
     "cancelled": "Interrupted. The conversation so far is kept.",
+    "waiting": "Waiting for an answer. It goes on from here once there is one.",
     "suspended": "Suspended. Open the session again to go on where it stopped.",
 }
 """Sentences for the user, by the status of a stopped run."""
@@ -44,7 +46,7 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     """
 
     status: RunStatus
-    """`done`, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`, `max_repeats`,
+    """`done`, `waiting` for an answer, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`, `max_repeats`,
     `cancelled`, `suspended`, `error`."""
     text: str
     """The text of the last reply, or of the result that ended the run."""
@@ -71,6 +73,8 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     """The usage of the run for each model that answered in it, by name; of sub-agents as well."""
     agent: str = ""
     """The name of the agent that ended the run: another than the one that began it after a handoff."""
+    questions: tuple[Question, ...] = ()
+    """What the session waits for, if the status is `waiting`. Answer with `session.answer` or `log.answer`."""
     value: Any = UNSET
     """What `output` returns, if the run was asked for data and has it. It is not part of `dict(result)`."""
 
@@ -99,6 +103,8 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     def __getitem__(self, name: str) -> Any:
         if name == "output" and self.output is self.value:
             name = "structured_output"  # items are plain data
+        if name == "questions":
+            return msgspec.to_builtins(self.questions)
         if name == "usage_by_model":
             return {model: dict(usage) for model, usage in self.usage_by_model.items()}
         return super().__getitem__(name)
@@ -120,6 +126,8 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
         sentence = f"the run ended without an answer ({self.status})"
         if self.status.startswith("max_"):
             sentence += f"; allow more with Limits({self.status}=…), or continue from the `result` of this error"
+        if self.status == "waiting":
+            sentence += f": it waits for an answer ({'; '.join(each.text for each in self.questions)[:200]})"
         if self.error:
             sentence += f": {self.error}"
         raise RunError(sentence, self)

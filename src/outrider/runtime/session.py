@@ -11,10 +11,7 @@ from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.conversation.prompt import Prompt, messages_of, user_message
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import (
-    ConversationError,
-    SessionBusyError,
-)
+from outrider.errors import AnsweredError, ConversationError, SessionBusyError
 from outrider.log.entries import Asked, Decided, SessionSettings
 from outrider.providers.base import Effort, Provider, Reply, ToolSpec
 from outrider.runtime.agent_spec import AgentSpec
@@ -36,6 +33,7 @@ if TYPE_CHECKING:
 
     from outrider.conversation.history import History
     from outrider.log.log import Log
+    from outrider.log.questions import Question
     from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
@@ -356,6 +354,23 @@ class Session(SessionBase, Generic[AnyDepsT]):
         if deps is not None:
             check_deps(self._first.deps_type, deps)
         return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), said, limits)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """What the session waits for: questions that `answer` or `log.answer` answers."""
+        return self._waits.questions()
+
+    async def answer(self, id: str, answer: Any, *, by: str = "") -> None:
+        """Answer a question for which the session waits: Allow(), Deny("…"), a choice, a text, a mapping, a result.
+
+        The first answer counts, wherever it is given. The next `run()` goes on with it. Raises AnsweredError, and
+        ValidationError if the question cannot be answered so.
+        """
+        asked = self._record.state.questions.get(id)
+        if asked is None or not asked.waits:
+            waiting = ", ".join(each.id for each in self._waits.open) or "none"
+            raise AnsweredError(f"the session does not wait for the question {id[:40]!r}; questions: {waiting}")
+        await self._record.journal.answer(asked, answer, by or getattr(answer, "by", "") or "a program")
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:
         """Queue a message for the run that goes on, and return once it is in the log.

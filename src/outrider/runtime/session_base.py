@@ -66,6 +66,7 @@ class SessionBase:
         from outrider.runtime.children import Children
         from outrider.runtime.journal import Journal, new_id
         from outrider.runtime.record import SessionRecord
+        from outrider.runtime.waits import Waits
 
         check_agent(agent)
         check_functions(approve, store)
@@ -84,10 +85,11 @@ class SessionBase:
         folder = Path(cwd).resolve() if cwd else Path.cwd()
         self._record = record = SessionRecord(messages, journal, threads := Threads(), emit, folder)
         self._children = Children(record)
+        self._waits = waits = Waits(record)
         itself = weakref.ref(self)  # no cycle: a session is freed with its last user
         shared = (journal.id, emit, record.write, journal.store, threads, agent.limits, folder)
         open_child = partial(_open_child, itself)
-        environment = CallEnvironment(*shared, approve, open_child, deps=deps, hooks=agent.hooks)
+        environment = CallEnvironment(*shared, approve, open_child, deps=deps, hooks=agent.hooks, waits=waits)
         self._loop = AgentLoop(agent, record, environment, self._children)
         self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
@@ -300,6 +302,7 @@ class SessionBase:
             store=self._record.store,
             usage_by_model=joined(run.by_model if run else {}, self._children.by_model) if spent else {},
             agent=self._agent.name,
+            questions=self._waits.questions() if end.status == "waiting" else (),
         )
 
     def _rewinder(self) -> Rewinder:
@@ -410,7 +413,7 @@ async def _open_child(
     approve = approve or for_subagent(around.approve, title)
     deps = around.deps if fits(agent.deps_type or (), around.deps) else None
     child = type(parent)(agent, store=around.store, cwd=cwd or around.cwd, approve=approve, deps=deps)
-    child._change_environment(open_child=None)
+    child._change_environment(open_child=None, person=around.person)
     known = SessionSettings(title=title)
     journal = await parent._record.journal.child(task.session, child._settings.merged(known), task.call_id)
     child._attach(journal, known, whole=True)

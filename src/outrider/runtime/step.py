@@ -35,6 +35,8 @@ class Terms(msgspec.Struct, frozen=True):
     """What the sub-agents of the run have used."""
     outer: RunStatus | None = None
     """The limit on tokens or cost that the run of the parent session has reached, if this is a sub-agent."""
+    is_attended: bool = False
+    """Whether a person is there who can be asked."""
 
     def used(self, run: RunState) -> Usage:
         """Return the usage of a run with that of its sub-agents."""
@@ -113,7 +115,7 @@ def next_step(state: SessionState, terms: Terms) -> Step:
     """Return what a run does next."""
     run, last = state.run or RunState(), state.history.last
     if state.calls:
-        return Act(state.calls)
+        return Stop("waiting") if state.is_waiting(is_attended=terms.is_attended) else Act(state.calls)
     if state.handoff:
         return HandOver()
     if last is not None and last is run.newest and run.replies:

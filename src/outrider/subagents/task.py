@@ -119,6 +119,7 @@ class Task:
                 child = await spawn(context, setup.agent, title=description, approve=setup.approve, cwd=setup.cwd)
                 with child:
                     result = await child.run(_prompt_for(child, prompt), output=report)
+        context.wait_for(result.questions)
         return _tool_result(profile, child, result)
 
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:

@@ -46,6 +46,24 @@ class Deny(msgspec.Struct, frozen=True):
     """Who or what decided, for the log."""
 
 
+class Defer(Exception):
+    """Raised to let something come later, from outside of the process: a decision, or the result of a call.
+
+    An approver raises it: the call waits until a person decides with `log.answer(id, Allow())`. A tool raises it: what
+    it was called for comes later, and `log.resolve(context.key, result)` gives its result. If nothing else can go on,
+    the run ends with the status `waiting`. After `seconds` without an answer the call is denied, or fails.
+
+    >>> Defer("Refund 40 € for order 17?", seconds=24 * 3600).question
+    'Refund 40 € for order 17?'
+    """
+
+    def __init__(self, question: Any = "", *, seconds: float | None = None) -> None:
+        super().__init__(question)
+        self.question = question
+        """What is asked or awaited, in one line. Without it, the call is named."""
+        self.seconds = seconds
+
+
 Decision: TypeAlias = Allow | Deny | bool
 Approver: TypeAlias = Callable[[ToolUseBlock, Tool], Decision | Awaitable[Decision]]
 """Decide whether a call may run.
@@ -79,7 +97,7 @@ class Verdict(NamedTuple):
 
 
 async def verdict_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads: Threads) -> Verdict:
-    """Return what an approver decides about a call. Its exceptions propagate."""
+    """Return what an approver decides about a call. Its exceptions propagate, such as Defer."""
     decision: object = approver(call, tool) if is_async(approver) else await threads.run(approver, call, tool)
     if inspect.isawaitable(decision):
         decision = await decision

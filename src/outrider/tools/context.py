@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeAlias, overload
 
 import msgspec
 
@@ -16,6 +16,7 @@ from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Self
 
     from typing_extensions import TypeVar
 
@@ -56,6 +57,21 @@ class CallRef(msgspec.Struct, frozen=True):
     reply: str = ""
 
 
+class Asker(Protocol):
+    """Asks a person for a tool."""
+
+    async def pose(self, body: Any) -> Any:
+        """Ask a question, and return its answer."""
+
+    async def ask_person(
+        self, text: str, choices: Sequence[str], schema: Mapping[str, Any] | None, multiple: bool, seconds: float | None
+    ) -> Any:
+        """Ask in words, and return what was answered."""
+
+    def put_off(self, questions: Sequence[Any]) -> None:
+        """Let the call wait for these questions."""
+
+
 class ToolContext(Generic[DepsT]):
     """The context of a running tool call.
 
@@ -63,7 +79,7 @@ class ToolContext(Generic[DepsT]):
     """
 
     __slots__ = (
-        *("_answered", "_cancelled", "_open_child", "_progress", "_spawned", "_store"),
+        *("_answered", "_asker", "_cancelled", "_open_child", "_progress", "_spawned", "_store"),
         *("attachments", "call_id", "cwd", "deps", "key", "reply", "result_characters", "session", "threads"),
     )
 
@@ -100,6 +116,57 @@ class ToolContext(Generic[DepsT]):
         self._spawned = 0
         self._cancelled = False
         self._answered = False
+        self._asker: Asker | None = None
+
+    def asking(self, asker: Asker) -> Self:
+        """Let the tool ask a person through this."""
+        self._asker = asker
+        return self
+
+    @overload
+    async def ask(self, text: str, choices: Sequence[str] = (), *, seconds: float | None = None) -> str | None: ...
+    @overload
+    async def ask(
+        self, text: str, choices: Sequence[str], *, multiple: Literal[True], seconds: float | None = None
+    ) -> list[str] | None: ...
+    @overload
+    async def ask(
+        self, text: str, *, schema: Mapping[str, Any], seconds: float | None = None
+    ) -> dict[str, Any] | None: ...
+    async def ask(
+        self,
+        text: str,
+        choices: Sequence[str] = (),
+        *,
+        schema: Mapping[str, Any] | None = None,
+        multiple: bool = False,
+        seconds: float | None = None,
+    ) -> Any:
+        """Ask a person: for one of the choices, several of them, free text, or the values of a form.
+
+        Return the answer; None if the person declines, or after `seconds` without one. If nobody is there, the call
+        waits, the run ends with the status `waiting`, and the tool runs again from its beginning once there is an
+        answer: what it does before it asks must be repeatable.
+        """
+        return await self._who_asks.ask_person(text, choices, schema, multiple, seconds)
+
+    async def pose(self, question: Any) -> Any:
+        """Ask a question of `outrider.log.questions`, and return its `Answer`."""
+        return await self._who_asks.pose(question)
+
+    def wait_for(self, questions: Sequence[Any]) -> None:
+        """Let this call wait for the `questions` of a sub-agent's result, if there are any.
+
+        It runs again once they are answered, and `spawn` then opens the same session.
+        """
+        if questions:
+            self._who_asks.put_off(questions)
+
+    @property
+    def _who_asks(self) -> Asker:
+        if self._asker is None:
+            raise RuntimeError("there is nobody to ask: this call is not part of a session")
+        return self._asker
 
     def progress(self, content: Any) -> None:
         """Send progress to observers: text or any JSON value. May be called from any thread."""
@@ -142,6 +209,7 @@ class ToolContext(Generic[DepsT]):
         """Mark the call as answered; observers see no more of its progress."""
         self._answered = True
         self._progress = _unheard  # the call holds this context: a cycle would leave both to the garbage collector
+        self._asker = None
 
 
 def _unheard(content: Any) -> None:

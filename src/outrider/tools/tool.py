@@ -81,6 +81,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     stands_for: Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None] | None = None
     """Returns the tool and the arguments that a call stands for, if it is another tool's: the call is then approved,
     recorded and run as that tool's."""
+    approval: str = ""
+    """`later`: each call waits until a person allows it with `log.answer`, also if there is an approver."""
     reads_stored: bool = False
     """Whether the tool takes `attachment:…`, the reference in a result that was cut. Agents without one get Recall."""
 
@@ -98,6 +100,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
             raise ToolDefinitionError(
                 f"the effect of {self.name} is {self.effect!r}; it must be read, idempotent or write"
             )
+        if self.approval not in ("", "later"):
+            raise ToolDefinitionError(f"the approval of {self.name} is {self.approval!r}; it must be later, or left out")
         if self.timeout is not None and not self.timeout > 0:
             raise ToolDefinitionError(f"the timeout of {self.name} is {self.timeout}; it must be more than 0 seconds")
         if self.result_characters is not None and not self.result_characters > 0:
@@ -161,6 +165,7 @@ def tool(
     guidance: Guidance = "",
     final_turn: str = "",
     result_characters: int | None = None,
+    approval: Literal["", "later"] = "",
 ) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Make a tool from a function. The model sees the function's name, docstring and annotations.
@@ -170,7 +175,8 @@ def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     `concurrent=False` a call runs alone. With a `schema`, arguments that satisfy it are passed as keywords, without
     conversion. `guidance` is added to the system prompt of agents that have the tool: a string, or a function that
     returns one for an agent. `final_turn` replaces "give your final answer" on the model's last turn.
-    `result_characters` limits how much of a result the model reads, below the agent's own limit.
+    `result_characters` limits how much of a result the model reads, below the agent's own limit. With
+    `approval="later"` each call waits until a person allows it with `log.answer`.
 
     >>> @tool(effect="read")
     ... def add(a: int, b: int = 1) -> int:

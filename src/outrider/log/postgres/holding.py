@@ -17,7 +17,7 @@ from outrider.log.summary import SessionRow
 
 _RELEASE = """
     WITH released AS (UPDATE session SET holder = '' WHERE number = $1 AND fence = $2 RETURNING number),
-        question AS (DELETE FROM question USING released WHERE session = number),
+        question AS (DELETE FROM question USING released WHERE session = released.number AND question.fence <> 0),
         signal AS (
             DELETE FROM signal USING released
             WHERE session = released.number AND (taken IS NULL OR taken < $3)

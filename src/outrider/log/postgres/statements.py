@@ -248,13 +248,13 @@ async def created_as(connection: Connection, id: str, created: float) -> int | N
 
 
 async def forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
-    """Delete the questions of sessions and the messages to them: their holders are gone.
+    """Delete the questions of holders and the messages to them: they are gone.
 
-    What they have taken stays for a while: senders must be able to tell it from what was lost.
+    Questions that need no holder stay. What they have taken stays for a while: senders must be able to tell it from what was lost.
     """
     gone = "session = ANY($1)"
     await connection.execute(
-        f"WITH question AS (DELETE FROM question WHERE {gone}), "
+        f"WITH question AS (DELETE FROM question WHERE {gone} AND fence <> 0), "
         f"signal AS (DELETE FROM signal WHERE {gone} AND (taken IS NULL OR taken < $2)) "
         f"DELETE FROM listener WHERE {gone}",
         *(numbers, time.time() - ANSWERED_SECONDS),

@@ -72,7 +72,7 @@ class Deletion:
             )
             if len(gone) < len(numbers) and not (self._attempts > 1 and not gone):
                 raise SessionHeldError(f"the session {self._doomed[0].summary.id[:8]} was just opened; try again")
-            for table in ("event", "reference", "signal"):
+            for table in ("event", "reference", "signal", "question"):
                 await connection.execute(f"DELETE FROM {table} WHERE session = ANY($1)", numbers)
             await forget_inbox(connection, numbers)
 

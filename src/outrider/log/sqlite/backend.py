@@ -45,7 +45,10 @@ if TYPE_CHECKING:
     from outrider.log.passage_tables import PassageTables
     from outrider.log.sql import Index
 
-_TABLES_OF_SESSIONS = (("event", "session"), ("reference", "session"), ("signal", "session"), ("session", "number"))
+_TABLES_OF_SESSIONS = (
+    *((table, "session") for table in ("event", "reference", "signal", "question")),
+    ("session", "number"),
+)
 
 
 def _check_name(folder: Path) -> None:

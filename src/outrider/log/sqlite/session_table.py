@@ -81,11 +81,11 @@ def add_references(connection: sqlite3.Connection, session: int, files: Iterable
 
 
 def forget_inbox(connection: sqlite3.Connection, number: int) -> None:
-    """Delete the questions of a session and the messages to it: its holder is gone, or another takes over.
+    """Delete the questions of a holder and the messages to it: it is gone, or another takes over.
 
-    What it has taken stays for a while: senders must be able to tell it from what was lost.
+    Questions that need no holder stay. What it has taken stays for a while: senders must be able to tell it from what was lost.
     """
-    for table in ("question", "listener"):
-        connection.execute(f"DELETE FROM {table} WHERE session = ?", (number,))
+    connection.execute("DELETE FROM question WHERE session = ? AND fence <> 0", (number,))
+    connection.execute("DELETE FROM listener WHERE session = ?", (number,))
     old = time.time() - ANSWERED_SECONDS
     connection.execute("DELETE FROM signal WHERE session = ? AND (taken IS NULL OR taken < ?)", (number, old))

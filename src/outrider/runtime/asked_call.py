@@ -1,0 +1,196 @@
+"""What is asked about a call: hooks and the approver before it runs, a person for its tool, or later from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from outrider.conversation.messages import ToolUseBlock
+from outrider.errors import ConversationError, LogError, ValidationError
+from outrider.log.entries import Asked, CallResult, Decided, Intent
+from outrider.log.open_questions import LATE, decided
+from outrider.log.pending_write import PendingWrite
+from outrider.log.questions import Answer, Body, Question, body_of, question_id, shown_text, stored
+from outrider.runtime.call_environment import CallEnvironment
+from outrider.runtime.call_results import described, error_result
+from outrider.runtime.hooks import BeforeTool, run_hooks
+from outrider.runtime.waits import Parked, approval_of, question_for, words_of
+from outrider.text import clean, clean_value
+from outrider.tools.approval import Defer, Verdict, verdict_of
+from outrider.tools.context import ToolContext
+from outrider.tools.tool import Tool
+
+
+class AskedCall:
+    """A call with the questions about it. `Call` runs it."""
+
+    use: ToolUseBlock
+    around: CallEnvironment
+    answer: CallResult | None = None
+    written: PendingWrite | None = None
+    """The write of the result."""
+    decided: Decided | None = None
+    """Whether the call may run, once it is decided."""
+    is_parked = False
+    """Whether the call waits for an answer from outside: it has no result, and does not run."""
+    _tool: Tool | None
+    _context: ToolContext
+    _key: str
+    _is_edited: bool
+    """Whether the approver changed the arguments."""
+    _hook_context = ""
+    """What hooks before the call have said to the model."""
+    _asks = 0
+    """How many questions the tool has asked."""
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something is asked before the call runs."""
+        return self.around.decides or (self._tool is not None and self._tool.approval != "")
+
+    async def ask(self) -> None:
+        """Ask the hooks, then the approver. A denial becomes the result; a decision that comes later parks the call."""
+        tool, around = self._tool, self.around
+        if tool is None or self.intent() is None or self._result_from_outside:
+            return
+        known = around.waits.about(self.use.id, "approval") if around.waits else None
+        if known and known[1] and not getattr(around.approve, "asks_again", False):
+            self._take_approval(tool, known[1])
+            return
+        if around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
+            await self._ask_hooks(tool)
+        if self.answer or not (around.approve or tool.approval):
+            return
+        try:
+            tool.check(self.use.input)
+        except ValidationError:
+            return  # the call will not run: its error result names the violations
+        try:
+            await self._ask_approver(tool)
+        except Defer as defer:
+            await self._ask_later(tool, defer)
+
+    async def _ask_approver(self, tool: Tool) -> None:
+        """Ask the approver. Raises Defer if the decision comes later."""
+        verdict = None
+        if approve := self.around.approve:
+            try:
+                verdict = await verdict_of(approve, self.use, tool, self.around.threads)
+            except Defer:
+                raise
+            except Exception as error:  # noqa: BLE001 - whatever keeps it from deciding, the call does not run
+                verdict = Verdict(f"the approver failed: {described(error)}")
+        if tool.approval and not (verdict and verdict.denial):
+            raise Defer
+        assert verdict
+        self._decide(tool, verdict)
+
+    async def _ask_later(self, tool: Tool, defer: Defer) -> None:
+        """Ask a person whether the call may run: one who is there, or whoever answers later."""
+        asked = approval_of(self.use, self._key, defer)
+        if self.around.person and (body := body_of(asked.question)):
+            self._take_approval(tool, decided(asked, await self.around.person(self.use.id, body), "the user", 0.0))
+        elif self.around.waits is None:
+            self._decide(tool, Verdict("it has to be approved later, and this call is not part of a session", "nobody"))
+        else:
+            await self._park([asked])
+
+    def _take_approval(self, tool: Tool, answer: Decided) -> None:
+        """Take the decision of a person. The log has it."""
+        late = "nobody has allowed it in time" if answer.answer == LATE else "the user does not want this"
+        denial = "" if answer.allowed else f"{late}: {answer.words}" if answer.words else late
+        self._decide(tool, Verdict(denial, answer.by, answer.input))
+        self.decided = None
+
+    async def _park(self, questions: Sequence[Asked]) -> None:
+        """Let the call wait for an answer. It has no result then, and another process may go on with it."""
+        self._cancel_timers()
+        self._context.close()
+        self.is_parked = True
+        try:
+            assert self.around.waits
+            await self.around.waits.ask(questions)
+        except LogError as error:
+            self.written = PendingWrite.failed(error)
+        self._announce()
+
+    @property
+    def _result_from_outside(self) -> Decided | None:
+        """The result that has come for a call whose tool had none."""
+        known = self.around.waits.about(self.use.id, "result") if self.around.waits else None
+        return known[1] if known else None
+
+    async def pose(self, body: Body) -> Answer:
+        """Ask for the tool: a person who is there, or whoever answers later. Raises Parked."""
+        self._asks += 1
+        question = stored(body)
+        id = question_id(self._key, f"{self._asks} {shown_text(question | {'deadline': None})}")
+        if self.around.waits and (known := self.around.waits.answer_to(id)):
+            return Answer(known.answer, known.words, known.content)
+        if self.around.person:
+            self._cancel_timers()  # a person needs time
+            return await self.around.person(self.use.id, body)
+        if self.around.waits is None:
+            raise ConversationError("there is nobody to ask: this call is not part of a session")
+        raise Parked([Asked(id, self.use.id, question, "call")])
+
+    async def ask_person(
+        self, text: str, choices: Sequence[str], schema: Mapping[str, Any] | None, multiple: bool, seconds: float | None
+    ) -> Any:
+        """Ask for the tool, in words. Return what was answered; None if nothing was."""
+        body = question_for(self.use.name, text, choices, schema, multiple, seconds)
+        return words_of(body, await self.pose(body))
+
+    def put_off(self, questions: Sequence[Question]) -> None:
+        """Let the call wait for the questions of a sub-agent's session. Raises Parked."""
+        asked = [Asked(each.id, self.use.id, stored(each.body), "call", each.session) for each in questions]
+        raise Parked(asked)
+
+    def _cancel_timers(self) -> None:
+        raise NotImplementedError
+
+    def _announce(self) -> None:
+        raise NotImplementedError
+
+    def _finish(self, answer: CallResult) -> None:
+        raise NotImplementedError
+
+    def _report(self, text: str) -> None:
+        raise NotImplementedError
+
+    def intent(self) -> Intent | None:
+        """Return the intent to store before the call starts, or None if it will not run."""
+        raise NotImplementedError
+
+    def _decide(self, tool: Tool, verdict: Verdict) -> None:
+        """Take a decision. It is stored with what follows from it: the intent, or the result that denies the call."""
+        if self.answer:
+            return
+        denial, edited = clean(verdict.denial), verdict.input
+        if edited is not None and not _is_same(edited, self.use.input):
+            self.use, self._is_edited = msgspec.structs.replace(self.use, input=clean_value(edited)), True
+        given = self.use.input if self._is_edited and not denial else None
+        self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
+        if denial:
+            self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}"))
+
+    async def _ask_hooks(self, tool: Tool) -> None:
+        """Ask the hooks. They may block the call, or change its arguments; the approver sees those."""
+        around, use = self.around, self.use
+        event = BeforeTool(session=around.session, cwd=around.cwd, call_id=use.id, tool=tool.name, input=use.input)
+        wanted = await run_hooks(around.hooks.before_tool, event, self._report)
+        if wanted.block:
+            self._decide(tool, Verdict(f"a hook blocked it: {wanted.block}", "a hook"))
+        elif wanted.input is not None:
+            self.use = msgspec.structs.replace(use, input=wanted.input)
+        if wanted.context:
+            self._hook_context = clean(wanted.context)
+
+
+
+def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Return whether arguments are the same JSON: 1 is not true."""
+    first, second = (msgspec.json.encode(each, order="deterministic") for each in (one, other))
+    return first == second
