@@ -122,7 +122,8 @@ async def test_an_answer_may_change_the_arguments(log: Log, shop: Shop) -> None:
 
 
 async def test_without_a_log_the_session_waits_in_memory(shop: Shop) -> None:
-    session = Session(Agent(ScriptedModel([call("refund", order=5), "Done."]), tools=shop.tools()), approve=shop.approve)
+    agent = Agent(ScriptedModel([call("refund", order=5), "Done."]), tools=shop.tools())
+    session = Session(agent, approve=shop.approve)
     result = await session.run("Refund")
     assert result.status == "waiting"
     assert dict(result)["questions"][0]["body"]["reason"] == "Refund order 5?"

@@ -30,7 +30,8 @@ examples:
   outrider -p --continue                   finish the last session's interrupted run
   outrider --resume 3f2a -p "And now?"
 
-exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 129 hung up, 130 interrupted, 143 ended
+exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 6 waiting for an answer, 129 hung up,
+130 interrupted, 143 ended
 """
 
 
@@ -64,6 +65,12 @@ def _parser() -> Parser:
         *("--ask-elsewhere",),
         action="store_true",
         help="ask, and wait until the question is answered on the web page or by another program",
+    )
+    add(
+        *("--ask-later",),
+        action="store_true",
+        help="let questions wait in the log: the run ends (exit code 6), and goes on with `outrider sessions continue` "
+        "once they are answered, by `outrider sessions answer` or on the web page",
     )
     add(
         *("--output-format",),

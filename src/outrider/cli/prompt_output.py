@@ -15,6 +15,7 @@ from outrider.cli.prompt_options import Format
 from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
+from outrider.log.questions import Question
 from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean
@@ -41,6 +42,8 @@ class PromptOutcome(msgspec.Struct, frozen=True):
     stop_reason: str = "end"
     citations: Sequence[Citation] = ()
     """The sources of the answer."""
+    questions: Sequence[Question] = ()
+    """What the session waits for."""
     has_schema: bool = False
     has_data: bool = False
     wrong_usage: bool = False
@@ -52,6 +55,8 @@ class PromptOutcome(msgspec.Struct, frozen=True):
         result |= {"session": self.session, "turns": self.turns, "usage": counts, "cost": self.usage.cost}
         if self.citations:
             result["citations"] = self.citations
+        if self.questions:
+            result["questions"] = [{"id": each.id, "text": each.text} for each in self.questions]
         if self.error:
             result["error"] = self.error
         if self.stop_reason not in _NORMAL_STOPS:
@@ -65,7 +70,7 @@ class PromptOutcome(msgspec.Struct, frozen=True):
             return 2
         if self.status == "done" and not self.has_data and self.stop_reason in _INCOMPLETE:
             return _INCOMPLETE[self.stop_reason]
-        return {"done": 0, "error": 1, "cancelled": 130}.get(self.status, 3)
+        return {"done": 0, "error": 1, "waiting": 6, "cancelled": 130}.get(self.status, 3)
 
 
 class StandardOutput:

@@ -126,7 +126,7 @@ class PromptRun:
             folder,
             tools=tools,
             servers=found.servers,
-            front_end=front.front_end(with_dialogue=options.ask_elsewhere),
+            front_end=front.front_end(with_dialogue=options.ask_elsewhere, later=options.ask_later),
             start_seconds=loaded.settings.mcp.start_seconds,
             system_prompt=SystemPrompt(options.system_prompt, options.append_system_prompt or ""),
         )
@@ -190,7 +190,11 @@ class PromptRun:
             print_stderr(_summary_line(session, result))
         outcome = self._outcome(result.status, result.error)
         return msgspec.structs.replace(
-            outcome, text=result.text, stop_reason=result.stop_reason, citations=result.citations
+            outcome,
+            text=result.text,
+            stop_reason=result.stop_reason,
+            citations=result.citations,
+            questions=result.questions,
         )
 
     async def _work_and_tell(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult[Any] | None:
@@ -284,9 +288,9 @@ class PromptFront:
         """Serve this session."""
         self._bench, self._session = bench, session
 
-    def front_end(self, *, with_dialogue: bool) -> FrontEnd:
-        """Return it for a workbench. With a dialogue, questions wait for an answer elsewhere."""
-        return FrontEnd(self.ask, self.elicit, remote=self) if with_dialogue else FrontEnd(remote=self)
+    def front_end(self, *, with_dialogue: bool, later: bool) -> FrontEnd:
+        """Return it for a workbench. With a dialogue, questions wait here for an answer elsewhere, or in the log."""
+        return FrontEnd(self.ask, self.elicit, remote=self) if with_dialogue else FrontEnd(later=later, remote=self)
 
     async def ask(self, question: Question) -> Answer:
         """Wait until the question is answered elsewhere."""

@@ -13,6 +13,7 @@ import msgspec
 
 from outrider.cli.command_parser import command_parser
 from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.cli.questions import AddCommand, add_question_commands
 from outrider.cli.rewind_command import add_options, rewind
 from outrider.cli.session_format import context_lines, format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
@@ -26,8 +27,8 @@ from outrider.text import counted, human_size
 from outrider.text.visible import safe_line
 
 DESCRIPTION = """\
-List the stored sessions, the most recent first; or show, export, import, copy, rewind, rename or delete one. An ID is
-what the list shows, or any unique prefix of it.
+List the stored sessions, the most recent first; or show, export, import, copy, rewind, rename or delete one, answer its
+questions and let it go on. An ID is what the list shows, or any unique prefix of it.
 """
 EXAMPLES = """\
 examples:
@@ -37,6 +38,8 @@ examples:
   outrider sessions import session.jsonl
   outrider sessions fork 3f2a --at 17
   outrider sessions rewind 3f2a --to 2
+  outrider sessions questions
+  outrider sessions answer 9c41 yes
   outrider sessions --log postgresql://ann@db.example/outrider
   outrider --resume 3f2a "And now?"
 
@@ -51,12 +54,12 @@ LISTED, SHOWN = 30, 60
 def sessions(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    action: Callable[[Log, argparse.Namespace], None] = options.action
+    action: Callable[[Log, argparse.Namespace], int | None] = options.action
     try:
         with default_log() as log:
             if log.warning:
                 print(f"outrider: {log.warning}", file=sys.stderr)
-            action(log, options)
+            code = action(log, options)
     except OutriderError as error:
         print(safe_line(f"outrider sessions: {error}"), file=sys.stderr)
         return 2 if isinstance(error, UnknownSessionError) else 1
@@ -65,7 +68,7 @@ def sessions(arguments: list[str]) -> int:
             raise
         print(f"outrider sessions: {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
         return 1
-    return 0
+    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -75,7 +78,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(name: str, action: Callable[[Log, argparse.Namespace], None], help: str) -> argparse.ArgumentParser:
+    def command(
+        name: str, action: Callable[[Log, argparse.Namespace], int | None], help: str
+    ) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
         added.set_defaults(action=action)
         return added
@@ -83,10 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_show_commands(command)
     _add_transfer_commands(command)
     _add_edit_commands(command)
+    add_question_commands(command)
     return parser
-
-
-AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], None], str], argparse.ArgumentParser]
 
 
 def _add_listing(parser: argparse.ArgumentParser, default: Any = False) -> None:

@@ -49,6 +49,8 @@ class FrontEnd(msgspec.Struct, frozen=True):
     """Is told at once, in another thread, what happens to servers. Without it, runs tell it."""
     remote: Front | None = None
     """Lets other processes of the user answer questions, talk to the session, stop it and watch it."""
+    later: bool = False
+    """Whether questions wait in the log for an answer, if there is no dialogue: the run ends, and goes on later."""
 
 
 NO_FRONT_END = FrontEnd()

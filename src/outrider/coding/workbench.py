@@ -93,7 +93,11 @@ class Workbench:
         """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
         self._remote = RemoteControl(front_end.remote, self.folder) if front_end.remote else None
         self._dialogue = Dialogue(
-            front_end, self._remote, mode=lambda: self.permissions.mode, notify=lambda asked: self._hooks.notify(asked)
+            front_end,
+            self._remote,
+            self.folder,
+            mode=lambda: self.permissions.mode,
+            notify=lambda asked: self._hooks.notify(asked),
         )
         self.extensions = Extensions(self.folder, settings.hooks.files)
         """What the user and the project add: skills, commands and hooks."""
@@ -110,12 +114,15 @@ class Workbench:
 
     def _new_approver(self) -> PermissionApprover:
         remembered = RememberedRules(data_folder(), self.folder)
-        return PermissionApprover(
+        later = self._dialogue.ask_later if self._front_end.later else None
+        approver = PermissionApprover(
             user_policy(self.settings, self.workspace, remembered.rules(), self._obeyed()),
-            ask=self._dialogue.ask if self._front_end.ask else None,
+            ask=self._dialogue.ask if self._front_end.ask else later,
             remember=lambda rules: self._remember(remembered, rules),
             cwd=lambda: self.workspace.shell_cwd,
         )
+        approver.given = self._dialogue.given
+        return approver
 
     def _remember(self, remembered: RememberedRules, rules: Sequence[str]) -> None:
         """Store the rules of an "always", and tell the user where they are and how to remove them."""

@@ -105,6 +105,18 @@ class Inbox:
         row = self._tables.numbered(number)
         return row is not None and self._tables.is_alive(row)
 
+    def answered_sessions(self) -> list[str]:
+        """Return the sessions that can go on: a question is answered, and no process has them open."""
+        rows = self._tables.answered() if self._tables.exists() else []
+        ready = (row.session for row in rows if self._signer.answer(row) and not self._lives(row.number))
+        return list(dict.fromkeys(self._root(session) for session in ready))
+
+    def _root(self, session: str) -> str:
+        """Return the session that a sub-agent's session belongs to, or the session itself."""
+        while parent := self._find_session(session).summary.parent:
+            session = parent
+        return session
+
     def question(self, id: str) -> Question | None:
         """Return a question, also one that was answered; None if it is not known any more."""
         found = self._tables.question(id) if self._tables.exists() else None
@@ -180,8 +192,7 @@ class Inbox:
 
     def listen(self, session: str) -> HeldInbox:
         """Return the inbox of a session that is open here, and let other processes know that it takes messages."""
-        id, number, fence = self._holding(session)
-        return HeldInbox(id, number, fence, self._tables, self._watcher, self._signer)
+        return HeldInbox(*self._holding(session), self._tables, self._watcher, self._signer)
 
     def open_questions(self, session: str) -> OpenQuestions:
         """Return the questions of a session that is open here, which stay when it is closed."""

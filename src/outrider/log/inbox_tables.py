@@ -136,6 +136,11 @@ class InboxTables:
         query = f"{QUESTIONS} WHERE answer IS NULL ORDER BY asked, question.id"
         return [QuestionRow(*row) for row in self._read(query)]
 
+    def answered(self) -> list[QuestionRow]:
+        """Return the lasting questions whose answers were not taken, the first answered first."""
+        query = f"{QUESTIONS} WHERE question.fence = 0 AND answer IS NOT NULL ORDER BY answered, question.id"
+        return [QuestionRow(*row) for row in self._read(query)]
+
     def question(self, id: str) -> QuestionRow | None:
         """Return a question."""
         return self._database.read(lambda: find_question(id))

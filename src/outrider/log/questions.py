@@ -214,14 +214,18 @@ SignalKind: TypeAlias = Literal["say", "stop"]
 _decode_body: Callable[[bytes], Body] = msgspec.json.Decoder(Body).decode
 
 
-def question_id(key: str, what: str) -> str:
-    """Return the id of a question about a call, by its key: the same when the call runs again."""
-    return sha256(f"{key}/{what}".encode(errors="surrogatepass"))[:32]
+def question_id(key: str, what: str, question: dict[str, Any]) -> str:
+    """Return the id of a question about the call with this key: the same when the call runs again and asks the same."""
+    return _id(key, what, shown_text(question | {"deadline": None}))
 
 
 def result_question(key: str) -> str:
     """Return the id of the question for the result of a call."""
-    return question_id(key, "result")
+    return _id(key, "result")
+
+
+def _id(*parts: str) -> str:
+    return sha256("/".join(parts).encode(errors="surrogatepass"))[:32]
 
 
 def stored(body: Body) -> dict[str, Any]:

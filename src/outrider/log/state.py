@@ -77,16 +77,12 @@ class SessionState:
         """Whether the model has read only a part of a result, whose rest is stored."""
         self.queued: dict[str, SteeringQueued] = {}
         """The messages that wait to be delivered, by their ids, the oldest first."""
-        self.delivered = ""
-        """The id of the queued message that the newest message is, if it was queued."""
-        self._delivering = ""
-        """The id of the queued message that the next entry adds, if it is one."""
+        self.delivered, self._delivering = "", ""
+        """The ids of the queued messages that the newest message was, and that the next entry adds, if they were."""
         self.questions: dict[str, Asked] = {}
         """The questions that wait for an answer, by their ids. They end with the calls of a reply."""
         self.answered: dict[str, tuple[Asked, Decided]] = {}
         """Those that have their answer, by their ids, until the calls of the reply are done."""
-        self._put_off: dict[str, Intent] = {}
-        """The calls that were started and wait for an answer, with which they begin again."""
         self.settings = SessionSettings()
         """The newest value of each setting."""
         self.requested: Requested | None = None
@@ -169,7 +165,13 @@ class SessionState:
 
     def _must_not_repeat(self, call: ToolUseBlock) -> bool:
         intent = self.intents.get(call.id)
-        return intent is not None and intent.effect not in ("read", "idempotent")
+        return intent is not None and intent.effect not in ("read", "idempotent") and not self._is_put_off(call.id)
+
+    def _is_put_off(self, call_id: str) -> bool:
+        """Return whether a call that was started has stopped to wait: it begins again, or its result is there."""
+        waiting = any(asked.call_id == call_id and asked.waits for asked in self.questions.values())
+        given = (asked for asked, _ in self.answered.values() if asked.waits == "result")
+        return waiting or any(asked.call_id == call_id for asked in given)
 
     # Changing
 
@@ -203,10 +205,11 @@ class SessionState:
                 self.handoff = self.handoff if agent is None else ""
             case Requested():
                 self.requested = self.requested.merged(entry) if self.requested else entry
-            case Asked():
-                self._ask(entry)
-            case Decided():
-                self._decide(entry)
+            case Asked(id=id):
+                self.questions[id] = entry
+            case Decided(question=question):
+                if asked := self.questions.pop(question, None):
+                    self.answered[question] = asked, entry
             case RunStarted(limits=limits, continues=continues):
                 if self.run and self.run.status == "waiting" and continues:
                     self.run.status = ""
@@ -217,18 +220,6 @@ class SessionState:
                 self._stop(status)
             case AttemptFailed(usage=usage, model=model) | TitleEntry(usage=usage, model=model):
                 self._use(usage, model)
-
-    def _ask(self, entry: Asked) -> None:
-        self.questions[entry.id] = entry
-        if entry.waits and (intent := self.intents.pop(entry.call_id, None)):
-            self._put_off[entry.call_id] = intent
-
-    def _decide(self, entry: Decided) -> None:
-        if asked := self.questions.pop(entry.question, None):
-            self.answered[asked.id] = asked, entry
-            intent = self._put_off.pop(asked.call_id, None)
-            if intent and asked.waits == "call":  # which is under way again
-                self.intents[asked.call_id] = intent
 
     def _say(self, entry: MessageEntry) -> None:
         message, before = entry.message, self.history.last
@@ -305,7 +296,7 @@ class SessionState:
     def _expect(self, calls: tuple[ToolUseBlock, ...]) -> None:
         self.calls, self.final, self.handoff, self._lost_entries = calls, None, "", False
         if self.intents or self.answers or self.questions or self.answered:
-            self.intents, self.answers, self.questions, self.answered, self._put_off = {}, {}, {}, {}, {}
+            self.intents, self.answers, self.questions, self.answered = {}, {}, {}, {}
         self._waiting = {call.id for call in calls} if calls else set()
 
     def _keep_open(self, results: Sequence[ToolResultBlock]) -> None:
@@ -313,10 +304,10 @@ class SessionState:
         self.has_cut_results = self.has_cut_results or any(result.whole for result in results)
         if self.run and self.calls:
             self.run.count_results(self.calls, results)
-        kept = self.intents, self.answers, self.questions, self.answered, self._put_off
+        kept = self.intents, self.answers, self.questions, self.answered
         self._expect(self.history.pending if self.calls else ())
         if self.calls:
-            self.intents, self.answers, self.questions, self.answered, self._put_off = kept
+            self.intents, self.answers, self.questions, self.answered = kept
             self._waiting -= self.answers.keys()
 
     def _rewind(self, entry: RewindEntry) -> None:

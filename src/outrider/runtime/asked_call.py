@@ -12,13 +12,13 @@ from outrider.errors import ConversationError, LogError, ValidationError
 from outrider.log.entries import Asked, CallResult, Decided, Intent
 from outrider.log.open_questions import LATE, decided
 from outrider.log.pending_write import PendingWrite
-from outrider.log.questions import Answer, Body, Question, body_of, question_id, shown_text, stored
+from outrider.log.questions import Answer, Body, Question, body_of, question_id, stored
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.call_results import described, error_result
 from outrider.runtime.hooks import BeforeTool, run_hooks
 from outrider.runtime.waits import Parked, approval_of, question_for, words_of
 from outrider.text import clean, clean_value
-from outrider.tools.approval import Defer, Verdict, verdict_of
+from outrider.tools.approval import AnswerTaker, Defer, Verdict, verdict_of
 from outrider.tools.context import ToolContext
 from outrider.tools.tool import Tool
 
@@ -56,7 +56,7 @@ class AskedCall:
         if tool is None or self.intent() is None or self._result_from_outside:
             return
         known = around.waits.about(self.use.id, "approval") if around.waits else None
-        if known and known[1] and not getattr(around.approve, "asks_again", False):
+        if known and known[1] and not isinstance(around.approve, AnswerTaker):
             self._take_approval(tool, known[1])
             return
         if around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
@@ -68,24 +68,29 @@ class AskedCall:
         except ValidationError:
             return  # the call will not run: its error result names the violations
         try:
-            await self._ask_approver(tool)
+            await self._ask_approver(tool, known)
         except Defer as defer:
             await self._ask_later(tool, defer)
 
-    async def _ask_approver(self, tool: Tool) -> None:
+    async def _ask_approver(self, tool: Tool, known: tuple[Asked, Decided | None] | None) -> None:
         """Ask the approver. Raises Defer if the decision comes later."""
         verdict = None
         if approve := self.around.approve:
+            taker: object = approve
+            if known and known[1] and isinstance(taker, AnswerTaker):
+                approve = taker.answered(known[0].question, known[1].answer, known[1].words)
             try:
                 verdict = await verdict_of(approve, self.use, tool, self.around.threads)
             except Defer:
                 raise
             except Exception as error:  # noqa: BLE001 - whatever keeps it from deciding, the call does not run
                 verdict = Verdict(f"the approver failed: {described(error)}")
-        if tool.approval and not (verdict and verdict.denial):
+        if verdict and (verdict.denial or not tool.approval):
+            self._decide(tool, verdict)
+        elif known and known[1]:
+            self._take_approval(tool, known[1])
+        else:
             raise Defer
-        assert verdict
-        self._decide(tool, verdict)
 
     async def _ask_later(self, tool: Tool, defer: Defer) -> None:
         """Ask a person whether the call may run: one who is there, or whoever answers later."""
@@ -126,15 +131,15 @@ class AskedCall:
         """Ask for the tool: a person who is there, or whoever answers later. Raises Parked."""
         self._asks += 1
         question = stored(body)
-        id = question_id(self._key, f"{self._asks} {shown_text(question | {'deadline': None})}")
-        if self.around.waits and (known := self.around.waits.answer_to(id)):
+        name = question_id(self._key, str(self._asks), question)
+        if self.around.waits and (known := self.around.waits.answer_to(name)):
             return Answer(known.answer, known.words, known.content)
         if self.around.person:
             self._cancel_timers()  # a person needs time
             return await self.around.person(self.use.id, body)
         if self.around.waits is None:
             raise ConversationError("there is nobody to ask: this call is not part of a session")
-        raise Parked([Asked(id, self.use.id, question, "call")])
+        raise Parked([Asked(name, self.use.id, question, "call")])
 
     async def ask_person(
         self, text: str, choices: Sequence[str], schema: Mapping[str, Any] | None, multiple: bool, seconds: float | None
@@ -187,7 +192,6 @@ class AskedCall:
             self.use = msgspec.structs.replace(use, input=wanted.input)
         if wanted.context:
             self._hook_context = clean(wanted.context)
-
 
 
 def _is_same(one: dict[str, Any], other: dict[str, Any]) -> bool:

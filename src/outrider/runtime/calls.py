@@ -37,7 +37,7 @@ from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from outrider.log.pending_write import PendingWrite
+    pass
 
 CANCELLED = "The call was cancelled before it finished."
 """The first sentence of a cancelled call's result; front ends recognise it."""

@@ -46,8 +46,8 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     """
 
     status: RunStatus
-    """`done`, `waiting` for an answer, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`, `max_repeats`,
-    `cancelled`, `suspended`, `error`."""
+    """`done`, `waiting` for an answer, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`,
+    `max_repeats`, `cancelled`, `suspended`, `error`."""
     text: str
     """The text of the last reply, or of the result that ended the run."""
     turns: int

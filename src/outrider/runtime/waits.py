@@ -123,7 +123,8 @@ def approval_of(use: ToolUseBlock, key: str, defer: Defer) -> Asked:
             options=ALLOW_OR_DENY,
             deadline=deadline_in(defer.seconds),
         )
-    return Asked(question_id(key, "approval"), use.id, stored(given), "approval")
+    question = stored(given)
+    return Asked(question_id(key, "approval", question), use.id, question, "approval")
 
 
 def result_of(use: ToolUseBlock, key: str, defer: Defer) -> Asked:
@@ -139,7 +140,12 @@ def deadline_in(seconds: float | None) -> float | None:
 
 
 def question_for(
-    tool: str, text: str, choices: Sequence[str], schema: Mapping[str, Any] | None, multiple: bool, seconds: float | None
+    tool: str,
+    text: str,
+    choices: Sequence[str],
+    schema: Mapping[str, Any] | None,
+    multiple: bool,
+    seconds: float | None,
 ) -> ChoiceQuestion | ElicitationQuestion:
     """Return what a tool asks a person: a choice, free text, or a form."""
     deadline = deadline_in(seconds)

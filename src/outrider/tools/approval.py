@@ -46,7 +46,7 @@ class Deny(msgspec.Struct, frozen=True):
     """Who or what decided, for the log."""
 
 
-class Defer(Exception):
+class Defer(Exception):  # noqa: N818 - it is no error
     """Raised to let something come later, from outside of the process: a decision, or the result of a call.
 
     An approver raises it: the call waits until a person decides with `log.answer(id, Allow())`. A tool raises it: what
@@ -82,6 +82,15 @@ class FileApprover(Protocol):
 
         `given` is the absolute path that the tool named. `real` is the resolved path of the opened file.
         """
+        ...
+
+
+@runtime_checkable
+class AnswerTaker(Protocol):
+    """An approver that decides itself what an answer means that came later. `PermissionApprover` is one."""
+
+    def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
+        """Return an approver for one call, which need not ask this question: it has this answer."""
         ...
 
 

@@ -101,7 +101,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
                 f"the effect of {self.name} is {self.effect!r}; it must be read, idempotent or write"
             )
         if self.approval not in ("", "later"):
-            raise ToolDefinitionError(f"the approval of {self.name} is {self.approval!r}; it must be later, or left out")
+            raise ToolDefinitionError(f"the approval of {self.name} is {self.approval!r}; it must be later or left out")
         if self.timeout is not None and not self.timeout > 0:
             raise ToolDefinitionError(f"the timeout of {self.name} is {self.timeout}; it must be more than 0 seconds")
         if self.result_characters is not None and not self.result_characters > 0:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,7 +15,7 @@ from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.coding.permissions.rules import at_any_level
 from outrider.conversation.messages import ToolUseBlock
-from outrider.tools.approval import Allow, Deny
+from outrider.tools.approval import Allow, Approver, Deny
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class PermissionApprover:
         self._ask = ask
         self._remember = remember
         self._cwd = cwd or (lambda: self._policy.folder)
+        self.given: Callable[[dict[str, Any], str, str], Ask] | None = None
+        """Makes a dialogue that knows the answer to one question, from an earlier process or elsewhere."""
         self.before_command: Callable[[], object] = bool
         """Called before a command is decided on, so that the sandbox has been tried by then."""
         self._one_at_a_time = asyncio.Lock()
@@ -109,6 +112,18 @@ class PermissionApprover:
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
         return await self._approval(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in))
+
+    def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
+        """Return an approver for a call that the user was asked about before. Another question is asked anew."""
+        return partial(self._decide_answered, self._given(question, option, words), self._cwd, "")
+
+    def _given(self, question: dict[str, Any], option: str, words: str) -> Ask | None:
+        return self.given(question, option, words) if self.given else self._ask
+
+    async def _decide_answered(
+        self, ask: Ask | None, cwd: Callable[[], Path], asker: str, use: ToolUseBlock, tool: Tool
+    ) -> Allow | Deny:
+        return await self._approval(PendingCall(use, tool.effect, cwd, asker, tool.built_in), ask)
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""
@@ -171,14 +186,14 @@ class PermissionApprover:
             and resolve_tool_path(use.input.get("file_path"), str(self._policy.folder)).resolved == real
         )
 
-    async def _approval(self, call: PendingCall) -> Allow | Deny:
+    async def _approval(self, call: PendingCall, ask: Ask | None = None) -> Allow | Deny:
         """Decide by the policy, or ask the user."""
         decision = self._decide(call)
-        if decision.verdict == "ask" and self._ask is not None:
+        if decision.verdict == "ask" and (ask := ask or self._ask):
             async with self._one_at_a_time:
                 decision = self._decide(call)  # the answer to the previous question may apply
                 if decision.verdict == "ask":
-                    denial = await self._ask_user(self._ask, call, decision)
+                    denial = await self._ask_user(ask, call, decision)
                     return Deny(denial, "the user") if denial else Allow("the user")
         match decision.verdict:
             case "allow":
@@ -268,6 +283,11 @@ class SubagentApprover:
         """Decide whether a call may run."""
         call = PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in)
         return await self._permissions._approval(call)
+
+    def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
+        """Return an approver for a call that the user was asked about before."""
+        ask = self._permissions._given(question, option, words)
+        return partial(self._permissions._decide_answered, ask, self._cwd, self._asker)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call."""

@@ -6,20 +6,22 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from outrider.coding.front_end import Front, FrontEnd
-from outrider.coding.permissions.question import Answer, Mode, Question
+from outrider.coding.permissions.question import Answer, Ask, Mode, Question
+from outrider.coding.remote.bodies import permission_body
 from outrider.coding.remote.live import LiveSocket
-from outrider.coding.remote.questions import RemoteQuestions
+from outrider.coding.remote.questions import RemoteQuestions, meaning_of
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.errors import ConversationError, LogError
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
-from outrider.log.questions import Say, Signal
+from outrider.log.questions import Say, Signal, stored
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
+from outrider.tools.approval import Defer
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
@@ -165,6 +167,7 @@ class Dialogue:
         self,
         front_end: FrontEnd,
         remote: RemoteControl | None,
+        folder: Path,
         *,
         mode: Callable[[], Mode],
         notify: Callable[[Question], None],
@@ -172,6 +175,7 @@ class Dialogue:
         """`notify` gets each question about a call before the user sees it."""
         self._front_end = front_end
         self._remote = remote
+        self._folder = folder
         self._mode = mode
         self._notify = notify
 
@@ -182,6 +186,21 @@ class Dialogue:
         if self._remote is None:
             return await self._front_end.ask(question)
         return await self._remote.questions.ask(question, self._front_end.ask, self._mode())
+
+    async def ask_later(self, question: Question) -> Answer:
+        """Leave a question about a call to whoever answers later."""
+        self._notify(question)
+        raise Defer(permission_body(question, self._folder, self._mode()))
+
+    def given(self, asked: dict[str, Any], option: str, words: str) -> Ask:
+        """Return a dialogue that has the answer to one question. Any other is asked."""
+
+        async def ask(question: Question) -> Answer:
+            if stored(permission_body(question, self._folder, self._mode())) != asked:
+                return await (self.ask if self._front_end.ask else self.ask_later)(question)
+            return meaning_of(option, words)
+
+        return ask
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         """Ask for an MCP server."""

@@ -73,17 +73,10 @@ class RemoteQuestions:
             return GivenAnswer(answer.verdict, answer.words)
 
         given = await self._first(question.call_id, permission_body(question, self._folder, mode), here())
-        match given.option:
-            case "edits":
-                self._front.use_mode("edits")
-                return Answer("once")
-            case "once":
-                return Answer("once")
-            case "always":
-                return Answer("always")
-            case "never":
-                return Answer("never")
-        return Answer("no", given.words)
+        if given.option == "edits":
+            self._front.use_mode("edits")
+            return Answer("once")
+        return meaning_of(given.option, given.words)
 
     async def elicit(self, question: Elicitation, dialogue: OnElicit) -> ElicitationAnswer:
         """Ask for an MCP server."""
@@ -153,6 +146,12 @@ class RemoteQuestions:
         assert question.answer
         self._front.answered(sentence(question))
         return question.answer, question.answered_by
+
+
+def meaning_of(option: str, words: str) -> Answer:
+    """Return what the chosen option of a question about a call means."""
+    allowed = {"once": Answer("once"), "edits": Answer("edits"), "always": Answer("always"), "never": Answer("never")}
+    return allowed.get(option) or Answer("no", words)
 
 
 async def _close(dialogue: asyncio.Future[GivenAnswer]) -> None:

@@ -250,7 +250,8 @@ async def created_as(connection: Connection, id: str, created: float) -> int | N
 async def forget_inbox(connection: Connection, numbers: Sequence[int]) -> None:
     """Delete the questions of holders and the messages to them: they are gone.
 
-    Questions that need no holder stay. What they have taken stays for a while: senders must be able to tell it from what was lost.
+    Questions that need no holder stay. What they have taken stays for a while: senders must be able to tell it from
+    what was lost.
     """
     gone = "session = ANY($1)"
     await connection.execute(

@@ -83,7 +83,8 @@ def add_references(connection: sqlite3.Connection, session: int, files: Iterable
 def forget_inbox(connection: sqlite3.Connection, number: int) -> None:
     """Delete the questions of a holder and the messages to it: it is gone, or another takes over.
 
-    Questions that need no holder stay. What it has taken stays for a while: senders must be able to tell it from what was lost.
+    Questions that need no holder stay. What it has taken stays for a while: senders must be able to tell it from what
+    was lost.
     """
     connection.execute("DELETE FROM question WHERE session = ? AND fence <> 0", (number,))
     connection.execute("DELETE FROM listener WHERE session = ?", (number,))
