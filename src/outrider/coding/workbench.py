@@ -28,6 +28,7 @@ from outrider.coding.session_models import SessionModels
 from outrider.coding.session_tools import SessionTools
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, situation, subagent_prompt
+from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import secret_patterns, user_policy
 from outrider.coding.web_search import WebSearch
@@ -192,7 +193,7 @@ class Workbench:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The enabled tools of the toolbox, the user's own tools, and Task.
+        """The enabled tools of the toolbox, the user's own tools, Task, and AskUser, which sub-agents do not have.
 
         Raises ConfigError if no sub-agent would have tools.
         """
@@ -203,6 +204,8 @@ class Workbench:
                 raise ConfigError(NO_SUBAGENT_TOOLS)
             characters = self.settings.subagents.result_characters
             tools.append(Task(profiles, self._start_subagent, result_characters=characters).tool)
+        if "AskUser" in self._tools.enabled:
+            tools.append(ask_user(self._dialogue.choose if self._front_end.choose else None))
         return make_tools(tools)
 
     @property

@@ -11,13 +11,16 @@ from outrider.text import clean
 
 LONGEST_TEXT = 100_000
 """Characters of a message or of the words of a denial."""
+LONGEST_WORDS = 10_000
+"""Characters of an answer in a person's own words."""
 
 
 class Option(msgspec.Struct, frozen=True):
     """A way to answer a question."""
 
     id: str
-    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`."""
+    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`; of choices
+    `answer` or `decline`."""
     label: str
     allows: bool
     """Whether the call runs with this answer, or the server gets what it asks for."""
@@ -58,7 +61,59 @@ class ElicitationQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="elicit
     options: tuple[Option, ...] = ()
 
 
-Body: TypeAlias = PermissionQuestion | ElicitationQuestion
+class Choice(msgspec.Struct, frozen=True):
+    """An answer that a question proposes."""
+
+    label: str
+    """What the answer's content has if it is chosen."""
+    description: str = ""
+
+
+class ChoiceField(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that a person is asked."""
+
+    key: str
+    """Its name in the content of the answer."""
+    text: str
+    header: str = ""
+    """The subject in a word or two."""
+    choices: tuple[Choice, ...] = ()
+    """Without any, the person answers in free text."""
+    multiple: bool = False
+    """Whether several choices can be taken. The answer is then a list."""
+    own_words: bool = True
+    """Whether the person may write something that is not among the choices."""
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the answer."""
+        value: dict[str, Any] = {"type": "string", "pattern": r"\S", "maxLength": LONGEST_WORDS}
+        if self.choices and not self.own_words:
+            value = {"enum": [each.label for each in self.choices]}
+        if not self.multiple:
+            return value
+        return {"type": "array", "items": value, "minItems": 1, "maxItems": len(self.choices) + 1, "uniqueItems": True}
+
+
+class ChoiceQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="choice", tag_field="kind"):
+    """Something that only a person can say: choices, or free text."""
+
+    questions: tuple[ChoiceField, ...]
+    options: tuple[Option, ...] = (Option("answer", "Send", allows=True), Option("decline", "Decline", allows=False))
+
+    @property
+    def title(self) -> str:
+        """All questions in one line."""
+        return " · ".join(each.text for each in self.questions)
+
+    @property
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the content of an answer: each key with the label, the labels or the words."""
+        fields = {each.key: each.schema for each in self.questions}
+        return {"type": "object", "properties": fields, "required": list(fields), "additionalProperties": False}
+
+
+Body: TypeAlias = PermissionQuestion | ElicitationQuestion | ChoiceQuestion
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,7 +124,7 @@ class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
     words: str = ""
     """What the model reads with a denial."""
     content: dict[str, Any] | None = None
-    """The values of the form, if the answer accepts an elicitation."""
+    """The values of the form, if the answer accepts an elicitation; the answers to a question of choices."""
 
 
 class Question(msgspec.Struct, frozen=True):
@@ -111,7 +166,7 @@ def check_answer(body: Body, answer: Answer) -> None:
         raise ValidationError([f"words: the option {option.id!r} takes none"])
     if len(answer.words) > LONGEST_TEXT:
         raise ValidationError([f"words: at most {LONGEST_TEXT:,} characters"])
-    wanted = body.schema if isinstance(body, ElicitationQuestion) and option.allows else None
+    wanted = None if isinstance(body, PermissionQuestion) or not option.allows else body.schema
     if wanted is None:
         if answer.content is not None:
             raise ValidationError([f"content: the option {option.id!r} takes none"])

@@ -270,7 +270,7 @@ def _bench(folder: Path, front: PageFront, flags: Mapping[str, Any]) -> Workbenc
         folder,
         tools=load_tools(loaded.settings.tool_files),
         servers=found.servers,
-        front_end=FrontEnd(_wait_for_inbox, _wait_for_inbox, remote=front),
+        front_end=FrontEnd(_wait_for_inbox, _wait_for_inbox, remote=front, choose=_wait_for_inbox),
     )
     front.waiting = waiting_note([*loaded.waiting, *found.waiting, *bench.extensions.waiting])
     return bench
@@ -286,6 +286,6 @@ def _telling(agent: AgentSpec, note: str) -> AgentSpec:
     return agent.replace(hooks=hooks)
 
 
-async def _wait_for_inbox(_: object) -> Any:
+async def _wait_for_inbox(*_: object) -> Any:
     """Wait until the question is answered in the inbox, which cancels this."""
     return await asyncio.get_running_loop().create_future()

@@ -69,6 +69,10 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
     yield f"{mark} {fit(call_title, room)}{styled(f' · {summary}', DIM) if summary else ''}"
     if isinstance(todos := details.get("todos"), list):
         yield from _todo_lines(todos, width)
+    elif "answers" in details:
+        yield from _indented(
+            [line for each in safe_lines(result.text).split("\n") for line in wrap_columns(each, width - 4)], width
+        )
     elif isinstance(diff := details.get("diff"), str) and diff:
         yield from diff_lines(diff, width)
     elif "structured_output" in details:
@@ -141,7 +145,7 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
         return ", ".join(filter(None, (counted(turns, "turn"), spent)))
     if result.attachments:
         return counted(len(result.attachments), "file")
-    if result.is_error or "todos" in details:
+    if result.is_error or "todos" in details or "answers" in details:
         return ""
     return counted(len(result.text.splitlines()), "line") if result.text else "no output"
 

@@ -16,7 +16,8 @@ from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.errors import ConversationError, LogError
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
-from outrider.log.questions import Say, Signal
+from outrider.log.questions import Answer as GivenAnswer
+from outrider.log.questions import ChoiceQuestion, Say, Signal
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
@@ -167,9 +168,9 @@ class Dialogue:
         remote: RemoteControl | None,
         *,
         mode: Callable[[], Mode],
-        notify: Callable[[Question], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """`notify` gets each question about a call before the user sees it."""
+        """`notify` gets a line about each question of the model before the user sees it."""
         self._front_end = front_end
         self._remote = remote
         self._mode = mode
@@ -178,7 +179,7 @@ class Dialogue:
     async def ask(self, question: Question) -> Answer:
         """Ask about a call."""
         assert self._front_end.ask
-        self._notify(question)
+        self._notify(f"{question.tool}: {question.reason}")
         if self._remote is None:
             return await self._front_end.ask(question)
         return await self._remote.questions.ask(question, self._front_end.ask, self._mode())
@@ -189,3 +190,11 @@ class Dialogue:
         if self._remote is None:
             return await self._front_end.elicit(question)
         return await self._remote.questions.elicit(question, self._front_end.elicit)
+
+    async def choose(self, call_id: str, body: ChoiceQuestion) -> GivenAnswer:
+        """Ask what the model wants to know."""
+        assert self._front_end.choose
+        self._notify(f"AskUser: {body.title}")
+        if self._remote is None:
+            return await self._front_end.choose(call_id, body)
+        return await self._remote.questions.choose(call_id, body, self._front_end.choose)

@@ -24,10 +24,11 @@ from outrider.log.entries import Asked, Decided
 from outrider.log.inbox import HeldInbox
 from outrider.log.inbox_tables import InboxView
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import Body
+from outrider.log.questions import Body, ChoiceQuestion
 from outrider.log.questions import Question as StoredQuestion
 
 if TYPE_CHECKING:
+    from outrider.coding.toolbox.ask_user import Choose
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
 
 VERDICTS = {
@@ -97,6 +98,14 @@ class RemoteQuestions:
         if given.option == "accept":
             return ElicitationAnswer("accept", given.content)
         return ElicitationAnswer("cancel" if given.option == "cancel" else "decline")
+
+    async def choose(self, call_id: str, body: ChoiceQuestion, dialogue: Choose) -> GivenAnswer:
+        """Ask what the model wants to know."""
+
+        async def here() -> GivenAnswer:
+            return await dialogue(call_id, body)
+
+        return await self._first(call_id, body, here())
 
     async def _first(self, call_id: str, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
         """Return the answer that comes first. The log has the question, who answered it and how."""

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
 WEB_SEARCH = "web_search"
-ALL_NAMES = (*TOOL_NAMES, "Task", WEB_SEARCH)
-"""The toolbox; Task, which starts sub-agents and is built elsewhere; and the search that the model's API runs."""
+ALL_NAMES = (*TOOL_NAMES, "Task", "AskUser", WEB_SEARCH)
+"""The toolbox; Task, which starts sub-agents and is built elsewhere; AskUser, which sub-agents do not have; and the
+search that the model's API runs."""
 
 
 def standard_tools(
