@@ -11,6 +11,8 @@ from outrider.acp.connection import ClosedError
 from outrider.acp.schema.client_requests import CreateElicitationRequest, PermissionOption, RequestPermissionRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
+from outrider.acp.updates.call_state import Text
+from outrider.acp.updates.engine import Engine
 from outrider.errors import ConversationError
 from outrider.jsonrpc import RpcError
 from outrider.log.questions import Answer, ChoiceField, ChoiceQuestion
@@ -27,13 +29,21 @@ NO_FORMS = (
 class ChoiceRequester:
     """Asks the user through the editor. Implements `Choose`."""
 
-    def __init__(self, client: EditorClient, session: Callable[[], str], tool_call_id: Callable[[str], str]) -> None:
-        """`session` is a function because the session is opened later.
+    def __init__(
+        self,
+        client: EditorClient,
+        *,
+        session: Callable[[], str],
+        engine: Callable[[], Engine],
+        tool_call_id: Callable[[str], str],
+    ) -> None:
+        """`session` and `engine` are functions because the session is opened later.
 
         `tool_call_id` returns the id by which the editor knows a call.
         """
         self._client = client
         self._session = session
+        self._engine = engine
         self._tool_call_id = tool_call_id
 
     async def __call__(self, call_id: str, question: ChoiceQuestion) -> Answer:
@@ -62,13 +72,21 @@ class ChoiceRequester:
 
     async def _one_by_one(self, tool_call_id: str, question: ChoiceQuestion) -> Answer:
         content = {}
-        for field in question.questions:
-            call = ToolCallFields(tool_call_id=tool_call_id, title=single_line(field.text, MAX_TITLE))
-            labels = [_titled(each.label, each.description) for each in field.choices]
-            chosen = await pick_option(self._client, self._session(), call, labels)
-            if chosen is None:
-                return DECLINED
-            content[field.key] = field.choices[chosen].label
+        engine = self._engine()
+        before = engine.state(tool_call_id)
+        try:
+            for field in question.questions:
+                call = ToolCallFields(tool_call_id=tool_call_id, title=single_line(field.text, MAX_TITLE))
+                engine.change(tool_call_id, title=call.title, content=(Text(safe_lines(field.text)),))
+                engine.flush()
+                labels = [_titled(each.label, each.description) for each in field.choices]
+                chosen = await pick_option(self._client, self._session(), call, labels)
+                if chosen is None:
+                    return DECLINED
+                content[field.key] = field.choices[chosen].label
+        finally:
+            if before:
+                engine.change(tool_call_id, title=before.title)
         return Answer("answer", content=content)
 
 

@@ -99,7 +99,12 @@ class EditorSession:
             engine=lambda: self.engine,
             tool_call_id=self._tool_call_id,
         )
-        choose = ChoiceRequester(self.client, lambda: self.id, lambda call_id: self.translator.tool_call_id(call_id))
+        choose = ChoiceRequester(
+            self.client,
+            session=lambda: self.id,
+            engine=lambda: self.engine,
+            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+        )
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose)
         return FrontEnd(self.requester, self._elicitation_requester(), self._server_notices(), remote, choose)

@@ -13,6 +13,8 @@ from outrider.log.questions import Answer, ChoiceField, ChoiceQuestion
 from outrider.text.visible import safe_line, safe_lines
 
 OWN_WORDS = "Something else, in your own words"
+ROOM_BELOW = 7
+"""Lines for the keys, which are several in a narrow window, and for what is below the question."""
 
 
 class _DeclinedError(Exception):
@@ -43,17 +45,17 @@ class ChoicePrompt:
         return Answer("answer", content=content)
 
     async def _value(self, field: ChoiceField, place: str) -> str | list[str]:
+        """Show a question, then its keys once they count, and return the answer."""
         picker = _Picker(field, place)
-        asked = list(picker.question_lines(self._view.region.width))
-        if len(asked) + len(list(picker.rows(self._view.region.width))) > self._view.region.height - 6:
-            self._view.write([*asked, *picker.rows(self._view.region.width)])
+        if len(whole := picker.lines(self._view.region.width)) > self._view.region.height - ROOM_BELOW:
+            self._view.write(whole)
             picker.is_short = True
         self._view.ask(picker.lines(self._view.region.width))
         await self._keyboard.wait_until_idle()
         if not field.choices:
             return await self._words(picker) or await self._value(field, place)
         while True:
-            self._view.ask(picker.lines(self._view.region.width))
+            self._view.ask([*picker.lines(self._view.region.width), *picker.keys(self._view.region.width)])
             key = await self._keyboard.next_alone()
             if key.name in ("escape", "c-c"):
                 self._decline(key.name)
@@ -66,8 +68,10 @@ class ChoicePrompt:
 
     async def _words(self, picker: _Picker) -> str:
         """Return what the user writes; "" to go back to the list. Without a list, Escape declines."""
-        above = picker.question_lines(self._view.region.width)
-        text, key = await read_line(self._view, self._keyboard, "Your answer:", list(above))
+        width = self._view.region.width
+        keys = key_lines({"enter": "send", "esc": "back to the list" if picker.field.choices else "decline"}, width)
+        above = [*picker.question_lines(width), *keys]
+        text, key = await read_line(self._view, self._keyboard, "Your answer:", above)
         if key == "c-c" or (key == "escape" and not picker.field.choices):
             self._decline(key)
         return text.strip() if key == "enter" else ""
@@ -138,10 +142,13 @@ class _Picker:
             self.is_done = not self.wants_words
 
     def lines(self, width: int) -> list[str]:
-        """Return the list as the panel shows it."""
-        several = {"space": "choose", "enter": "send"} if self.field.multiple else {"enter": "choose"}
-        keys = {"↑ ↓": "move"} | several if self.field.choices else {"enter": "send"}
-        return [*self.question_lines(width), *self.rows(width), *key_lines(keys | {"esc": "decline"}, width)]
+        """Return the question and the choices."""
+        return [*self.question_lines(width), *self._rows(width)]
+
+    def keys(self, width: int) -> Iterator[str]:
+        """Yield the keys of the list."""
+        taking = {"space": "choose", "enter": "send"} if self.field.multiple else {"enter": "choose"}
+        return key_lines({"↑ ↓": "move", **taking, "esc": "decline"}, width)
 
     def question_lines(self, width: int) -> Iterator[str]:
         """Yield the question."""
@@ -151,19 +158,18 @@ class _Picker:
             lines = [safe_line(self.field.text)]
         yield ""
         if header or self._place:
-            yield styled(f"? {fit(header or 'Question', width - 2 - len(self._place))}{self._place}", BOLD, YELLOW)
+            yield styled(fit(f"? {header or 'Question'}{self._place}", width), BOLD, YELLOW)
         for number, line in enumerate(lines):
             for part in [fit(line, width - 2)] if self.is_short else _wrapped(line, width - 2):
                 mark = "? " if not number and not (header or self._place) else "  "
                 yield styled(f"{mark}{part}", BOLD)
 
-    def rows(self, width: int) -> Iterator[str]:
-        """Yield the choices with their descriptions."""
+    def _rows(self, width: int) -> Iterator[str]:
         own = [(self._words or OWN_WORDS, "")] if self.field.own_words and self.field.choices else []
         for at, (label, description) in enumerate([*((c.label, c.description) for c in self.field.choices), *own]):
             box = f"[{'x' if at in self._taken else ' '}] " if self.field.multiple else ""
             mark, style = (styled("❯", CYAN), (BOLD,)) if at == self._at else (" ", ())
-            room = width - 4 - len(box)
+            room = max(1, width - 4 - len(box))
             labels = [fit(safe_line(label), room)] if self.is_short else list(_wrapped(safe_line(label), room))
             yield f"{mark} {box}{styled(str(at + 1), BOLD)} {styled(labels[0], *style)}"
             yield from (f"{' ' * (4 + len(box))}{styled(each, *style)}" for each in labels[1:])

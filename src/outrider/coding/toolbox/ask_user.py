@@ -30,6 +30,26 @@ NOBODY = (
 DECLINED = "The user declined to answer. Do not ask this again: go on without the answer, or stop."
 
 
+_TEXT = {"type": "string"}
+_OPTION = {"type": "object", "properties": {"label": _TEXT, "description": _TEXT}, "required": ["label"]}
+_QUESTION = {
+    "type": "object",
+    "properties": {
+        "question": _TEXT,
+        "header": {"type": "string", "description": "its subject, 1 or 2 words"},
+        "options": {"type": "array", "items": _OPTION, "description": "2 to 5; none for free text"},
+        "multiSelect": {"type": "boolean"},
+    },
+    "required": ["question"],
+}
+_SHOWN = {
+    "type": "object",
+    "properties": {"questions": {"type": "array", "items": _QUESTION, "description": "1 to 4"}},
+    "required": ["questions"],
+}
+"""What the model sees: the schema of the arguments in half as many tokens."""
+
+
 class AskedOption(msgspec.Struct, frozen=True):
     """An answer to choose."""
 
@@ -38,7 +58,7 @@ class AskedOption(msgspec.Struct, frozen=True):
 
 
 class AskedQuestion(msgspec.Struct, frozen=True):
-    """A question: with 2 to 5 options, or without any for free text. header is its subject in a word or two."""
+    """A question, with options or for free text."""
 
     question: str
     header: str = ""
@@ -51,13 +71,9 @@ def ask_user(choose: Choose | None) -> Tool:
 
     @tool(name="AskUser", effect="read", concurrent=False, timeout=math.inf)
     async def ask(questions: list[AskedQuestion], context: ToolContext) -> ToolResult:
-        """Ask the user what only the user can decide, and wait for the answer. Do not ask what you can find out.
+        """Ask the user what only the user can decide, and wait. Do not ask what you can find out.
 
-        The user can always answer in other words than your options, or decline. Put the option that you recommend
-        first. Permission for a call is asked for by itself.
-
-        Args:
-            questions: 1 to 4 questions, which are asked together.
+        The user can always answer in other words, or decline. Put the option that you recommend first.
         """
         if choose is None:
             return ToolResult(NOBODY, is_error=True)
@@ -74,7 +90,7 @@ def ask_user(choose: Choose | None) -> Tool:
         said = list(_said(body, answer.content))
         return ToolResult("\n".join(f"{asked} → {text}" for asked, text in said), details={"answers": said})
 
-    return msgspec.structs.replace(ask, built_in=True)
+    return msgspec.structs.replace(ask, built_in=True, shown=_SHOWN)
 
 
 def _body(questions: list[AskedQuestion]) -> ChoiceQuestion:
