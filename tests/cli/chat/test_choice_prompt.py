@@ -112,7 +112,7 @@ async def test_one_choice(keys: PipeInput, presses: list[str], value: str) -> No
 async def test_several_choices(keys: PipeInput, presses: list[str], value: list[str]) -> None:
     chooser = Chooser(keys)
     async with chooser.asked(PARTS) as task:
-        assert "? Which parts?\n❯ [ ] 1 door\n  [ ] 2 roof" in chooser.sees
+        assert "? Question\n  Which parts?\n❯ [ ] 1 door\n  [ ] 2 roof" in chooser.sees
         await chooser.press(*presses[:-1])
         assert not task.done()
         assert sum(f"[x] {at} " in chooser.sees for at in (1, 2, 3)) >= len(value)

@@ -8,7 +8,7 @@ from typing import Any
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.question_lines import key_lines, read_line
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.styles import BOLD, CYAN, DIM, YELLOW, fit, styled, wrap_columns
+from outrider.cli.styles import BOLD, CYAN, DIM, YELLOW, fit, styled, wrap_words
 from outrider.log.questions import Answer, ChoiceField, ChoiceQuestion
 from outrider.text.visible import safe_line, safe_lines
 
@@ -52,27 +52,24 @@ class ChoicePrompt:
             picker.is_short = True
         self._view.ask(picker.lines(self._view.region.width))
         await self._keyboard.wait_until_idle()
-        if not field.choices:
-            return await self._words(picker) or await self._value(field, place)
-        while True:
+        while not picker.is_done:
             self._view.ask([*picker.lines(self._view.region.width), *picker.keys(self._view.region.width)])
+            if picker.wants_words:
+                picker.take_words(await self._words(picker))
+                continue
             key = await self._keyboard.next_alone()
             if key.name in ("escape", "c-c"):
                 self._decline(key.name)
-            elif not picker.press(key.name):
+            if not picker.press(key.name):
                 self._keyboard.give_back(key)
-            if picker.wants_words:
-                picker.take_words(await self._words(picker))
-            if picker.is_done:
-                return picker.value
+        return picker.value
 
     async def _words(self, picker: _Picker) -> str:
         """Return what the user writes; "" to go back to the list. Without a list, Escape declines."""
         width = self._view.region.width
-        keys = key_lines({"enter": "send", "esc": "back to the list" if picker.field.choices else "decline"}, width)
-        above = [*picker.question_lines(width), *keys]
-        text, key = await read_line(self._view, self._keyboard, "Your answer:", above)
-        if key == "c-c" or (key == "escape" and not picker.field.choices):
+        keys = key_lines({"enter": "send", "esc": "back to the list" if picker.labels else "decline"}, width)
+        text, key = await read_line(self._view, self._keyboard, "Your answer:", [*picker.question_lines(width), *keys])
+        if key == "c-c" or (key == "escape" and not picker.labels):
             self._decline(key)
         return text.strip() if key == "enter" else ""
 
@@ -83,103 +80,87 @@ class ChoicePrompt:
 
 
 class _Picker:
-    """The state of one list."""
+    """The state of one list. Its last row, after the choices, is for other words."""
 
     def __init__(self, field: ChoiceField, place: str) -> None:
-        self.field = field
-        self.is_short = False
-        """Whether the question and the descriptions are above, because they do not fit."""
-        self.is_done = False
+        self._field = field
         self._place = place
-        self._labels = [each.label for each in field.choices]
+        self.labels = [each.label for each in field.choices]
+        self.is_short = False
+        """Whether the whole question is above, because it does not fit. Then each text has one line."""
+        self.is_done = False
         self._at = 0
-        self._taken: set[int] = set()
+        self._taken = set() if self.labels else {0}
         self._words = ""
 
     @property
     def wants_words(self) -> bool:
         """Whether the user has chosen to write the answer."""
-        return len(self._labels) in self._taken and not self._words
+        return len(self.labels) in self._taken and not self._words
 
     @property
     def value(self) -> str | list[str]:
         """The answer."""
-        taken = [label for at, label in enumerate([*self._labels, self._words]) if at in self._taken]
-        return list(dict.fromkeys(taken)) if self.field.multiple else taken[0]
+        taken = dict.fromkeys(label for at, label in enumerate([*self.labels, self._words]) if at in self._taken)
+        return list(taken) if self._field.multiple else next(iter(taken))
 
     def press(self, key: str) -> bool:
         """Change the list. Return False if the key means nothing here."""
-        count = len(self._labels) + self.field.own_words
+        count = len(self.labels) + self._field.own_words
         if key in ("up", "down"):
             self._at = (self._at + (1 if key == "down" else -1)) % count
-        elif key.isdecimal() and key.isascii() and 1 <= int(key) <= count:
-            self._at = int(key) - 1
+        elif key == "enter" and self._field.multiple:
+            self.is_done = bool(self._taken)
+        elif key == "enter" or (key == " " and self._field.multiple):
             self._take()
-        elif key == "enter":
-            if self.field.multiple:
-                self.is_done = bool(self._taken)
-            else:
-                self._take()
-        elif key == " " and self.field.multiple:
+        elif key in map(str, range(1, count + 1)):
+            self._at = int(key) - 1
             self._take()
         else:
             return False
         return True
 
+    def _take(self) -> None:
+        self._taken = self._taken ^ {self._at} if self._field.multiple else {self._at}
+        self._words = self._words if len(self.labels) in self._taken else ""
+        self.is_done = not self._field.multiple and not self.wants_words
+
     def take_words(self, words: str) -> None:
         """Take what the user wrote, if it is anything."""
         self._words = words
-        if not words:
-            self._taken.discard(len(self._labels))
-        self.is_done = bool(words) and not self.field.multiple
-
-    def _take(self) -> None:
-        if self.field.multiple:
-            self._taken ^= {self._at}
-            self._words = self._words if len(self._labels) in self._taken else ""
-        else:
-            self._taken = {self._at}
-            self.is_done = not self.wants_words
+        if self.labels and not words:
+            self._taken.discard(len(self.labels))
+        self.is_done = bool(words) and not self._field.multiple
 
     def lines(self, width: int) -> list[str]:
         """Return the question and the choices."""
-        return [*self.question_lines(width), *self._rows(width)]
+        choices = [(each.label, each.description) for each in self._field.choices]
+        if choices and self._field.own_words:
+            choices.append((self._words or OWN_WORDS, ""))
+        return [*self.question_lines(width), *(line for row in enumerate(choices) for line in self._row(*row, width))]
 
     def keys(self, width: int) -> Iterator[str]:
         """Yield the keys of the list."""
-        taking = {"space": "choose", "enter": "send"} if self.field.multiple else {"enter": "choose"}
+        taking = {"space": "choose", "enter": "send"} if self._field.multiple else {"enter": "choose"}
         return key_lines({"↑ ↓": "move", **taking, "esc": "decline"}, width)
 
     def question_lines(self, width: int) -> Iterator[str]:
         """Yield the question."""
-        header = safe_line(self.field.header)
-        lines = safe_lines(self.field.text).split("\n")
+        subject = f"? {safe_line(self._field.header) or 'Question'}{self._place}"
+        yield from ("", styled(fit(subject, width), BOLD, YELLOW))
+        yield from (styled(f"  {line}", BOLD) for line in self._wrapped(self._field.text, width - 2))
+
+    def _row(self, at: int, choice: tuple[str, str], width: int) -> Iterator[str]:
+        box = f"[{'x' if at in self._taken else ' '}] " if self._field.multiple else ""
+        mark, *style = (styled("❯", CYAN), BOLD) if at == self._at else (" ",)
+        indent = " " * (4 + len(box))
+        first, *others = self._wrapped(choice[0], width - len(indent))
+        yield f"{mark} {box}{styled(str(at + 1), BOLD)} {styled(first, *style)}"
+        yield from (f"{indent}{styled(line, *style)}" for line in others)
+        if choice[1] and not self.is_short:
+            yield from (styled(f"{indent}{line}", DIM) for line in self._wrapped(choice[1], width - len(indent)))
+
+    def _wrapped(self, text: str, width: int) -> list[str]:
         if self.is_short:
-            lines = [safe_line(self.field.text)]
-        yield ""
-        if header or self._place:
-            yield styled(fit(f"? {header or 'Question'}{self._place}", width), BOLD, YELLOW)
-        for number, line in enumerate(lines):
-            for part in [fit(line, width - 2)] if self.is_short else _wrapped(line, width - 2):
-                mark = "? " if not number and not (header or self._place) else "  "
-                yield styled(f"{mark}{part}", BOLD)
-
-    def _rows(self, width: int) -> Iterator[str]:
-        own = [(self._words or OWN_WORDS, "")] if self.field.own_words and self.field.choices else []
-        for at, (label, description) in enumerate([*((c.label, c.description) for c in self.field.choices), *own]):
-            box = f"[{'x' if at in self._taken else ' '}] " if self.field.multiple else ""
-            mark, style = (styled("❯", CYAN), (BOLD,)) if at == self._at else (" ", ())
-            room = max(1, width - 4 - len(box))
-            labels = [fit(safe_line(label), room)] if self.is_short else list(_wrapped(safe_line(label), room))
-            yield f"{mark} {box}{styled(str(at + 1), BOLD)} {styled(labels[0], *style)}"
-            yield from (f"{' ' * (4 + len(box))}{styled(each, *style)}" for each in labels[1:])
-            if description and not self.is_short:
-                yield from (styled(f"{' ' * (4 + len(box))}{each}", DIM) for each in _wrapped(description, room))
-
-
-def _wrapped(text: str, width: int) -> Iterator[str]:
-    """Yield the text in lines that end between words where they can."""
-    from textwrap import wrap
-
-    for line in wrap(text, width, break_on_hyphens=False) or [""]:
-        yield from wrap_columns(line, width)
+            return [fit(safe_line(text), max(1, width))]
+        return [part for line in safe_lines(text).split("\n") for part in wrap_words(line, max(1, width))]

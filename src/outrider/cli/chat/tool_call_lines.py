@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns
+from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
 from outrider.cli.subagent_line import SubagentLine
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
@@ -70,9 +70,8 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
     if isinstance(todos := details.get("todos"), list):
         yield from _todo_lines(todos, width)
     elif "answers" in details:
-        yield from _indented(
-            [line for each in safe_lines(result.text).split("\n") for line in wrap_columns(each, width - 4)], width
-        )
+        lines = safe_lines(result.text).split("\n")
+        yield from _indented([part for line in lines for part in wrap_words(line, width - 4)], width)
     elif isinstance(diff := details.get("diff"), str) and diff:
         yield from diff_lines(diff, width)
     elif "structured_output" in details:

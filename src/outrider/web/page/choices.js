@@ -28,9 +28,9 @@ function Choice({ id, asked, now, set }) {
     else set({ taken: now.taken.includes(value) ? now.taken.filter((each) => each !== value) : [...now.taken, value] });
   };
   const write = (event) => set(asked.multiple ? { words: event.target.value } : { taken: [], words: event.target.value });
-  const label = asked.choices.length ? "Something else, in your own words" : "Your answer";
+  const label = asked.choices.length ? "Or in your own words" : "Your answer";
   return html`<fieldset>
-    <legend>${asked.header && html`<span class="muted">${asked.header}</span> `}<span class="said">${asked.text}</span></legend>
+    <legend>${asked.header && html`<small class="muted">${asked.header}</small>`}<span class="said">${asked.text}</span></legend>
     ${asked.choices.map((each) => html`<label class="choice"><input type=${asked.multiple ? "checkbox" : "radio"} name=${`${id}-${asked.key}`} checked=${now.taken.includes(each.value)} onChange=${() => take(each.value)} />
       <span>${each.label}${each.description && html`<small class="muted">${each.description}</small>`}</span></label>`)}
     ${asked.own_words && html`<input aria-label=${label} placeholder=${label} maxlength="10000" value=${now.words} onInput=${write} />`}
