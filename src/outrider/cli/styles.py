@@ -67,8 +67,8 @@ def wrap_columns(text: str, width: int) -> Iterator[str]:
 def wrap_words(text: str, width: int) -> Iterator[str]:
     """Split a line of plain text into pieces of at most `width` columns, between words where that is possible.
 
-    >>> list(wrap_words("one two abcdef", 4))
-    ['one', 'two', 'abcd', 'ef']
+    >>> list(wrap_words("one two abcdef", 5))
+    ['one', 'two a', 'bcdef']
     """
     from textwrap import wrap
 
