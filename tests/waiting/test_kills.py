@@ -58,7 +58,8 @@ async def main():
         steps = [call("refund", order=7), "Done."] if is_new else ["Done."]
         if not is_new and not any(m.tool_calls for m in log.messages(id)):
             steps = [call("refund", order=7), "Done."]
-        async with Session.open(log, id, Agent(ScriptedModel(steps), tools=[refund]), create=True, approve=approve) as s:
+        agent = Agent(ScriptedModel(steps), tools=[refund])
+        async with Session.open(log, id, agent, create=True, approve=approve) as s:
             result = await s.run("Refund order 7" if not s.messages else "")
             print(json.dumps([result.status, result.text, [q.id for q in result.questions]]))
 
@@ -73,14 +74,12 @@ def run(place: str, effects: Path, id: str, kind: str, kill_at: int = 0) -> subp
 
 def until_it_waits_or_ends(place: str, effects: Path, id: str, kind: str, kill_at: int) -> tuple[list[object], int]:
     """Run with one kill, and then again without."""
-    killed = 0
-    for at in (kill_at, 0):
+    for killed, at in enumerate((kill_at, 0)):
         ended = run(place, effects, id, kind, at)
         if ended.returncode == 0:
             found: list[object] = json.loads(ended.stdout)
             return found, killed
         assert ended.returncode == -9, ended.stderr
-        killed += 1
     raise AssertionError("it ended twice")
 
 
@@ -115,7 +114,7 @@ async def test_a_hundred_sessions_wait_with_no_process_alive(place: str, tmp_pat
     """They are made by one process, which ends; answered by another; and each effect happens once, in a third."""
     from outrider import Agent, Session, tool
     from outrider.errors import AnsweredError
-    from outrider.testing import ScriptedModel, call
+    from outrider.testing import ScriptedModel
     from outrider.tools.approval import Defer
 
     done: list[int] = []
@@ -152,7 +151,7 @@ async def main():
 
 asyncio.run(main())
 """
-    subprocess.run([sys.executable, "-c", maker], check=True, timeout=300)
+    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", maker], check=True, timeout=300)
     with Log(place) as log, Log(place) as second, Log(place) as third:
         questions = log.questions()
         assert len(questions) == 100

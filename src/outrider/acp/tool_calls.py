@@ -28,6 +28,7 @@ _KINDS = {
     "WebFetch": "fetch",
     "Todo": "think",
     "Task": "think",
+    "AskUser": "think",
     "web_search": "search",
     "web_fetch": "fetch",
     "code_execution": "execute",

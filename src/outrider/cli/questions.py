@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox import tools_of_programs
 from outrider.errors import AnsweredError, LogError, ValidationError
 from outrider.log.log import Log
 from outrider.log.questions import Answer, ChoiceQuestion, ElicitationQuestion, PermissionQuestion, Question
-from outrider.runtime.structured_output import TOOL
 from outrider.text.visible import revealed_line, safe_line
 
 AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], int | None], str], argparse.ArgumentParser]
@@ -113,8 +112,7 @@ def _continue(log: Log, options: argparse.Namespace) -> int:
     ids = [log.session(options.id).id] if options.id else log.inbox.answered_sessions()
     code = 0
     for each in ids:
-        known = {TOOL, *ALL_NAMES}
-        if strange := [name for name in log.settings(each).tools or () if name not in known and "__" not in name]:
+        if strange := tools_of_programs(log.settings(each).tools or ()):
             print(f"{each[:8]} has tools of a program ({safe_line(', '.join(strange))}): go on with it there.")
             continue
         code = max(code, _run(each))

@@ -28,6 +28,7 @@ from outrider.coding.session_models import SessionModels
 from outrider.coding.session_tools import SessionTools
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, situation, subagent_prompt
+from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import secret_patterns, user_policy
 from outrider.coding.web_search import WebSearch
@@ -199,7 +200,7 @@ class Workbench:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The enabled tools of the toolbox, the user's own tools, and Task.
+        """The enabled tools of the toolbox, the user's own tools, Task, and AskUser, which sub-agents do not have.
 
         Raises ConfigError if no sub-agent would have tools.
         """
@@ -210,6 +211,8 @@ class Workbench:
                 raise ConfigError(NO_SUBAGENT_TOOLS)
             characters = self.settings.subagents.result_characters
             tools.append(Task(profiles, self._start_subagent, result_characters=characters).tool)
+        if "AskUser" in self._tools.enabled:
+            tools.append(ask_user(has_user=bool(self._front_end.choose or self._front_end.later)))
         return make_tools(tools)
 
     @property
@@ -289,6 +292,8 @@ class Workbench:
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
         session.before_run = partial(self._before_run, session)
+        if self._front_end.choose:
+            session.attend(self._dialogue.person)
         if self.settings.sessions.snapshots:
             secrets = secret_patterns(self.settings)
             session.use_folder(FolderSnapshots(self.folder, log, session.id, secrets=secrets))

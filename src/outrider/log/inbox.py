@@ -21,10 +21,11 @@ import msgspec
 
 from outrider.errors import LogError
 from outrider.log.backend import Backend
+from outrider.log.entries import Asked
 from outrider.log.inbox_tables import InboxTables, InboxView, QuestionRow, Watcher
 from outrider.log.key import LogKey
 from outrider.log.pending_write import deliver_cancel
-from outrider.log.questions import Answer, Body, Question, Signal, check_answer, check_signal
+from outrider.log.questions import Answer, Body, Question, Signal, check_answer, check_signal, shown_text
 from outrider.log.summary import SessionRow
 from outrider.text import clean, clean_value
 
@@ -109,9 +110,9 @@ class Inbox:
         """Return the sessions that can go on: a question is answered, and no process has them open."""
         rows = self._tables.answered() if self._tables.exists() else []
         ready = (row.session for row in rows if self._signer.answer(row) and not self._lives(row.number))
-        return list(dict.fromkeys(self._root(session) for session in ready))
+        return list(dict.fromkeys(self.root_of(session) for session in ready))
 
-    def _root(self, session: str) -> str:
+    def root_of(self, session: str) -> str:
         """Return the session that a sub-agent's session belongs to, or the session itself."""
         while parent := self._find_session(session).summary.parent:
             session = parent
@@ -167,6 +168,10 @@ class Inbox:
         """Return whether the process that has the session open has a message, taken or not."""
         found = self._tables.signal(number)
         return found is not None and found.taken is not None
+
+    def is_open(self, session: str) -> bool:
+        """Return whether a live process has the session open."""
+        return self._tables.is_alive(self._find_session(session))
 
     def is_listening(self, session: str) -> bool:
         """Return whether a live process has the session open, and takes messages and answers from others."""
@@ -238,18 +243,18 @@ class HeldInbox:
         """Call `look` when the log has changed, soon if `is_busy`. Return a function that ends it."""
         return self._watcher.watch(look, is_busy)
 
-    async def ask(self, call_id: str, body: Body) -> str:
-        """Store a question, and return its id."""
-        name = os.urandom(16).hex()
-        text = msgspec.json.encode(clean_value(msgspec.to_builtins(body, enc_hook=str))).decode()
+    async def ask(self, asked: Asked) -> str:
+        """Store a question, and return its id. One that waits without a process stays when this holder ends."""
+        text, is_lasting = shown_text(asked.question), bool(asked.waits)
+        call_id = clean(asked.call_id)
         try:
-            await self._tables.ask(self._number, self._fence, name, clean(call_id), text)
+            await self._tables.ask(self._number, self._fence, asked.id, call_id, text, lasting=is_lasting)
             await deliver_cancel()
         except BaseException:
-            self.withdraw(name)
+            self.withdraw(asked.id)
             raise
-        self._asked[name] = text
-        return name
+        self._asked[asked.id] = text
+        return asked.id
 
     def look_soon(self) -> None:
         """Let the watchers look soon, whether or not the log has changed."""
@@ -268,8 +273,9 @@ class HeldInbox:
         return None
 
     def forget(self, id: str) -> None:
-        """Forget an own question that was answered or withdrawn."""
-        self._asked.pop(id, None)
+        """Forget an own question that was answered or withdrawn: it ends with this holder now."""
+        if self._asked.pop(id, None) is not None:
+            self._tables.end_with_holder(self._fence, id)
 
     def withdraw(self, id: str) -> None:
         """Remove a question that waits, soon. One that was answered stays, so that others can see by whom."""

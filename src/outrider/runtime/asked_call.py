@@ -96,7 +96,7 @@ class AskedCall:
         """Ask a person whether the call may run: one who is there, or whoever answers later."""
         asked = approval_of(self.use, self._key, defer)
         if self.around.person and (body := body_of(asked.question)):
-            self._take_approval(tool, decided(asked, await self.around.person(self.use.id, body), "the user", 0.0))
+            self._take_approval(tool, decided(asked, await self.around.person(asked, body), "the user", 0.0))
         elif self.around.waits is None:
             self._decide(tool, Verdict("it has to be approved later, and this call is not part of a session", "nobody"))
         else:
@@ -134,12 +134,13 @@ class AskedCall:
         name = question_id(self._key, str(self._asks), question)
         if self.around.waits and (known := self.around.waits.answer_to(name)):
             return Answer(known.answer, known.words, known.content)
+        asked = Asked(name, self.use.id, question, "" if self.around.is_subagent else "call")
         if self.around.person:
             self._cancel_timers()  # a person needs time
-            return await self.around.person(self.use.id, body)
+            return await self.around.person(asked, body)
         if self.around.waits is None:
             raise ConversationError("there is nobody to ask: this call is not part of a session")
-        raise Parked([Asked(name, self.use.id, question, "call")])
+        raise Parked([msgspec.structs.replace(asked, waits="call")])
 
     async def ask_person(
         self, text: str, choices: Sequence[str], schema: Mapping[str, Any] | None, multiple: bool, seconds: float | None

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
+    from outrider.runtime.waits import Person
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -429,6 +430,15 @@ class Session(SessionBase, Generic[AnyDepsT]):
         if not callable(observer) and not hasattr(observer, "observe"):
             raise TypeError(f"an observer is a function of an event, not {observer!r:.60}")
         self._observers.add(observer if callable(observer) else observer.observe(self))
+
+    def attend(self, person: Person) -> None:
+        """Let a person who is there be asked, from now on. Without one, calls that have to ask wait."""
+        self._change_environment(person=person)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the session was suspended: nothing is kept any more."""
+        return self._record.journal.is_suspended
 
     def note(self, entry: Asked | Decided) -> None:
         """Keep a question, or how it was decided, in the log. It is on disk before what follows from it."""

@@ -6,6 +6,8 @@ import asyncio
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
@@ -17,14 +19,18 @@ from outrider.errors import ValidationError
 from outrider.log.entries import Asked, Decided
 from outrider.log.log import Log
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import ElicitationQuestion
+from outrider.log.questions import Choice, ChoiceField, ChoiceQuestion, ElicitationQuestion
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+from outrider.runtime.session import Session
 from tests.lengths import only_long
 from tests.log import let_everything_happen, until_so
 
 BASH = Question("call_1", "Bash", {"command": "make", "access": "write"}, "it writes", ("Bash(make)",))
 EDIT = Question(
     "call_2", "Edit", {"file_path": "/work/a.py", "old_string": "a = 1", "new_string": "a = 2"}, "it writes"
+)
+COLOUR = ChoiceQuestion(
+    questions=(ChoiceField(key="q1", text="Which colour?", choices=(Choice("red"), Choice("blue")), own_words=False),)
 )
 WEB = "on the web page"
 
@@ -77,7 +83,8 @@ class Room:
         self.journal = self.log.create()
         self.questions = RemoteQuestions(self.person, Path("/work"))
         self.noted: list[Asked | Decided] = []
-        self.questions.note = self.noted.append
+        session = SimpleNamespace(id=self.journal.id, is_suspended=False, note=self.noted.append)
+        self.questions.session = cast("Session", session)
 
     def listen(self) -> None:
         self.questions.inbox = self.log.inbox.listen(self.journal.id)
@@ -87,6 +94,14 @@ class Room:
         if self.questions.inbox is None:
             self.listen()
         return asyncio.ensure_future(self.questions.ask(question, self.person.ask, mode))
+
+    def choose(self, answer: asyncio.Future[GivenAnswer]) -> asyncio.Task[GivenAnswer]:
+        async def here(call_id: str, body: ChoiceQuestion) -> GivenAnswer:
+            assert (call_id, body) == ("call_1", COLOUR)
+            return await answer
+
+        self.listen()
+        return asyncio.ensure_future(self.questions.choose("call_1", COLOUR, here))
 
     async def asked(self) -> str:
         """The id of the question that waits elsewhere."""
@@ -228,6 +243,35 @@ async def test_a_form_can_be_filled_in_elsewhere(room: Room) -> None:
     assert room.other.inbox.answer(name, GivenAnswer("accept", content={"n": 2}), WEB)
     assert await asking == ElicitationAnswer("accept", {"n": 2})
     assert room.person.heard == ["Answered on the web page."]
+
+
+async def test_a_choice_made_elsewhere_comes_first(room: Room) -> None:
+    here: asyncio.Future[GivenAnswer] = asyncio.get_running_loop().create_future()
+    asking = room.choose(here)
+    name = await room.asked()
+    assert room.other.inbox.questions()[0].body == COLOUR
+    with pytest.raises(ValidationError):
+        room.other.inbox.answer(name, GivenAnswer("answer", content={"q1": "pink"}), WEB)
+    assert room.other.inbox.answer(name, GivenAnswer("answer", content={"q1": "blue"}), WEB)
+    assert await asking == GivenAnswer("answer", content={"q1": "blue"})
+    assert here.cancelled(), "the picker is closed"
+    assert room.person.heard == ["Answered on the web page."]
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert (asked.call_id, asked.question["kind"]) == ("call_1", "choice")
+    assert decided == Decided(True, WEB, "call_1", asked.id, "answer")
+
+
+async def test_a_choice_made_here_comes_first(room: Room) -> None:
+    here: asyncio.Future[GivenAnswer] = asyncio.get_running_loop().create_future()
+    asking = room.choose(here)
+    name = await room.asked()
+    here.set_result(GivenAnswer("answer", content={"q1": "red"}))
+    assert await asking == GivenAnswer("answer", content={"q1": "red"})
+    assert not room.other.inbox.answer(name, GivenAnswer("decline"), WEB)
+    found = room.other.inbox.question(name)
+    assert found
+    assert (found.answer, found.answered_by) == (await asking, "in the terminal")
 
 
 async def test_a_page_of_a_server_can_be_declined_elsewhere(room: Room) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.chat.keyboard import Keyboard, with_key
+from outrider.cli.chat.keyboard import Keyboard
+from outrider.cli.chat.question_lines import key_lines, read_line
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
@@ -92,16 +93,9 @@ class PermissionPrompt:
         self._view.ask(["", *(styled(f"  {line}", YELLOW) for line in lines), keys])
 
     async def _read_reason(self) -> str:
-        reason = ""
-        while True:
-            asked = revealed(f"What should it do instead? {reason}▏")
-            self._view.ask([styled(line, YELLOW) for line in wrap_columns(asked, self._view.region.width)])
-            key = await self._keyboard.next()
-            if key.name == "enter":
-                return reason
-            if key.name in ("escape", "c-c"):
-                return ""
-            reason = with_key(reason, key)
+        asked = "What should it do instead?"
+        reason, key = await read_line(self._view, self._keyboard, asked, shown=revealed)
+        return reason if key == "enter" else ""
 
     async def _show(self, question: Question) -> list[str]:
         """Show the whole call, then the keys, and return the panel. A long call is written above, so that all is seen.
@@ -140,10 +134,7 @@ def _key_lines(lasting: dict[str, str], width: int) -> Iterator[str]:
     for key, action in {"y": "yes, once", **lasting}.items():
         for number, line in enumerate(wrap_columns(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
-    refusals = {"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}
-    together = "    ".join(f"{key} {meaning}" for key, meaning in refusals.items())
-    shown = [f"{styled(key, BOLD)} {meaning}" for key, meaning in refusals.items()]
-    yield from [f"  {'    '.join(shown)}"] if columns(together) <= width - 2 else [f"  {each}" for each in shown]
+    yield from key_lines({"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}, width)
 
 
 def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:

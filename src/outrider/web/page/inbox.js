@@ -2,6 +2,7 @@
 
 import { html, useState } from "./vendor/htm/htm-preact.js";
 import { get, post } from "./api.js";
+import { Choices } from "./choices.js";
 import { Diff } from "./diff.js";
 import { exactly, isoTime, when } from "./format.js";
 import { Code, Link } from "./markdown.js";
@@ -30,14 +31,16 @@ export function Question({ question, live, linked }) {
     }
   };
   const isCall = question.kind === "permission";
-  return html`<article class="question" aria-label=${isCall ? `Permission: ${question.title}` : `Question of ${question.server}`} aria-busy=${busy}>
-    <h2>${isCall ? html`<code>${question.command && question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
+  const isChoice = question.kind === "choice";
+  const label = isCall ? `Permission: ${question.title}` : isChoice ? `Question: ${question.title}` : `Question of ${question.server}`;
+  return html`<article class="question" aria-label=${label} aria-busy=${busy}>
+    <h2>${isChoice ? "The model asks" : isCall ? html`<code>${question.command && question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
     <p class="why">${[question.asker && `for ${question.asker}`, question.reason, question.access === "read" && !question.reason.includes("access") && "access: read"].filter(Boolean).join(" · ")}
       ${linked && html` <a href=${`#/session/${question.session}`}>Open the session</a>`} <time datetime=${isoTime(question.asked)} title=${exactly(question.asked)}>${when(question.asked)}</time></p>
     ${isCall && question.facts.length > 0 && html`<p class="facts">${question.facts.join(" · ")}</p>`}
-    ${isCall ? html`<${Proposal} question=${question} />` : html`<p class="said">${question.message}</p>`}
+    ${isCall ? html`<${Proposal} question=${question} />` : !isChoice && html`<p class="said">${question.message}</p>`}
     ${error && html`<p role="alert" class="error">${error}</p>`}
-    ${isCall ? html`<${Permission} ...${{ question, answer, busy }} />` : html`<${Form} ...${{ question, answer, busy }} />`}
+    ${isChoice ? html`<${Choices} ...${{ question, answer, busy }} />` : isCall ? html`<${Permission} ...${{ question, answer, busy }} />` : html`<${Form} ...${{ question, answer, busy }} />`}
   </article>`;
 }
 
