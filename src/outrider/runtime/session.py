@@ -440,6 +440,16 @@ class Session(SessionBase, Generic[AnyDepsT]):
         """Whether the session was suspended: nothing is kept any more."""
         return self._record.journal.is_suspended
 
+    def has_open_call(self, call_id: str) -> bool:
+        """Return whether a call of the newest reply has no result yet."""
+        return any(call.id == call_id for call in self._record.state.open_calls)
+
+    def same_question(self, asked: Asked) -> Asked | None:
+        """Return the question that waits already, if it is the same one about the same call."""
+        open_ones = self._record.state.questions.values()
+        new = asked.call_id, asked.question, asked.waits
+        return next((each for each in open_ones if (each.call_id, each.question, each.waits) == new), None)
+
     def note(self, entry: Asked | Decided) -> None:
         """Keep a question, or how it was decided, in the log. It is on disk before what follows from it."""
         self._record.write(entry)

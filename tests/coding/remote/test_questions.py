@@ -23,7 +23,7 @@ from outrider.log.questions import Choice, ChoiceField, ChoiceQuestion, Elicitat
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.runtime.session import Session
 from tests.lengths import only_long
-from tests.log import let_everything_happen, until_so
+from tests.log import asked, let_everything_happen, until_so
 
 BASH = Question("call_1", "Bash", {"command": "make", "access": "write"}, "it writes", ("Bash(make)",))
 EDIT = Question(
@@ -83,7 +83,7 @@ class Room:
         self.journal = self.log.create()
         self.questions = RemoteQuestions(self.person, Path("/work"))
         self.noted: list[Asked | Decided] = []
-        session = SimpleNamespace(id=self.journal.id, is_suspended=False, note=self.noted.append)
+        session = SimpleNamespace(is_suspended=False, note=self.noted.append, has_open_call=lambda id: False)
         self.questions.session = cast("Session", session)
 
     def listen(self) -> None:
@@ -101,7 +101,7 @@ class Room:
             return await answer
 
         self.listen()
-        return asyncio.ensure_future(self.questions.choose("call_1", COLOUR, here))
+        return asyncio.ensure_future(self.questions.choose(asked("call_1", COLOUR), COLOUR, here))
 
     async def asked(self) -> str:
         """The id of the question that waits elsewhere."""
@@ -156,7 +156,7 @@ async def test_the_log_gets_the_question_and_who_answered_it_where(room: Room) -
     asked, decided = room.noted
     assert isinstance(asked, Asked)
     assert (asked.call_id, asked.question["kind"], asked.question["tool"]) == (BASH.call_id, "permission", "Bash")
-    assert decided == Decided(False, WEB, BASH.call_id, asked.id, "no")
+    assert decided == Decided(False, WEB, BASH.call_id, asked.id, "no", words="use ninja")
 
 
 async def test_the_log_gets_that_a_question_was_withdrawn(room: Room) -> None:

@@ -23,7 +23,7 @@ from outrider.log.inbox import HeldInbox
 from outrider.log.inbox_tables import InboxView
 from outrider.log.open_questions import decided
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import Body, ChoiceQuestion, PermissionQuestion, question_id, stored
+from outrider.log.questions import Body, ChoiceQuestion, PermissionQuestion, stored
 from outrider.log.questions import Question as StoredQuestion
 
 if TYPE_CHECKING:
@@ -103,12 +103,15 @@ class RemoteQuestions:
         return await self._first(asked, body, here())
 
     def _about_call(self, question: Question, body: PermissionQuestion) -> Asked:
-        """Return the entry of a question. One about a call of the session itself waits also without this process."""
+        """Return the entry of a question. One about a call of the session itself waits also without this process.
+
+        If it waits already, since an earlier process or another front end, it is the same question.
+        """
         text = stored(body)
-        if self.session is None or question.asker:
+        if self.session is None or question.asker or not self.session.has_open_call(question.call_id):
             return Asked(_new_name(), question.call_id, text)
-        key = f"{self.session.id}/{question.call_id}"
-        return Asked(question_id(key, "approval", text), question.call_id, text, "approval")
+        asked = Asked(_new_name(), question.call_id, text, "approval")
+        return self.session.same_question(asked) or asked
 
     async def _first(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
         """Return the answer that comes first. The log has the question, who answered it and how."""
