@@ -75,7 +75,14 @@ async def test_an_editor_with_forms_shows_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "handlers", [form("decline"), form("cancel"), form("accept"), form("accept", q1=7), form("accept", q1=OTHER)]
+    "handlers",
+    [
+        form("decline", q1="red"),
+        form("cancel", q1="red"),
+        form("accept"),
+        form("accept", q1=7),
+        form("accept", q1=OTHER),
+    ],
 )
 async def test_a_form_without_an_answer_is_declined(tmp_path: Path, handlers: dict[str, Handler]) -> None:
     body, _, call = await heard(tmp_path, handlers, COLOUR, capabilities=FORMS)

@@ -265,6 +265,7 @@ def test_faults_in_files_are_named_and_the_rest_is_used() -> None:
     [
         *[("Bash", "Bash", True), ("Bash", "BashOutput", False), ("", "Read", True), ("*", "Read", True)],
         *[("Edit|Write", "Write", True), ("mcp__.*", "mcp__a__b", True), ("TodoWrite", "Todo", True)],
+        ("AskUserQuestion", "AskUser", True),
     ],
 )
 def test_a_matcher_names_tools(matcher: str, tool: str, fits: bool) -> None:
