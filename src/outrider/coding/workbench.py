@@ -21,6 +21,7 @@ from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.lean_tools import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
+from outrider.coding.plan_mode import PlanMode, reads
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.remote.control import Dialogue, RemoteControl
 from outrider.coding.session_hooks import SessionHooks
@@ -106,6 +107,7 @@ class Workbench:
         self._hooks = SessionHooks(
             self.extensions, self.workspace, self._tools, self.permissions, settings.hooks.access
         )
+        self._plan_mode = PlanMode(self.permissions, lambda: self._reading_task)
         self._web_search = WebSearch(settings, self.permissions, is_offered=self._tools.offers_search)
 
     def _new_approver(self) -> PermissionApprover:
@@ -201,9 +203,19 @@ class Workbench:
             profiles = [profile for profile in self._found_profiles.profiles if profile.tools_of(tools)]
             if not profiles:
                 raise ConfigError(NO_SUBAGENT_TOOLS)
-            characters = self.settings.subagents.result_characters
-            tools.append(Task(profiles, self._start_subagent, result_characters=characters).tool)
+            tools.append(self._task(profiles))
         return make_tools(tools)
+
+    @cached_property
+    def _reading_task(self) -> Tool | None:
+        """Task for plan mode: its sub-agents have only tools that plan mode offers."""
+        named = [each for each in self.profiles if each.tools is not None and not each.server_tools]
+        profiles = [each for each in named if (own := each.tools_of(self.tools)) and all(map(reads, own))]
+        return self._task(profiles) if profiles else None
+
+    def _task(self, profiles: Sequence[Profile]) -> Tool:
+        characters = self.settings.subagents.result_characters
+        return Task(profiles, self._start_subagent, result_characters=characters).tool
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -282,6 +294,7 @@ class Workbench:
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
         session.before_run = partial(self._before_run, session)
+        session.use_offer(self._plan_mode.offer)
         if self.settings.sessions.snapshots:
             secrets = secret_patterns(self.settings)
             session.use_folder(FolderSnapshots(self.folder, log, session.id, secrets=secrets))

@@ -17,7 +17,8 @@ class Option(msgspec.Struct, frozen=True):
     """A way to answer a question."""
 
     id: str
-    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`."""
+    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`; of a plan
+    `go`, `edits`, `change` or `no`."""
     label: str
     allows: bool
     """Whether the call runs with this answer, or the server gets what it asks for."""
@@ -58,7 +59,17 @@ class ElicitationQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="elicit
     options: tuple[Option, ...] = ()
 
 
-Body: TypeAlias = PermissionQuestion | ElicitationQuestion
+class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="plan", tag_field="kind"):
+    """Whether to carry out a plan, and with which permissions."""
+
+    title: str
+    """The call in one line."""
+    plan: str
+    """The plan in Markdown."""
+    options: tuple[Option, ...] = ()
+
+
+Body: TypeAlias = PermissionQuestion | ElicitationQuestion | PlanQuestion
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):

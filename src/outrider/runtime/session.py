@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, Unpack, overload
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
+    from outrider.runtime.offer import Offer
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
@@ -418,6 +419,11 @@ class Session(SessionBase, Generic[AnyDepsT]):
     def note(self, entry: Asked | Decided) -> None:
         """Keep a question, or how it was decided, in the log. It is on disk before what follows from it."""
         self._record.write(entry)
+
+    def use_offer(self, offer: Callable[[], Offer]) -> None:
+        """Call this before each request for what it offers, as a mode of the session wants it."""
+        self._loop.model.offer = offer
+        self._loop.model.keep_to_mode()
 
     def use_folder(self, folder: WorkingFolder) -> None:
         """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""

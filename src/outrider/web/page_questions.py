@@ -9,9 +9,9 @@ import msgspec
 from outrider.coding.mcp.forms import fields_of
 from outrider.coding.remote.bodies import json_text, shown_diff
 from outrider.log.log import Log
-from outrider.log.questions import Answer, Body, ElicitationQuestion, Question
+from outrider.log.questions import Answer, Body, ElicitationQuestion, PlanQuestion, Question
 from outrider.text.visible import revealed, revealed_line, safe_lines
-from outrider.web.markdown_nodes import safe_address
+from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
 PLACE = "on the web page"
@@ -43,6 +43,8 @@ def question_fields(question: Question, limit: int | None = MAX_TEXT) -> Json:
 def _body(body: Body, limit: int | None) -> Json:
     if isinstance(body, ElicitationQuestion):
         return _elicitation(body)
+    if isinstance(body, PlanQuestion):
+        return {"kind": "plan", "title": revealed_line(body.title), "nodes": render(revealed(body.plan))}
     command = body.input.get("command")
     texts = {
         "command": command if body.tool == "Bash" and isinstance(command, str) else "",

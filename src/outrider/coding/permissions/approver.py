@@ -11,8 +11,9 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Ask, Mode, Question
+from outrider.coding.permissions.question import MODE_AFTER, Answer, Ask, Mode, Question
 from outrider.coding.permissions.rules import at_any_level
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Deny
 from outrider.tools.tool import Tool
@@ -109,6 +110,14 @@ class PermissionApprover:
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
         return await self._approval(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in))
+
+    async def ask_plan(self, call_id: str, plan: str) -> Answer:
+        """Ask the user whether to carry out a plan. The mode follows from the answer."""
+        assert self._ask
+        async with self._one_at_a_time:
+            answer = await self._ask(Question(call_id, EXIT_PLAN, {"plan": plan}, ""))
+            self.mode = MODE_AFTER.get(answer.verdict, self.mode)
+            return answer
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""

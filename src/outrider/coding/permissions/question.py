@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
+from outrider.coding.toolbox import EXIT_PLAN
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
@@ -39,6 +40,7 @@ def narrower(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=WIDTH.index)
 
 
+PlanVerdict: TypeAlias = Literal["go", "edits", "change", "no"]
 ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
 
@@ -46,8 +48,24 @@ _SAID_ELSEWHERE = ("command", "description")
 """Arguments of a command that a question shows whole, or that change nothing."""
 
 
+PLAN_ANSWERS: Mapping[PlanVerdict, str] = {
+    "go": "Go: ask before each change",
+    "edits": "Go, with all edits in this session",
+    "change": "Change it: keep planning",
+    "no": "No: stop here",
+}
+"""The answers to a plan, in words."""
+MODE_AFTER: Mapping[str, Mode] = {"go": "ask", "edits": "edits"}
+"""The mode after the answers that approve a plan."""
+
+
+def plan_verdict(option: str) -> PlanVerdict:
+    """Return the answer to a plan of that name. Another name says no."""
+    return next((verdict for verdict in PLAN_ANSWERS if verdict == option), "no")
+
+
 class Question(msgspec.Struct, frozen=True):
-    """A call that needs approval."""
+    """A call that needs approval, or a plan."""
 
     call_id: str
     tool: str
@@ -68,6 +86,11 @@ class Question(msgspec.Struct, frozen=True):
     """What an edit changes: how many lines in how many places."""
 
     @property
+    def is_plan(self) -> bool:
+        """Whether it asks about a plan: the answers are those of `PLAN_ANSWERS`."""
+        return self.tool == EXIT_PLAN
+
+    @property
     def facts(self) -> tuple[str, ...]:
         """What a call changes; what a command may do and how it runs, if its text does not say it. Not revealed yet."""
         if self.tool != "Bash":
@@ -86,10 +109,10 @@ class Question(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The user's answer."""
 
-    verdict: Literal["once", "edits", "always", "no", "never"]
+    verdict: Literal["once", "edits", "always", "no", "never", "go", "change"]
     """`edits` allows the call, and all edits in this session. `never` denies calls like this one in this session."""
     words: str = ""
-    """What the model reads with a denial."""
+    """What the model reads with a denial, or what it should change in a plan."""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

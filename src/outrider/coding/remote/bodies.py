@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.coding.permissions.question import ALL_EDITS, Mode, Question
+from outrider.coding.permissions.question import ALL_EDITS, MODE_AFTER, PLAN_ANSWERS, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox.titles import title
-from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion
+from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion, PlanQuestion
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation
@@ -36,6 +36,18 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
         asker=question.asker,
         facts=question.facts,
         options=tuple(_permission_options(question, mode)),
+    )
+
+
+def plan_body(question: Question) -> PlanQuestion:
+    """Return the question about a plan."""
+    return PlanQuestion(
+        title=title(question.tool, question.input),
+        plan=question.input["plan"],
+        options=tuple(
+            Option(name, label, allows=name in MODE_AFTER, takes_words=name == "change")
+            for name, label in PLAN_ANSWERS.items()
+        ),
     )
 
 

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.coding.front_end import Front
-from outrider.coding.permissions.question import Answer, Ask, Mode, Question
-from outrider.coding.remote.bodies import elicitation_body, permission_body
+from outrider.coding.permissions.question import MODE_AFTER, Answer, Ask, Mode, Question, plan_verdict
+from outrider.coding.remote.bodies import elicitation_body, permission_body, plan_body
 from outrider.errors import LogError
 from outrider.log.entries import Asked, Decided
 from outrider.log.inbox import HeldInbox
@@ -39,6 +39,8 @@ VERDICTS = {
     "accept": "Answered",
     "decline": "Declined",
     "cancel": "Cancelled",
+    "go": "Plan approved",
+    "change": "Another plan wanted",
 }
 
 
@@ -66,13 +68,18 @@ class RemoteQuestions:
                 waiting.set_result(found)
 
     async def ask(self, question: Question, dialogue: Ask, mode: Mode) -> Answer:
-        """Ask about a call."""
+        """Ask about a call or a plan."""
 
         async def here() -> GivenAnswer:
             answer = await dialogue(question)
             return GivenAnswer(answer.verdict, answer.words)
 
-        given = await self._first(question.call_id, permission_body(question, self._folder, mode), here())
+        body = plan_body(question) if question.is_plan else permission_body(question, self._folder, mode)
+        given = await self._first(question.call_id, body, here())
+        if question.is_plan:
+            if chosen := MODE_AFTER.get(given.option):
+                self._front.use_mode(chosen)
+            return Answer(plan_verdict(given.option), given.words)
         match given.option:
             case "edits":
                 self._front.use_mode("edits")

@@ -37,6 +37,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     if name == "call_tool" and isinstance(real := input.get("name"), str) and isinstance(input.get("arguments"), dict):
         return title(real, input["arguments"], folder)
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
+    if name == "ExitPlan" and isinstance(plan := input.get("plan"), str):
+        main = next((line.strip("# ") for line in plan.splitlines() if line.strip("# ")), "")
     if name == "Recall":
         main = input.get("query") or input.get("reference")
     if not isinstance(main, str):
