@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.permissions.question import MODE_WORDS, Answer
+from outrider.coding.permissions.question import Answer
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.todo import LONGEST_STEP, MOST_STEPS
 from outrider.prompts import prompt
@@ -58,31 +58,30 @@ class PlanMode:
         if not plan or len(plan) > LONGEST_PLAN:
             problem = f"has {len(plan):,} characters, and {LONGEST_PLAN:,} are the most" if plan else "is empty"
             return ToolResult(f"The plan was not shown: it {problem}.", is_error=True)
-        if self._permissions.mode != "plan":  # such as after a kill that followed the answer
-            return _approved(plan, f"Plan mode is off. {MODE_WORDS[self._permissions.mode]}")
-        if not self._permissions.can_ask:
+        if not self._permissions.can_ask and self._permissions.mode == "plan":
             return ToolResult(plan, is_error=True, final=True)  # the answer of the run; nothing is approved
-        return _result(plan, await self._permissions.ask_plan(context.call_id, plan), self._permissions)
+        if not self._permissions.can_ask:
+            return ToolResult("Plan mode is off, and nobody can approve a plan: go on without it.", is_error=True)
+        return self._result(plan, await self._permissions.ask_plan(context.call_id, plan))
+
+    def _result(self, plan: str, answer: Answer) -> ToolResult:
+        match answer.verdict:
+            case "go" | "edits":
+                return self._approved(plan)
+            case "change":
+                said = f": {answer.words}" if answer.words else ", and has not said how yet. Ask what to change."
+                return ToolResult(f"The user wants another plan{said}", is_error=True)
+        return ToolResult("The user said no to the plan. Plan mode stays on.", is_error=True, final=True)
+
+    def _approved(self, plan: str) -> ToolResult:
+        steps = [{"content": step, "status": "pending"} for step in steps_of(plan)]
+        text = f"The plan is approved. Plan mode is off; the permission mode is {self._permissions.mode}. Carry it out."
+        return ToolResult(text, details={"todos": steps} if steps else None)
 
 
 def reads(tool: Tool) -> bool:
     """Return whether plan mode offers a tool."""
     return tool.effect == "read" or (tool.built_in and tool.name in _BUILT_IN)
-
-
-def _result(plan: str, answer: Answer, permissions: PermissionApprover) -> ToolResult:
-    match answer.verdict:
-        case "go" | "edits":
-            return _approved(plan, f"The user approved the plan. Plan mode is off. {MODE_WORDS[permissions.mode]}")
-        case "change":
-            said = f": {answer.words}" if answer.words else ", and has not said how yet. Ask what to change."
-            return ToolResult(f"The user wants another plan{said}", is_error=True)
-    return ToolResult("The user said no to the plan. Plan mode stays on.", is_error=True, final=True)
-
-
-def _approved(plan: str, why: str) -> ToolResult:
-    steps = [{"content": step, "status": "pending"} for step in steps_of(plan)]
-    return ToolResult(f"{why} Carry out the plan now.", details={"todos": steps} if steps else None)
 
 
 def steps_of(plan: str) -> list[str]:

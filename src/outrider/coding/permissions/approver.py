@@ -11,7 +11,7 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import MODE_AFTER, Answer, Ask, Mode, Question
+from outrider.coding.permissions.question import Answer, Ask, Mode, Question, mode_after
 from outrider.coding.permissions.rules import at_any_level
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import ToolUseBlock
@@ -116,7 +116,7 @@ class PermissionApprover:
         assert self._ask
         async with self._one_at_a_time:
             answer = await self._ask(Question(call_id, EXIT_PLAN, {"plan": plan}, ""))
-            self.mode = MODE_AFTER.get(answer.verdict, self.mode)
+            self.mode = mode_after(answer.verdict, self.mode)
             return answer
 
     def verdict(self, tool: str) -> Verdict:

@@ -55,13 +55,22 @@ PLAN_ANSWERS: Mapping[PlanVerdict, str] = {
     "no": "No: stop here",
 }
 """The answers to a plan, in words."""
-MODE_AFTER: Mapping[str, Mode] = {"go": "ask", "edits": "edits"}
-"""The mode after the answers that approve a plan."""
+APPROVING = ("go", "edits")
+"""Those that approve it."""
 
 
 def plan_verdict(option: str) -> PlanVerdict:
     """Return the answer to a plan of that name. Another name says no."""
     return next((verdict for verdict in PLAN_ANSWERS if verdict == option), "no")
+
+
+def mode_after(verdict: str, mode: Mode) -> Mode:
+    """Return the mode after an answer to a plan. A user may have left plan mode before it.
+
+    >>> mode_after("go", "plan"), mode_after("edits", "plan"), mode_after("no", "plan"), mode_after("go", "edits")
+    ('ask', 'edits', 'plan', 'edits')
+    """
+    return "edits" if verdict == "edits" else "ask" if verdict == "go" and mode == "plan" else mode
 
 
 class Question(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.coding.permissions.question import ALL_EDITS, MODE_AFTER, PLAN_ANSWERS, Mode, Question
+from outrider.coding.permissions.question import ALL_EDITS, APPROVING, PLAN_ANSWERS, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox.titles import title
 from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion, PlanQuestion
@@ -45,7 +45,7 @@ def plan_body(question: Question) -> PlanQuestion:
         title=title(question.tool, question.input),
         plan=question.input["plan"],
         options=tuple(
-            Option(name, label, allows=name in MODE_AFTER, takes_words=name == "change")
+            Option(name, label, allows=name in APPROVING, takes_words=name == "change")
             for name, label in PLAN_ANSWERS.items()
         ),
     )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.coding.front_end import Front
-from outrider.coding.permissions.question import MODE_AFTER, Answer, Ask, Mode, Question, plan_verdict
+from outrider.coding.permissions.question import Answer, Ask, Mode, Question, mode_after, plan_verdict
 from outrider.coding.remote.bodies import elicitation_body, permission_body, plan_body
 from outrider.errors import LogError
 from outrider.log.entries import Asked, Decided
@@ -77,7 +77,7 @@ class RemoteQuestions:
         body = plan_body(question) if question.is_plan else permission_body(question, self._folder, mode)
         given = await self._first(question.call_id, body, here())
         if question.is_plan:
-            if chosen := MODE_AFTER.get(given.option):
+            if (chosen := mode_after(given.option, mode)) != mode:
                 self._front.use_mode(chosen)
             return Answer(plan_verdict(given.option), given.words)
         match given.option:
