@@ -177,9 +177,8 @@ def _key_lines(lasting: dict[str, str], width: int) -> Iterator[str]:
 
 
 def _plan_key_lines(width: int) -> Iterator[str]:
-    keys = zip(("y", "e", "t", "n"), PLAN_ANSWERS.values(), strict=True)
-    for key, meaning in keys:
-        yield f"  {styled(key, BOLD)} {fit(f'{meaning[0].lower()}{meaning[1:]}', width - 4)}"
+    for key, meaning in zip(("y", "e", "t", "n or esc"), PLAN_ANSWERS.values(), strict=True):
+        yield f"  {styled(key, BOLD)} {fit(f'{meaning[0].lower()}{meaning[1:]}', width - len(key) - 3)}"
 
 
 def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:
