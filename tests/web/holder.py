@@ -51,6 +51,11 @@ SCRIPTS: dict[str, list[Any]] = {
     "steer": [f"Thinking about it. {GATE}Done with the first.", "I have read the steering."],
     "long": [["Working.", call("Bash", command="echo begun; sleep 60; echo never")], "Never said."],
     "form": [[call("mcp__shop__ask", text="How shall we send it?")], "It is on its way."],
+    "plan": [
+        [call("ExitPlan", plan="# Greet\n\n1. Write **hello.txt**.\n2. Read it.\u200b")],
+        [call("ExitPlan", plan="# Greet both\n\n1. Write two files.")],
+        "It is decided.",
+    ],
     "chat": ["Hello.", "Hello again.", "And again."],
 }
 FORM = {

@@ -54,9 +54,8 @@ class PlanMode:
         return tool if reads(tool) else None
 
     async def _exit(self, context: ToolContext, plan: str) -> ToolResult:
-        plan = plan.strip()
-        if not plan or len(plan) > LONGEST_PLAN:
-            problem = f"has {len(plan):,} characters, and {LONGEST_PLAN:,} are the most" if plan else "is empty"
+        if not plan.strip() or len(plan) > LONGEST_PLAN:
+            problem = f"has {len(plan):,} characters, and {LONGEST_PLAN:,} are the most" if plan.strip() else "is empty"
             return ToolResult(f"The plan was not shown: it {problem}.", is_error=True)
         if not self._permissions.can_ask and self._permissions.mode == "plan":
             return ToolResult(plan, is_error=True, final=True)  # the answer of the run; nothing is approved
