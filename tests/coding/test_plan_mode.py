@@ -224,6 +224,17 @@ async def test_with_nobody_to_ask_the_plan_is_the_answer_and_nothing_is_approved
     assert desk.bench.permissions.mode == "plan"
 
 
+async def test_of_a_server_with_many_tools_the_pair_that_finds_and_calls_them_is_offered(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, servers=[scripted("shop", tools=300)])
+    search = call("call_tool", name="mcp__shop__tool_7", arguments={})
+    model = ScriptedModel([search, "Fine."], window=200_000)
+    with desk.open(model) as session:
+        await session.run("Go.")
+    desk.close()
+    assert {"search_tools", "call_tool"} <= set(names(model.requests[0]))
+    assert "plan mode" in results(session)[0].text, "the approver knows which tool is meant"
+
+
 # Compaction
 
 

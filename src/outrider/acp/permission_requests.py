@@ -214,5 +214,5 @@ def _remarks(question: Question, folder: Path) -> Iterator[Text]:
         yield Text(revealed_line(" · ".join(question.facts)))
     if question.tool == "Write" and isinstance(path, str) and os.path.lexists(folder / os.path.expanduser(path)):
         yield Text("This replaces the content of the file.")
-    if question.reason:
+    if question.reason and not question.is_plan:
         yield Text(revealed(question.reason))

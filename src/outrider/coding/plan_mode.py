@@ -79,8 +79,8 @@ class PlanMode:
 
 
 def reads(tool: Tool) -> bool:
-    """Return whether plan mode offers a tool."""
-    return tool.effect == "read" or (tool.built_in and tool.name in _BUILT_IN)
+    """Return whether plan mode offers a tool. About one that stands for others, the approver decides by the other."""
+    return tool.effect == "read" or bool(tool.stands_for) or (tool.built_in and tool.name in _BUILT_IN)
 
 
 def steps_of(plan: str) -> list[str]:

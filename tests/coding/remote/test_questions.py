@@ -26,6 +26,7 @@ BASH = Question("call_1", "Bash", {"command": "make", "access": "write"}, "it wr
 EDIT = Question(
     "call_2", "Edit", {"file_path": "/work/a.py", "old_string": "a = 1", "new_string": "a = 2"}, "it writes"
 )
+PLAN = Question("call_3", "ExitPlan", {"plan": "# Greet\n\n1. Say hello."}, "")
 WEB = "on the web page"
 
 
@@ -163,6 +164,41 @@ async def test_all_edits_change_the_mode_wherever_they_are_allowed(room: Room) -
     room.person.answers.put_nowait(Answer("edits"))
     assert await asking == Answer("once")
     assert room.person.modes == ["edits", "edits"]
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize(
+    ("answer", "modes"),
+    [(Answer("go"), ["ask"]), (Answer("edits"), ["edits"]), (Answer("change", "less"), []), (Answer("no"), [])],
+)
+async def test_a_plan_is_answered_anywhere_and_the_mode_follows(
+    room: Room, answer: Answer, modes: list[Mode], here: bool
+) -> None:
+    asking = room.ask(PLAN, "plan")
+    name = await room.asked()
+    if here:
+        room.person.answers.put_nowait(answer)
+    else:
+        assert room.other.inbox.answer(name, GivenAnswer(answer.verdict, answer.words), WEB)
+    assert await asking == answer
+    assert room.person.modes == modes
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert (asked.question["kind"], asked.question["plan"]) == ("plan", PLAN.input["plan"])
+    assert isinstance(decided, Decided)
+    assert (decided.allowed, decided.answer) == (answer.verdict in ("go", "edits"), answer.verdict)
+
+
+async def test_a_plan_takes_its_own_answers_and_words_only_for_a_change(room: Room) -> None:
+    asking = room.ask(PLAN, "plan")
+    name = await room.asked()
+    for given in (GivenAnswer("once"), GivenAnswer("always"), GivenAnswer("all"), GivenAnswer("go", "quickly")):
+        with pytest.raises(ValidationError):
+            room.other.inbox.answer(name, given, WEB)
+    assert room.other.inbox.answer(name, GivenAnswer("go"), WEB)
+    assert not room.other.inbox.answer(name, GivenAnswer("edits"), WEB), "the first answer counts"
+    assert await asking == Answer("go")
+    assert room.person.modes == ["ask"]
 
 
 async def test_all_edits_count_only_if_they_come_first(room: Room) -> None:
