@@ -6,10 +6,11 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,6 +23,7 @@ from outrider.coding.plan_mode import LONGEST_PLAN, steps_of
 from outrider.coding.toolbox.todo import LONGEST_STEP, MOST_STEPS
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
+from outrider.mcp.servers import StdioServer
 from outrider.prompts import prompt
 from outrider.providers.base import Request
 from outrider.runtime.events import Event, ToolFinished
@@ -29,6 +31,7 @@ from outrider.runtime.session import Session
 from outrider.runtime.summary import AGREED
 from outrider.testing import ScriptedModel, Step, call
 from tests.coding.planner import PLAN
+from tests.mcp.starting import scripted
 
 ROOT = Path(__file__).parent.parent.parent
 READING = ["Read", "Glob", "Grep", "Bash", "WebFetch", "Todo", "look", "Task", "ExitPlan"]
@@ -50,7 +53,14 @@ def paint() -> str:
 class Desk:
     """A workbench in plan mode, its log, and a person who gives these answers."""
 
-    def __init__(self, folder: Path, *answers: Answer, mode: Mode = "plan", asks: bool = True) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *answers: Answer,
+        mode: Mode = "plan",
+        asks: bool = True,
+        servers: Sequence[StdioServer] = (),
+    ) -> None:
         self.folder = folder / "project"
         self.folder.mkdir(exist_ok=True)
         self.answers = list(answers)
@@ -58,7 +68,9 @@ class Desk:
         self.events: list[Event] = []
         ask: Ask | None = self._ask if asks else None
         settings = Settings(permissions=PermissionSettings(mode=mode))
-        self.bench = Workbench(settings, self.folder, tools=[look, paint], front_end=FrontEnd(ask))
+        self.bench = Workbench(
+            settings, self.folder, tools=[look, paint], servers=servers, front_end=FrontEnd(ask), start_seconds=60
+        )
         self.log = Log(folder / "log")
 
     async def _ask(self, question: Question) -> Answer:
@@ -224,15 +236,32 @@ async def test_with_nobody_to_ask_the_plan_is_the_answer_and_nothing_is_approved
     assert desk.bench.permissions.mode == "plan"
 
 
+def trusted(**options: Any) -> StdioServer:
+    """Return a server whose hints count: its tool `echo` only reads."""
+    return msgspec.structs.replace(scripted("shop", **options), trusted=True)
+
+
 async def test_of_a_server_with_many_tools_the_pair_that_finds_and_calls_them_is_offered(tmp_path: Path) -> None:
-    desk = Desk(tmp_path, servers=[scripted("shop", tools=300)])
-    search = call("call_tool", name="mcp__shop__tool_7", arguments={})
-    model = ScriptedModel([search, "Fine."], window=200_000)
+    desk = Desk(tmp_path, servers=[trusted(more_tools=300)])
+    reading = call("call_tool", name="mcp__shop__echo", arguments={"text": "hello"})
+    writing = call("call_tool", name="mcp__shop__frobnicate_7", arguments={})
+    model = ScriptedModel([[reading, writing], "Fine."], window=20_000)
     with desk.open(model) as session:
         await session.run("Go.")
     desk.close()
     assert {"search_tools", "call_tool"} <= set(names(model.requests[0]))
-    assert "plan mode" in results(session)[0].text, "the approver knows which tool is meant"
+    read, refused = results(session)
+    assert (read.text, read.is_error) == ("hello", False)
+    assert "plan mode" in refused.text, "the approver knows which tool is meant"
+
+
+async def test_of_a_server_the_tools_that_read_are_offered(tmp_path: Path) -> None:
+    desk = Desk(tmp_path, servers=[trusted()])
+    model = ScriptedModel(["Fine."])
+    with desk.open(model) as session:
+        await session.run("Go.")
+    desk.close()
+    assert [name for name in names(model.requests[0]) if name.startswith("mcp__")] == ["mcp__shop__echo"]
 
 
 # Compaction
