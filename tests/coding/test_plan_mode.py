@@ -357,6 +357,10 @@ def test_the_steps_are_the_items_of_the_lists(plan: str, steps: list[str]) -> No
     assert steps_of(plan) == steps
 
 
+def test_the_steps_are_bounded() -> None:
+    assert [len(step) for step in steps_of(f"1. {'x' * 3_000}\n" * 200)] == [LONGEST_STEP] * MOST_STEPS
+
+
 @given(st.text(alphabet=st.sampled_from("1.-*) \n`~a\r\u2028"), max_size=300))
 def test_any_text_has_a_few_steps_in_one_line_each(plan: str) -> None:
     steps = steps_of(plan)
