@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider import Log, tool
+from outrider import Log, Tool, tool
 from outrider.coding.config.settings import PermissionSettings, Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Mode, Question
@@ -60,6 +60,7 @@ class Desk:
         mode: Mode = "plan",
         asks: bool = True,
         servers: Sequence[StdioServer] = (),
+        tools: Sequence[Tool] = (look, paint),
     ) -> None:
         self.folder = folder / "project"
         self.folder.mkdir(exist_ok=True)
@@ -69,7 +70,7 @@ class Desk:
         ask: Ask | None = self._ask if asks else None
         settings = Settings(permissions=PermissionSettings(mode=mode))
         self.bench = Workbench(
-            settings, self.folder, tools=[look, paint], servers=servers, front_end=FrontEnd(ask), start_seconds=60
+            settings, self.folder, tools=tools, servers=servers, front_end=FrontEnd(ask), start_seconds=60
         )
         self.log = Log(folder / "log")
 
@@ -262,6 +263,17 @@ async def test_of_a_server_the_tools_that_read_are_offered(tmp_path: Path) -> No
         await session.run("Go.")
     desk.close()
     assert [name for name in names(model.requests[0]) if name.startswith("mcp__")] == ["mcp__shop__echo"]
+
+
+async def test_a_tool_of_the_user_may_have_the_name(tmp_path: Path) -> None:
+    own = msgspec.structs.replace(paint, name="ExitPlan")
+    desk = Desk(tmp_path, Answer("no"), mode="ask", tools=[own])
+    model = ScriptedModel([call("ExitPlan"), "Fine."])
+    with desk.open(model) as session:
+        await session.run("Go.")
+    desk.close()
+    assert [(each.tool, each.is_plan) for each in desk.asked] == [("ExitPlan", False)]
+    assert "ExitPlan" in names(model.requests[0])
 
 
 # Compaction

@@ -70,7 +70,7 @@ class PlanMode:
             case "change":
                 said = f": {answer.words}" if answer.words else ", and has not said how yet. Ask what to change."
                 return ToolResult(f"The user wants another plan{said}", is_error=True)
-        return ToolResult("The user said no to the plan. Plan mode stays on.", is_error=True, final=True)
+        return ToolResult("The user said no to the plan.", is_error=True, final=True)
 
     def _approved(self, plan: str) -> ToolResult:
         steps = [{"content": step, "status": "pending"} for step in steps_of(plan)]

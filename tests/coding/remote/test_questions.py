@@ -26,7 +26,7 @@ BASH = Question("call_1", "Bash", {"command": "make", "access": "write"}, "it wr
 EDIT = Question(
     "call_2", "Edit", {"file_path": "/work/a.py", "old_string": "a = 1", "new_string": "a = 2"}, "it writes"
 )
-PLAN = Question("call_3", "ExitPlan", {"plan": "# Greet\n\n1. Say hello."}, "")
+PLAN = Question("call_3", "ExitPlan", {"plan": "# Greet\n\n1. Say hello."}, "", is_plan=True)
 WEB = "on the web page"
 
 

@@ -115,7 +115,8 @@ class PermissionApprover:
         """Ask the user whether to carry out a plan. The mode follows from the answer."""
         assert self._ask
         async with self._one_at_a_time:
-            answer = await self._ask(Question(call_id, EXIT_PLAN, {"plan": plan}, "a plan waits for an answer"))
+            asked = Question(call_id, EXIT_PLAN, {"plan": plan}, "a plan waits for an answer", is_plan=True)
+            answer = await self._ask(asked)
             self.mode = mode_after(answer.verdict, self.mode)
             return answer
 

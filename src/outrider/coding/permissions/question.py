@@ -8,7 +8,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
-from outrider.coding.toolbox import EXIT_PLAN
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
@@ -93,11 +92,8 @@ class Question(msgspec.Struct, frozen=True):
     """Where a command runs, if that is not the project folder."""
     changes: str = ""
     """What an edit changes: how many lines in how many places."""
-
-    @property
-    def is_plan(self) -> bool:
-        """Whether it asks about a plan: the answers are those of `PLAN_ANSWERS`."""
-        return self.tool == EXIT_PLAN
+    is_plan: bool = False
+    """Whether it asks about a plan: the answers are those of `PLAN_ANSWERS`."""
 
     @property
     def facts(self) -> tuple[str, ...]:
