@@ -45,6 +45,7 @@ from outrider.runtime.agent_spec import AgentSpec as AgentSpec
 from outrider.runtime.answer_schema import AnswerSchema as AnswerSchema
 from outrider.runtime.context import ContextUsage as ContextUsage
 from outrider.runtime.observers import Observer as Observer
+from outrider.runtime.offer import Offer as Offer
 from outrider.runtime.opening import SessionOpening as SessionOpening
 from outrider.runtime.run_scope import ModelOptions as ModelOptions
 from outrider.runtime.run_scope import RunOptions as RunOptions

@@ -77,6 +77,11 @@ SCRIPTS: dict[str, list[Any]] = {
         ],
         "It is painted.",
     ],
+    "plan": [
+        [call("ExitPlan", plan="# Greet\n\n1. Write **hello.txt**.\n2. Read it.\u200b")],
+        [call("ExitPlan", plan="# Greet both\n\n1. Write two files.")],
+        "It is decided.",
+    ],
     "chat": ["Hello.", "Hello again.", "And again."],
 }
 FORM = {

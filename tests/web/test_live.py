@@ -8,16 +8,16 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 
 from outrider.log.entries import CallResult, SessionSettings
 from outrider.sync import default_log
 from tests.web.logs import again, session
 from tests.web.pages import NARROW, PATIENCE, Server, holder, started, visitor, web_server
 
-PHONE = {"width": 390, "height": 844}
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 expect.set_options(timeout=PATIENCE)
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 async def test_a_call_that_waits_elsewhere_is_allowed_here(browser: Browser, tmp_path: Path) -> None:
@@ -62,6 +62,51 @@ async def test_a_question_says_what_it_leaves_out_and_shows_it(browser: Browser,
             await question.get_by_role("button", name="Show all").click()
             await expect(question).to_contain_text("+the last line")
             await expect(question.get_by_role("note")).to_have_count(0)
+
+
+async def test_a_plan_is_changed_and_approved_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("plan", "Plan it", mode="plan", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        await program.line("^asks ExitPlan")
+        async with visitor(browser, server, viewport=PHONE) as guest:
+            page = guest.page
+            await guest.open_session(name)
+            plan = page.get_by_role("article", name="A plan")
+            await expect(plan.get_by_role("heading", name="Greet", exact=True)).to_be_visible()
+            await expect(plan.locator("ol li strong")).to_have_text("hello.txt")
+            await expect(plan.locator("ol")).to_contain_text("⟨U+200B⟩")
+            labels = ["Go: ask before each change", "Go, with all edits in this session"]
+            labels += ["Change it: keep planning", "No: stop here"]
+            await expect(plan.get_by_role("button")).to_have_text(labels)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            for button in await plan.get_by_role("button").all():
+                box = await button.bounding_box()
+                assert box
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= PHONE["width"]
+            await plan.get_by_label("What to change").fill("two files, please")
+            await plan.get_by_role("button", name="Change it").click()
+            await program.line("^answered Another plan wanted on the web page: two files, please")
+            await program.line("^asks ExitPlan")
+            await expect(plan.get_by_role("heading", name="Greet both")).to_be_visible()
+            await plan.get_by_role("button", name="Go, with all edits").click()
+            await program.line("^finished done It is decided")
+            done = page.locator(".call.done")
+            await expect(done.locator("ol li")).to_have_text("Write two files.")
+            await expect(page.get_by_text("It is decided.")).to_be_visible()
+            await page.reload()
+            await expect(done.get_by_role("heading", name="Greet both")).to_be_visible()
+
+
+async def test_no_to_a_plan_ends_the_run(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("plan", "Plan it", mode="plan", folder=tmp_path) as program:
+        await program.line("^asks ExitPlan")
+        async with visitor(browser, server) as guest:
+            await guest.page.get_by_role("link", name="Inbox 1").click()
+            await guest.page.get_by_role("button", name="No: stop here").click()
+            await program.line("^answered Denied on the web page")
+            await program.line("^finished done The user said no to the plan")
+            await expect(guest.page.locator(".settled")).to_contain_text("Denied on the web page: ExitPlan(Greet)")
 
 
 async def test_a_call_is_denied_with_a_reason_and_another_is_answered_in_the_terminal(

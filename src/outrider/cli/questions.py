@@ -14,7 +14,7 @@ import msgspec
 from outrider.coding.toolbox import tools_of_programs
 from outrider.errors import AnsweredError, LogError, ValidationError
 from outrider.log.log import Log
-from outrider.log.questions import Answer, ChoiceQuestion, ElicitationQuestion, PermissionQuestion, Question
+from outrider.log.questions import Answer, ChoiceQuestion, PermissionQuestion, PlanQuestion, Question
 from outrider.text.visible import revealed_line, safe_line
 
 AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], int | None], str], argparse.ArgumentParser]
@@ -58,7 +58,7 @@ def _answers(question: Question) -> list[str]:
     body = question.body
     if isinstance(body, ChoiceQuestion) and len(body.questions) == 1:
         return [revealed_line(each.label) for each in body.questions[0].choices] or ["your own words"]
-    if isinstance(body, PermissionQuestion):
+    if isinstance(body, PermissionQuestion | PlanQuestion):
         return [f"{each.id}: {revealed_line(each.label)}" for each in body.options]
     return [f"--json {revealed_line(json.dumps(body.schema))}" if body.schema else "yes", "no"]
 
@@ -97,9 +97,9 @@ def _given(question: Question, words: str, options: argparse.Namespace) -> Any:
     if word in ("yes", "y", "allow", "no", "n", "deny", "decline"):
         allows = word in ("yes", "y", "allow")
         word = next((each.id for each in body.options if each.allows is allows), word)
-    if word in offered and (not offered[word].allows or isinstance(body, PermissionQuestion | ElicitationQuestion)):
+    if word in offered and (not offered[word].allows or body.schema is None):
         return Answer(word, options.words)
-    if isinstance(body, PermissionQuestion):
+    if body.schema is None:
         raise LogError(f"answer with one of: {', '.join(_answers(question))}")
     if not words:
         raise LogError(f"the answer is missing: {' · '.join(_answers(question))}")

@@ -9,9 +9,17 @@ import msgspec
 from outrider.coding.mcp.forms import fields_of
 from outrider.coding.remote.bodies import json_text, shown_diff
 from outrider.log.log import Log
-from outrider.log.questions import Answer, Body, ChoiceQuestion, ElicitationQuestion, Question, ResultQuestion
+from outrider.log.questions import (
+    Answer,
+    Body,
+    ChoiceQuestion,
+    ElicitationQuestion,
+    PlanQuestion,
+    Question,
+    ResultQuestion,
+)
 from outrider.text.visible import revealed, revealed_line, safe_line, safe_lines
-from outrider.web.markdown_nodes import safe_address
+from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
 PLACE = "on the web page"
@@ -47,6 +55,8 @@ def _body(body: Body, limit: int | None) -> Json:
         return _choices(body)
     if isinstance(body, ResultQuestion):
         return {"kind": "result", "title": revealed_line(body.title)}
+    if isinstance(body, PlanQuestion):
+        return {"kind": "plan", "title": revealed_line(body.title), "nodes": render(revealed(body.plan))}
     command = body.input.get("command")
     texts = {
         "command": command if body.tool == "Bash" and isinstance(command, str) else "",

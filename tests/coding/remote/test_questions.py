@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from outrider.coding.permissions.question import Answer, Mode, Question
-from outrider.coding.remote.bodies import changed_lines, permission_body, shown_diff
+from outrider.coding.remote.bodies import changed_lines, permission_body, plan_body, shown_diff
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import ValidationError
 from outrider.log.entries import Asked, Decided
@@ -32,6 +32,7 @@ EDIT = Question(
 COLOUR = ChoiceQuestion(
     questions=(ChoiceField(key="q1", text="Which colour?", choices=(Choice("red"), Choice("blue")), own_words=False),)
 )
+PLAN = Question("call_3", "ExitPlan", {"plan": "# Greet\n\n1. Say hello."}, "", is_plan=True)
 WEB = "on the web page"
 
 
@@ -83,7 +84,12 @@ class Room:
         self.journal = self.log.create()
         self.questions = RemoteQuestions(self.person, Path("/work"))
         self.noted: list[Asked | Decided] = []
-        session = SimpleNamespace(is_suspended=False, note=self.noted.append, has_open_call=lambda id: False)
+        session = SimpleNamespace(
+            is_suspended=False,
+            note=self.noted.append,
+            has_open_call=lambda _: False,
+            same_question=lambda asked: None,
+        )
         self.questions.session = cast("Session", session)
 
     def listen(self) -> None:
@@ -101,7 +107,16 @@ class Room:
             return await answer
 
         self.listen()
-        return asyncio.ensure_future(self.questions.choose(asked("call_1", COLOUR), COLOUR, here))
+        return asyncio.ensure_future(self.questions.pose(asked("call_1", COLOUR), COLOUR, here("call_1", COLOUR)))
+
+    def plan(self) -> asyncio.Task[GivenAnswer]:
+        async def here() -> GivenAnswer:
+            answer = await self.person.ask(PLAN)
+            return GivenAnswer(answer.verdict, answer.words)
+
+        self.listen()
+        body = plan_body(PLAN.input["plan"])
+        return asyncio.ensure_future(self.questions.pose(asked("call_3", body), body, here()))
 
     async def asked(self) -> str:
         """The id of the question that waits elsewhere."""
@@ -178,6 +193,36 @@ async def test_all_edits_change_the_mode_wherever_they_are_allowed(room: Room) -
     room.person.answers.put_nowait(Answer("edits"))
     assert await asking == Answer("once")
     assert room.person.modes == ["edits", "edits"]
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize(
+    "answer", [Answer("go"), Answer("edits"), Answer("change", "less"), Answer("no")], ids=lambda each: each.verdict
+)
+async def test_a_plan_is_answered_anywhere(room: Room, answer: Answer, here: bool) -> None:
+    asking = room.plan()
+    name = await room.asked()
+    if here:
+        room.person.answers.put_nowait(answer)
+    else:
+        assert room.other.inbox.answer(name, GivenAnswer(answer.verdict, answer.words), WEB)
+    assert await asking == GivenAnswer(answer.verdict, answer.words)
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert (asked.question["kind"], asked.question["plan"]) == ("plan", PLAN.input["plan"])
+    assert isinstance(decided, Decided)
+    assert (decided.allowed, decided.answer) == (answer.verdict in ("go", "edits"), answer.verdict)
+
+
+async def test_a_plan_takes_its_own_answers_and_words_only_for_a_change(room: Room) -> None:
+    asking = room.plan()
+    name = await room.asked()
+    for given in (GivenAnswer("once"), GivenAnswer("always"), GivenAnswer("all"), GivenAnswer("go", "quickly")):
+        with pytest.raises(ValidationError):
+            room.other.inbox.answer(name, given, WEB)
+    assert room.other.inbox.answer(name, GivenAnswer("go"), WEB)
+    assert not room.other.inbox.answer(name, GivenAnswer("edits"), WEB), "the first answer counts"
+    assert await asking == GivenAnswer("go")
 
 
 async def test_all_edits_count_only_if_they_come_first(room: Room) -> None:
@@ -259,7 +304,7 @@ async def test_a_choice_made_elsewhere_comes_first(room: Room) -> None:
     asked, decided = room.noted
     assert isinstance(asked, Asked)
     assert (asked.call_id, asked.question["kind"]) == ("call_1", "choice")
-    assert decided == Decided(True, WEB, "call_1", asked.id, "answer")
+    assert decided == Decided(True, WEB, "call_1", asked.id, "answer", content={"q1": "blue"})
 
 
 async def test_a_choice_made_here_comes_first(room: Room) -> None:

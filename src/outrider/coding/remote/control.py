@@ -13,13 +13,23 @@ from outrider.coding.permissions.question import Answer, Ask, Mode, Question
 from outrider.coding.remote.bodies import permission_body
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions, meaning_of
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.errors import ConversationError, LogError
 from outrider.log.entries import Asked
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import Body, ChoiceQuestion, ElicitationQuestion, PermissionQuestion, Say, Signal, stored
+from outrider.log.questions import (
+    Body,
+    ChoiceQuestion,
+    ElicitationQuestion,
+    PermissionQuestion,
+    PlanQuestion,
+    Say,
+    Signal,
+    stored,
+)
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
@@ -221,9 +231,17 @@ class Dialogue:
         if isinstance(body, PermissionQuestion):
             answer = await self.ask(Question(asked.call_id, body.tool, body.input, body.reason))
             return GivenAnswer(answer.verdict, answer.words)
+        self._notify(body.title)
+        here = self._plan(asked, body) if isinstance(body, PlanQuestion) else self._choice(asked, body)
+        return await (self._remote.questions.pose(asked, body, here) if self._remote else here)
+
+    async def _choice(self, asked: Asked, body: Body) -> GivenAnswer:
         assert self._front_end.choose
         assert isinstance(body, ChoiceQuestion)
-        self._notify(f"{body.title}")
-        if self._remote is None:
-            return await self._front_end.choose(asked.call_id, body)
-        return await self._remote.questions.choose(asked, body, self._front_end.choose)
+        return await self._front_end.choose(asked.call_id, body)
+
+    async def _plan(self, asked: Asked, body: PlanQuestion) -> GivenAnswer:
+        assert self._front_end.ask
+        question = Question(asked.call_id, EXIT_PLAN, {"plan": body.plan}, "a plan waits for an answer", is_plan=True)
+        answer = await self._front_end.ask(question)
+        return GivenAnswer(answer.verdict, answer.words)

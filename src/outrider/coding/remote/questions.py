@@ -23,11 +23,10 @@ from outrider.log.inbox import HeldInbox
 from outrider.log.inbox_tables import InboxView
 from outrider.log.open_questions import decided
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import Body, ChoiceQuestion, PermissionQuestion, stored
+from outrider.log.questions import Body, PermissionQuestion, stored
 from outrider.log.questions import Question as StoredQuestion
 
 if TYPE_CHECKING:
-    from outrider.coding.toolbox.ask_user import Choose
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
     from outrider.runtime.session import Session
 
@@ -40,6 +39,8 @@ VERDICTS = {
     "accept": "Answered",
     "decline": "Declined",
     "cancel": "Cancelled",
+    "go": "Plan approved",
+    "change": "Another plan wanted",
 }
 
 
@@ -67,7 +68,7 @@ class RemoteQuestions:
                 waiting.set_result(found)
 
     async def ask(self, question: Question, dialogue: Ask, mode: Mode) -> Answer:
-        """Ask about a call."""
+        """Ask about a call or a plan."""
 
         async def here() -> GivenAnswer:
             answer = await dialogue(question)
@@ -94,13 +95,9 @@ class RemoteQuestions:
             return ElicitationAnswer("accept", given.content)
         return ElicitationAnswer("cancel" if given.option == "cancel" else "decline")
 
-    async def choose(self, asked: Asked, body: ChoiceQuestion, dialogue: Choose) -> GivenAnswer:
-        """Ask what the model wants to know."""
-
-        async def here() -> GivenAnswer:
-            return await dialogue(asked.call_id, body)
-
-        return await self._first(asked, body, here())
+    async def pose(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
+        """Ask for a tool."""
+        return await self._first(asked, body, dialogue)
 
     def _about_call(self, question: Question, body: PermissionQuestion) -> Asked:
         """Return the entry of a question. One about a call of the session itself waits also without this process.
@@ -116,7 +113,7 @@ class RemoteQuestions:
     async def _first(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
         """Return the answer that comes first. The log has the question, who answered it and how."""
         session = self.session
-        if session:
+        if session and not session.same_question(asked):
             session.note(asked)
         here = asyncio.ensure_future(dialogue)
         given, by = GivenAnswer("withdrawn"), "nobody"

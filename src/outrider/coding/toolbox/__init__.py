@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
 WEB_SEARCH = "web_search"
+EXIT_PLAN = "ExitPlan"
+"""The tool of plan mode, which shows a plan and asks whether to carry it out."""
 ALL_NAMES = (*TOOL_NAMES, "Task", "AskUser", WEB_SEARCH)
 """The toolbox; Task, which starts sub-agents and is built elsewhere; AskUser, which sub-agents do not have; and the
 search that the model's API runs."""

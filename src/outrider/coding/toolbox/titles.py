@@ -41,6 +41,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
     if name == "AskUser":
         main = _asked(input.get("questions"))
+    if name == "ExitPlan" and isinstance(plan := input.get("plan"), str):
+        main = next((line.strip("# ") for line in plan.splitlines() if line.strip("# ")), "")
     if name == "Recall":
         main = input.get("query") or input.get("reference")
     if not isinstance(main, str):

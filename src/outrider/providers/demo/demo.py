@@ -71,7 +71,8 @@ def answer(request: Request) -> Message:
     """Return the reply: the next calls that the request asks for, or a report on their results."""
     question, since = _question(request.messages)
     done = list(_exchanges(since))
-    calls = [] if request.reminder else _next_calls(question, done, request.tools)
+    reminder = request.reminder.removeprefix(prompt("plan_mode"))  # which does not end the work
+    calls = [] if reminder else _next_calls(question, done, request.tools)
     if not calls and (reporting := _tool(request.tools, "^report")):
         calls = [(reporting.name, reported(inline_references(reporting.parameters), done))]
     if calls:
