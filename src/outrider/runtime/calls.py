@@ -50,7 +50,7 @@ class Call:
     written: PendingWrite | None = None
     """The write of the result."""
     decided: Decided | None = None
-    """Whether the call may run, once it is decided."""
+    """Whether the call may run: a decision that is not stored yet."""
     _is_shown = False
     """Whether observers know that it has started."""
     _has_begun = False
@@ -145,8 +145,9 @@ class Call:
             return
         try:
             tool.check(self.use.input)
-        except ValidationError:
-            return  # the call will not run: its error result names the violations
+        except ValidationError:  # the call will not run: its error result names the violations
+            self.decided = Decided(False, "the schema of the tool", self.use.id, answer="the arguments are not valid")
+            return
         try:
             verdict = await verdict_of(approve, self.use, tool, self.around.threads)
         except Exception as error:  # noqa: BLE001 - whatever keeps the approver from deciding, the call does not run
@@ -164,6 +165,11 @@ class Call:
         self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
         if denial:
             self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}"))
+
+    def take_decision(self) -> list[Decided]:
+        """Return the decision to store, if there is one that is not stored yet."""
+        decided, self.decided = self.decided, None
+        return [decided] if decided else []
 
     async def _ask_hooks(self, tool: Tool) -> None:
         """Ask the hooks. They may block the call, or change its arguments; the approver sees those."""
@@ -324,8 +330,7 @@ class Call:
             answer = edited_result(answer, self.use.input)
         self.answer = answer
         self._context.close()
-        denied = (self.decided,) if self.decided and not self.decided.allowed else ()
-        self.written = self.around.write(*denied, answer)
+        self.written = self.around.write(*self.take_decision(), answer)
         self.written.then(self._announce)
 
     def _announce(self) -> None:
