@@ -46,6 +46,11 @@ def written(log: Log, count: int = COUNT) -> str:
     return journal.id
 
 
+def rows_of(log: Log) -> list[Row]:
+    found: list[Any] = look(log, ROWS)
+    return found
+
+
 def replace_rows(log: Log, rows: list[Row], last: int | None = None) -> None:
     """Put other rows into the place of all, as someone does who can write to the database."""
     change(log, "DELETE FROM event")
@@ -59,7 +64,8 @@ def replace_rows(log: Log, rows: list[Row], last: int | None = None) -> None:
 def forged(each: Row, **changes: Any) -> Row:
     """Return a row with other values and a right checksum, but with the link that it had."""
     names = ("session", "seq", "time", "kind", "body")
-    return row(*(changes.get(name, value) for name, value in zip(names, each, strict=False)), link_of(each))
+    values: list[Any] = [changes.get(name, value) for name, value in zip(names, each, strict=False)]
+    return row(*values, link=link_of(each))
 
 
 def unlinked(each: Row) -> Row:
@@ -129,64 +135,64 @@ def test_what_was_written_is_proved(log: Log) -> None:
 
 @pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: forgery.__name__)
 def test_the_first_changed_entry_is_named(log: Log, forgery: Callable[[list[Row], int], list[Row]]) -> None:
-    id = written(log)
-    rows = look(log, ROWS)
+    session = written(log)
+    rows = rows_of(log)
     for at in range(1, COUNT + 1):
-        after = forgery(rows, at)  # type: ignore[arg-type]
+        after = forgery(rows, at)
         replace_rows(log, after)
-        found = log.verify(id)
+        found = log.verify(session)
         assert not found.is_proved
-        assert found.changed == first_difference(rows, after), f"{forgery.__name__} at {at}"  # type: ignore[arg-type]
-    replace_rows(log, rows)  # type: ignore[arg-type]
-    assert log.verify(id).is_proved
+        assert found.changed == first_difference(rows, after), f"{forgery.__name__} at {at}"
+    replace_rows(log, rows)
+    assert log.verify(session).is_proved
 
 
 def test_the_kind_and_the_time_of_a_changed_entry_are_named(log: Log) -> None:
-    id = written(log)
-    rows = look(log, ROWS)
-    replace_rows(log, changed_text(rows, 4))  # type: ignore[arg-type]
-    found = log.verify(id)
+    session = written(log)
+    rows = rows_of(log)
+    replace_rows(log, changed_text(rows, 4))
+    found = log.verify(session)
     assert (found.changed, found.kind, found.time, found.verified) == (4, "message", rows[3][2], 3)
     assert found.problem == "entry 4 was changed"
 
 
 @pytest.mark.parametrize("kept", range(1, COUNT))
 def test_an_end_that_was_cut_off_is_missed(log: Log, kept: int) -> None:
-    id = written(log)
-    replace_rows(log, look(log, ROWS)[:kept])  # type: ignore[arg-type]
-    found = log.verify(id)
+    session = written(log)
+    replace_rows(log, rows_of(log)[:kept])
+    found = log.verify(session)
     assert (found.changed, found.verified) == (kept + 1, kept)
     assert "cut off" in found.problem
 
 
 def test_an_entry_behind_the_last_one_is_named(log: Log) -> None:
-    id = written(log)
-    rows = look(log, ROWS)
-    replace_rows(log, [*rows, forged(rows[-1], seq=COUNT + 1)], last=COUNT)  # type: ignore[arg-type, list-item]
-    assert (log.verify(id).changed, log.verify(id).problem) == (COUNT + 1, f"entry {COUNT + 1} was inserted")
+    session = written(log)
+    rows = rows_of(log)
+    replace_rows(log, [*rows, forged(rows[-1], seq=COUNT + 1)], last=COUNT)
+    assert (log.verify(session).changed, log.verify(session).problem) == (COUNT + 1, f"entry {COUNT + 1} was inserted")
 
 
 @pytest.mark.parametrize("head", ["''", "chain", "other"])
 def test_a_chain_cannot_be_taken_off(log: Log, head: str) -> None:
     """Neither as a whole, as in a log of an older version, nor up to some entry."""
-    id = written(log)
-    rows = look(log, ROWS)
+    session = written(log)
+    rows = rows_of(log)
     if head != "chain":
         zero = "decode('', 'hex')" if is_postgres(log) else "x''"
         other = "decode('00000000', 'hex')" if is_postgres(log) else "x'00000000'"
         change(log, f"UPDATE session SET chain = {zero if head == chr(39) * 2 else other}")
     for upto in range(1, COUNT + 1):
-        replace_rows(log, [unlinked(each) if each[1] <= upto else each for each in rows])  # type: ignore[arg-type]
-        assert log.verify(id).changed == 1, f"up to {upto}"
+        replace_rows(log, [unlinked(each) if each[1] <= upto else each for each in rows])
+        assert log.verify(session).changed == 1, f"up to {upto}"
 
 
 def test_without_its_signature_a_session_without_links_is_not_proved(log: Log) -> None:
-    id = written(log)
-    replace_rows(log, [unlinked(each) for each in look(log, ROWS)])  # type: ignore[arg-type]
+    session = written(log)
+    replace_rows(log, [unlinked(each) for each in rows_of(log)])
     change(log, "UPDATE session SET settings = '{}', chain = " + ("''" if is_postgres(log) else "x''"))
-    assert log.verify(id).problem.startswith("no entry is chained")
-    log.rename(id, "Continued")
-    found = log.verify(id)
+    assert log.verify(session).problem.startswith("no entry is chained")
+    log.rename(session, "Continued")
+    found = log.verify(session)
     assert (found.is_proved, found.verified, found.since) == (True, 1, COUNT + 1)
     assert f"entries 1 to {COUNT}" in found.notes[0]
 
@@ -196,10 +202,10 @@ def test_rows_of_another_session_do_not_count(log: Log) -> None:
     [[number]] = look(log, "SELECT number FROM session")
     change(log, "UPDATE session SET title = 'x'")
     written(log)
-    rows = look(log, ROWS)
+    rows = rows_of(log)
     theirs = [each for each in rows if each[0] != number]
     mine = [each for each in rows if each[0] == number]
-    mine[4] = forged(theirs[4], session=number)  # type: ignore[arg-type]
+    mine[4] = forged(theirs[4], session=number)
     change(log, f"DELETE FROM event WHERE session = {number}")
     for each in mine:
         marks = ", ".join(f"${n}" if is_postgres(log) else "?" for n in range(1, 7))
@@ -221,27 +227,27 @@ hear()
 
 
 def test_a_session_that_several_processes_write_has_one_chain(log: Log, place: str) -> None:
-    id = written(log)
+    session = written(log)
     for name in ("one", "two", "three"):
-        with Process(WRITER, place, id, name) as process:
+        with Process(WRITER, place, session, name) as process:
             assert process.hear() == "written"
             process.kill()
-    log.open(id).close()
-    found = log.verify(id)
+    log.open(session).close()
+    found = log.verify(session)
     assert (found.is_proved, found.verified) == (True, COUNT + 9)
-    rows = look(log, ROWS)
-    replace_rows(log, changed_text(rows, COUNT + 4))  # type: ignore[arg-type]
-    assert log.verify(id).changed == COUNT + 4
+    rows = rows_of(log)
+    replace_rows(log, changed_text(rows, COUNT + 4))
+    assert log.verify(session).changed == COUNT + 4
 
 
 async def test_it_is_proved_while_it_is_written(log: Log) -> None:
-    id = written(log)
-    journal = log.open(id)
+    session = written(log)
+    journal = log.open(session)
     writes = [journal.write(entry(number)) for number in range(50)]
     while not writes[-1].done:
-        assert log.verify(id).is_proved
-        await writes[-1].finished() if len(look(log, ROWS)) > COUNT else None
-    assert log.verify(id).verified == COUNT + 50
+        assert log.verify(session).is_proved
+        await writes[-1].finished() if len(rows_of(log)) > COUNT else None
+    assert log.verify(session).verified == COUNT + 50
 
 
 async def test_sub_agents_and_their_parent_are_chained(log: Log) -> None:
@@ -256,45 +262,44 @@ async def test_sub_agents_and_their_parent_are_chained(log: Log) -> None:
 def test_another_key_proves_nothing_and_begins_a_chain_of_its_own(
     log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    id = written(log)
+    session = written(log)
     monkeypatch.setenv("OUTRIDER_HOME", str(tmp_path / "other"))
     with Log(log.location) as other:
-        assert "another key" in other.verify(id).problem
-        assert not other.verify(id).changed
-        other.rename(id, "Mine")
-        assert other.verify(id).since == COUNT + 1
-        with Session.open(other, id, Agent(ScriptedModel(["fine"])), cwd=tmp_path):
+        assert "another key" in other.verify(session).problem
+        assert not other.verify(session).changed
+        other.rename(session, "Mine")
+        assert other.verify(session).since == COUNT + 1
+        with Session.open(other, session, Agent(ScriptedModel(["fine"])), cwd=tmp_path):
             pass
-        found = other.verify(id)
+        found = other.verify(session)
         assert (found.is_proved, found.since, found.verified) == (True, COUNT + 1, found.entries - COUNT)
         assert "another machine" in found.notes[0]
-        rows = look(log, ROWS)
-        replace_rows(other, changed_text(rows, COUNT + 2))  # type: ignore[arg-type]
-        assert other.verify(id).changed == COUNT + 2
+        rows = rows_of(log)
+        replace_rows(other, changed_text(rows, COUNT + 2))
+        assert other.verify(session).changed == COUNT + 2
 
 
 # Copies
 
 
 def test_a_copy_is_chained_anew(log: Log) -> None:
-    id = written(log)
-    copy = log.fork(id, 5)
+    session = written(log)
+    copy = log.fork(session, 5)
     found = log.verify(copy)
     assert (found.is_proved, found.verified) == (True, 5)
-    assert found.notes == (f"entries 2 to 5 were copied from {id[:8]}: proved since then",)
+    assert found.notes == (f"entries 2 to 5 were copied from {session[:8]}: proved since then",)
     journal = log.open(copy)
     journal.write_now(entry("more"))
     journal.close()
     assert log.verify(copy).verified == 6
     [[number]] = look(log, f"SELECT number FROM session WHERE id = '{copy}'")
-    [[body]] = look(log, f"SELECT body FROM event WHERE session = {number} AND seq = 3")
-    wanted = f"WHERE session = {number} AND seq = 3"
-    [each] = look(log, f"SELECT session, seq, time, kind, body, checksum FROM event {wanted}")
-    new = forged(each, body=bytes(body) + b" ")  # type: ignore[arg-type]
+    [third] = [each for each in rows_of(log) if each[:2] == (number, 3)]
+    new = forged(third, body=third[4] + b" ")
     one, two = ("$1", "$2") if is_postgres(log) else ("?", "?")
-    change(log, f"UPDATE event SET body = {one}, checksum = {two} {wanted}", new[4], new[5])
+    values = f"body = {one}, checksum = {two}"
+    change(log, f"UPDATE event SET {values} WHERE session = {number} AND seq = 3", new[4], new[5])
     assert log.verify(copy).changed == 3
-    assert log.verify(id).is_proved
+    assert log.verify(session).is_proved
 
 
 def test_an_import_is_chained_from_the_first_own_entry(log: Log, tmp_path: Path) -> None:
@@ -316,23 +321,27 @@ def test_a_fork_of_an_import_is_not_proved_by_the_copy(log: Log) -> None:
 # Older logs
 
 
+def golden(path: Path, folder: Path) -> Log:
+    with closing(sqlite3.connect(folder / "log.db")) as connection:
+        connection.executescript(path.read_text())
+    return Log(folder)
+
+
 @pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
 @pytest.mark.folder_only
 async def test_an_older_log_is_chained_from_the_first_new_entry(path: Path, tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / "log.db")) as connection:
-        connection.executescript(path.read_text())
-    with Log(tmp_path) as log:
-        id = next(each.id for each in log.sessions() if each.title == "The attic")
-        last = log.session(id).last
-        assert log.verify(id).problem.startswith("no entry is chained")
-        async with Session.open(log, id, Agent(ScriptedModel(["Dust."]))) as session:
-            await session.run("Really?")
-        found = log.verify(id)
+    with golden(path, tmp_path) as log:
+        session = next(each.id for each in log.sessions() if each.title == "The attic")
+        last = log.session(session).last
+        assert log.verify(session).problem.startswith("no entry is chained")
+        async with Session.open(log, session, Agent(ScriptedModel(["Dust."]))) as continued:
+            await continued.run("Really?")
+        found = log.verify(session)
         assert (found.is_proved, found.since, found.verified) == (True, last + 1, found.entries - last)
         assert f"entries 1 to {last}" in found.notes[0]
-        [[number]] = look(log, f"SELECT number FROM session WHERE id = '{id}'")
+        [[number]] = look(log, f"SELECT number FROM session WHERE id = '{session}'")
         change(log, f"DELETE FROM event WHERE session = {number} AND seq = {last + 2}")
-        assert log.verify(id).changed == last + 2
+        assert log.verify(session).changed == last + 2
 
 
 # Damage
@@ -343,13 +352,13 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A log in one file, without a write-ahead log."""
     folder = tmp_path_factory.mktemp("whole")
     with Log(folder) as log:
-        id = written(log, 30)
-        journal = log.open(id)
+        session = written(log, 30)
+        journal = log.open(session)
         journal.write_now(MessageEntry(Message.user("long " * 3000)))
         journal.close()
     with closing(sqlite3.connect(folder / "log.db")) as connection:
         connection.execute("PRAGMA journal_mode=delete")
-    return folder, id
+    return folder, session
 
 
 def flipped(whole: tuple[Path, str], folder: Path, place: int, bit: int = 0) -> tuple[str, Verification | None]:
@@ -396,17 +405,17 @@ def test_a_flipped_bit_anywhere_is_no_proof_of_other_entries(
 @pytest.mark.folder_only
 def test_a_recovery_explains_what_is_lost(tmp_path: Path) -> None:
     with Log(tmp_path) as log:
-        id = written(log)
+        session = written(log)
         change(log, "UPDATE event SET body = x'00' WHERE seq = 4")
-        assert log.verify(id).changed == 4
-    assert recover(tmp_path).lost == {id: 1}
+        assert log.verify(session).changed == 4
+    assert recover(tmp_path).lost == {session: 1}
     with Log(tmp_path) as log:
-        found = log.verify(id)
+        found = log.verify(session)
         assert (found.is_proved, found.verified, found.since) == (True, 4, COUNT + 1)
         assert found.notes == (
             f"5 entries not proved (entries 5 to {COUNT}): entries before them were lost, as a recovery says",
         )
-        log.rename(id, "Goes on")
-        assert log.verify(id).verified == 5
+        log.rename(session, "Goes on")
+        assert log.verify(session).verified == 5
         change(log, "DELETE FROM event WHERE seq = 2")
-        assert log.verify(id).changed == 2, "the recovery did not name it"
+        assert log.verify(session).changed == 2, "the recovery did not name it"

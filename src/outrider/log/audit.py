@@ -78,14 +78,20 @@ class _Audit:
                 self._answer(record, entry, asked)
             case Decided() as entry:
                 self._decide(record, entry)
-            case Intent(call_id=id, name=name, effect=effect, input=given):
-                if id not in self._newest:
-                    self._add(record, id)
-                self._change(id, tool=name, effect=effect, input=given, outcome="unfinished")
+            case Intent() as entry:
+                self._begin(record, entry)
             case CallResult(result=result):
                 newest = self._newest.get(result.tool_use_id)
                 if newest is not None and self.decisions[newest].outcome == "unfinished":
                     self._change(result.tool_use_id, outcome=result.outcome)
+
+    def _begin(self, record: Record, entry: Intent) -> None:
+        if entry.call_id not in self._newest:
+            self._add(record, entry.call_id)
+        # A call that is denied and begins has arguments that are not valid: its tool does not run.
+        is_denied = self.decisions[self._newest[entry.call_id]].allowed is False
+        outcome = "not run" if is_denied else "unfinished"
+        self._change(entry.call_id, tool=entry.name, effect=entry.effect, input=entry.input, outcome=outcome)
 
     def _answer(self, record: Record, entry: Decided, asked: Asked) -> None:
         """Add the answer of a person. That to a question for a sub-agent, or of a server, is about no call here."""
