@@ -19,6 +19,7 @@ from outrider.conversation.messages import Message
 from outrider.errors import LogError
 from outrider.log.entries import MessageEntry, SessionSettings
 from outrider.log.rows import Row, link_of, row
+from outrider.log.sqlite import database
 from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import export, import_session
 from outrider.testing import ScriptedModel
@@ -172,6 +173,14 @@ def test_an_entry_behind_the_last_one_is_named(log: Log) -> None:
     assert (log.verify(session).changed, log.verify(session).problem) == (COUNT + 1, f"entry {COUNT + 1} was inserted")
 
 
+@pytest.mark.parametrize("seq", [0, -7])
+def test_an_entry_before_the_first_one_is_named(log: Log, seq: int) -> None:
+    session = written(log)
+    rows = rows_of(log)
+    replace_rows(log, [*rows, forged(rows[3], seq=seq)], last=COUNT)
+    assert log.verify(session).changed == 1
+
+
 @pytest.mark.parametrize("head", ["''", "chain", "other"])
 def test_a_chain_cannot_be_taken_off(log: Log, head: str) -> None:
     """Neither as a whole, as in a log of an older version, nor up to some entry."""
@@ -259,6 +268,16 @@ async def test_sub_agents_and_their_parent_are_chained(log: Log) -> None:
     assert log.verify(child.id).verified == 3
 
 
+def test_the_session_of_a_sub_agent_cannot_be_hidden(log: Log) -> None:
+    parent = log.create(SessionSettings(model="demo"))
+    log.open_child("a" * 32, SessionSettings(model="demo"), parent, "call_1").close()
+    parent.close()
+    assert log.verify(parent.id).is_proved
+    assert log.verify(log.fork(parent.id)).is_proved, "those of the original are not those of a copy"
+    change(log, f"UPDATE session SET parent = '' WHERE id = '{'a' * 32}'")
+    assert log.verify(parent.id).problem == "the session aaaaaaaa of its sub-agent is missing"
+
+
 def test_another_key_proves_nothing_and_begins_a_chain_of_its_own(
     log: Log, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -342,6 +361,14 @@ async def test_an_older_log_is_chained_from_the_first_new_entry(path: Path, tmp_
         [[number]] = look(log, f"SELECT number FROM session WHERE id = '{session}'")
         change(log, f"DELETE FROM event WHERE session = {number} AND seq = {last + 2}")
         assert log.verify(session).changed == last + 2
+
+
+@pytest.mark.folder_only
+def test_an_older_log_that_cannot_be_upgraded_is_not_chained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "_is_writable", lambda path: False)  # root may write everywhere
+    with golden(GOLDEN[0], tmp_path) as log:
+        for summary in log.sessions():
+            assert log.verify(summary.id).problem.startswith("no entry is chained")
 
 
 # Damage

@@ -9,13 +9,13 @@ import msgspec
 
 from outrider.log.backend import Backend
 from outrider.log.chain import Chain, link_in
-from outrider.log.entries import SessionRecovered, SessionStarted, decode_if_known
-from outrider.log.rows import Row, is_intact, link_of
+from outrider.log.entries import SessionRecovered, SessionStarted, SubagentLinked, decode_if_known
+from outrider.log.rows import LAST_SEQ, Row, is_intact, link_of
 from outrider.log.seal import Seal
 from outrider.log.summary import SessionRow
 from outrider.text import counted
 
-_DECODED = SessionStarted.kind, SessionRecovered.kind
+_DECODED = SessionStarted.kind, SessionRecovered.kind, SubagentLinked.kind
 PAGE = 256
 """The number of rows in one read."""
 
@@ -29,7 +29,7 @@ class Verification(msgspec.Struct, frozen=True):
     verified: int = 0
     """How many of them the chain proves."""
     since: int = 0
-    """The first entry that it proves; 0 if there is none."""
+    """The entry with which the chain begins, or begins anew after a loss; 0 if there is none."""
     problem: str = ""
     """What is wrong, or why nothing is proved; empty if all is well."""
     changed: int = 0
@@ -58,13 +58,15 @@ def verify(backend: Backend, row: SessionRow, chain: Chain, seal: Seal) -> Verif
         newer = backend.stored_rows(row.number, last, 1)
         if newer and backend.head(row.number)[0] == last:
             raise _ChangedError(last + 1, "was inserted", newer[0])
+        for gone in check.subagents.difference(each.summary.id for each in backend.children(row.summary.id)):
+            problem = problem or f"the session {gone[:8]} of its sub-agent is missing"
     except _ChangedError as error:
         return check.result("", error)
     return check.result(problem)
 
 
 def _stored(backend: Backend, number: int, last: int) -> Iterator[Any]:
-    after = 0
+    after = -LAST_SEQ  # there are none before the first, unless somebody has inserted one
     while after < last and (page := backend.stored_rows(number, after, PAGE)):
         for each in page:
             after = each[1] if type(each[1]) is int else after + 1
@@ -99,13 +101,18 @@ class _Check:
         self._first_link: Row | None = None
         self._seq = self._count = self._verified = self._since = 0
         self._unproved: dict[str, list[int]] = {}
-        self._copied = ""
+        self._copied = 0
+        self._notes: list[str] = []
+        self.subagents: set[str] = set()
+        """The sessions that it has started."""
 
     def take(self, row: Any) -> None:
         """Check the next row."""
         expected = self._seq + 1
         if not is_intact(row) or row[0] != self._number or row[1] < expected:
-            raise _ChangedError(self._missing or expected, "was changed", None if self._missing else row)
+            if self._missing:
+                raise _ChangedError(self._missing, "is missing")
+            raise _ChangedError(expected, "was changed", row)
         if row[1] != expected and not self._missing:
             self._missing = expected
         if link_of(row) and self._first_link is None:
@@ -127,9 +134,12 @@ class _Check:
             if link != link_in(head) or not (explains or (self._may_begin and not self._missing)):
                 return False
             self._since = row[1]
-        if isinstance(entry, SessionStarted) and entry.forked_from:
-            self._copied = f"entries 2 to {entry.forked_at} were copied from {entry.forked_from[:8]}: proved since then"
         self._head = head
+        if isinstance(entry, SessionStarted) and entry.forked_from:
+            self._copied, source = entry.forked_at, entry.forked_from[:8]
+            self._notes.append(f"entries 2 to {self._copied} were copied from {source}: proved since then")
+        elif isinstance(entry, SubagentLinked) and row[1] > self._copied:
+            self.subagents.add(entry.session)
         return True
 
     def _is_named_in(self, entry: SessionRecovered) -> bool:
@@ -166,15 +176,12 @@ class _Check:
 
     def result(self, problem: str, changed: _ChangedError | None = None) -> Verification:
         """Return what was found."""
-        found = Verification(self._session, self._count, self._verified, self._since, problem, notes=(*self._notes(),))
+        for why, seqs in self._unproved.items():
+            among = f"entries {seqs[0]} to {seqs[-1]}" if len(seqs) > 1 else f"entry {seqs[0]}"
+            self._notes.append(f"{counted(len(seqs), 'entry', 'entries')} not proved ({among}): {why}")
+        counts = self._count, self._verified, self._since
+        found = Verification(self._session, *counts, problem, notes=tuple(self._notes))
         if changed is None:
             return found
         what = f"entry {changed.seq} {changed.what}"
         return msgspec.structs.replace(found, problem=what, changed=changed.seq, kind=changed.kind, time=changed.time)
-
-    def _notes(self) -> Iterator[str]:
-        for why, seqs in self._unproved.items():
-            among = f"entries {seqs[0]} to {seqs[-1]}" if len(seqs) > 1 else f"entry {seqs[0]}"
-            yield f"{counted(len(seqs), 'entry', 'entries')} not proved ({among}): {why}"
-        if self._copied:
-            yield self._copied
