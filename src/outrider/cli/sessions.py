@@ -46,7 +46,7 @@ examples:
 Sessions are stored in the data folder (OUTRIDER_HOME overrides it), unencrypted, readable only by you; or where --log
 or OUTRIDER_LOG says.
 
-exit codes: 0 done, 1 error, or not verified, 2 wrong usage or unknown session
+exit codes: 0 done, 1 error, 2 wrong usage or unknown session
 """
 LISTED, SHOWN = 30, 60
 
