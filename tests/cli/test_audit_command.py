@@ -43,7 +43,7 @@ class Person:
     place = "in the terminal"
 
     async def ask(self, question: Question) -> Answer:
-        return Answer("no", "not now") if question.tool == "Bash" else Answer("once")
+        return Answer("no", f"not now, {SECRET}") if question.tool == "Bash" else Answer("once")
 
     def answered(self, text: str) -> None:
         raise AssertionError(text)

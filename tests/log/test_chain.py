@@ -222,6 +222,13 @@ def test_rows_of_another_session_do_not_count(log: Log) -> None:
     assert log.verify(one).changed == 5
 
 
+def test_a_session_cannot_take_the_place_of_another(log: Log) -> None:
+    one, other = written(log), written(log)
+    for before, after in ((one, "x"), (other, one), ("x", other)):
+        change(log, f"UPDATE session SET id = '{after}' WHERE id = '{before}'")
+    assert [log.verify(each).changed for each in (one, other)] == [1, 1]
+
+
 # Those who write
 
 
