@@ -8,6 +8,8 @@ from outrider.conversation.codec import MessageLike as MessageLike
 from outrider.conversation.history import History as History
 from outrider.conversation.passages import Found as Found
 from outrider.conversation.prompt import Prompt as Prompt
+from outrider.log.audit import CallOutcome as CallOutcome
+from outrider.log.audit import Decision as Decision
 from outrider.log.backend import Backend as Backend
 from outrider.log.copying import ImportedEntry as ImportedEntry
 from outrider.log.entries import Asked as Asked
@@ -34,6 +36,7 @@ from outrider.log.summary import Summary as Summary
 from outrider.log.usage_index import UsageReport as UsageReport
 from outrider.log.usage_tables import Dimension as Dimension
 from outrider.log.usage_tables import TurnUsage as TurnUsage
+from outrider.log.verification import Verification as Verification
 from outrider.log.working_folder import FileChange as FileChange
 from outrider.log.working_folder import WorkingFolder as WorkingFolder
 from outrider.processes.programs import Programs as Programs

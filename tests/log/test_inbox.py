@@ -442,6 +442,7 @@ def older(folder: Path) -> str:
         journal.close()
     for table in ("question", "signal", "listener"):
         change(log, f"DROP TABLE {table}")
+    change(log, "ALTER TABLE session DROP COLUMN chain")
     change(log, "PRAGMA user_version=1")
     return journal.id
 
