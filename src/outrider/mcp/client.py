@@ -116,7 +116,6 @@ class Client:
         self._start_listening()
 
     async def list_tools(self) -> tuple[ToolSpec, ...]:
-        """Return the server's tools."""
         tools = await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
         if self._agreed.runs_tasks:
             self._task_tools = frozenset(tool.name for tool in tools if tool.runs_as_task)
@@ -144,23 +143,18 @@ class Client:
         return await self._call(CALL_TOOL, {"name": name, "arguments": dict(arguments)}, CallToolResult, send)
 
     async def list_resources(self) -> tuple[Resource, ...]:
-        """Return the server's resources."""
         return await self._list("resources", LIST_RESOURCES, "resources", Resource)
 
     async def list_resource_templates(self) -> tuple[ResourceTemplate, ...]:
-        """Return the server's templates of resources."""
         return await self._list("resources", LIST_TEMPLATES, "resource_templates", ResourceTemplate)
 
     async def read_resource(self, uri: str) -> tuple[ResourceContents, ...]:
-        """Return the contents of a resource."""
         return tuple((await self._call(READ_RESOURCE, {"uri": uri}, ReadResourceResult)).contents)
 
     async def list_prompts(self) -> tuple[Prompt, ...]:
-        """Return the server's prompts."""
         return await self._list("prompts", LIST_PROMPTS, "prompts", Prompt)
 
     async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return the messages of a prompt."""
         return await self._call(GET_PROMPT, {"name": name, "arguments": dict(arguments)}, GetPromptResult)
 
     async def complete(
@@ -208,7 +202,6 @@ class Client:
                 self._on_change(kind)
 
     def closed(self, reason: Exception) -> None:
-        """Learn that the channel ended by itself."""
         if self._on_close and self.agreement:
             self._on_close(reason)
 

@@ -60,7 +60,6 @@ class DeferredTools:
         return (tool, inner) if tool and isinstance(inner, dict) else None
 
     def index(self) -> ToolIndex:
-        """Return the index of the current tools."""
         current = tuple(self._current())
         if current != self._index.tools:
             self._index = ToolIndex(current)

@@ -40,7 +40,6 @@ class BackgroundTasks:
         """The messages that are sent in the background: some of the tasks."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -101,7 +100,6 @@ class Endpoint:
                     return
 
     def status_error(self, response: Response, body: bytes) -> McpError:
-        """Return the error for a response with an error status."""
         name, status = self._server.name, response.status
         if status in (401, 403):
             return McpLoginError(
@@ -125,7 +123,6 @@ class Endpoint:
         return one_line(text, limit)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._transport.close()
 
     async def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:

@@ -149,7 +149,6 @@ class Exchange:
                 pending.fail(error)
 
     def too_large(self) -> McpError:
-        """Return the error for a message over the limit."""
         limit = human_size(self._bounds.message_bytes)
         return McpError(f"The MCP server {self.name} sent a message of more than {limit}. Ask it for less at once.")
 

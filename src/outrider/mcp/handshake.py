@@ -52,7 +52,6 @@ class Agreement(msgspec.Struct, frozen=True):
 
     @property
     def is_stateless(self) -> bool:
-        """Whether the version is 2026-07-28 or newer."""
         return self.meta is not None
 
     @property
@@ -62,7 +61,6 @@ class Agreement(msgspec.Struct, frozen=True):
 
     @property
     def cancels_tasks(self) -> bool:
-        """Whether the server takes `tasks/cancel`."""
         return self.is_stateless or self.capabilities.cancels_tasks
 
 

@@ -106,7 +106,6 @@ class HttpChannel:
             self._listening = self._tasks.start(self._listen())
 
     async def close(self) -> None:
-        """End the open requests and the session."""
         was_closed, self._is_closed = self._is_closed, True
         self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
         await self._tasks.close()

@@ -78,7 +78,6 @@ class LegacySseChannel:
             await self._post(jsonrpc.notification(method, params))
 
     async def close(self) -> None:
-        """End the stream and the open requests."""
         self._is_closed = True
         self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
         await self._tasks.close()

@@ -27,8 +27,6 @@ _LONGEST_TEXT = 4_000
 
 
 class ReadPage(Protocol):
-    """Sends a request for one page."""
-
     def __call__(self, method: str, params: dict[str, Any], type: type[Page], /) -> Awaitable[Page]:
         """Return the page."""
 
@@ -104,7 +102,6 @@ class ListCache:
         self._versions: dict[str, int] = {}
 
     def get(self, method: str) -> tuple[Any, ...] | None:
-        """Return a list that has not expired."""
         kept = self._kept.get(method)
         return kept[1] if kept and time.monotonic() < kept[2] else None
 

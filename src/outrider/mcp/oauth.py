@@ -61,7 +61,6 @@ class LoginRedirect:
             raise McpLoginError(f"The login was not finished within {seconds / 60:g} minutes. Try again.") from None
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of a browser."""
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 line = await reader.readline()

@@ -23,8 +23,6 @@ _LONGEST_TOKEN = 64 * 1024
 
 
 class TokenResponse(msgspec.Struct, frozen=True):
-    """The answer of a token endpoint."""
-
     access_token: str
     token_type: str = "Bearer"
     expires_in: float | None = None
@@ -33,8 +31,6 @@ class TokenResponse(msgspec.Struct, frozen=True):
 
 
 class RegistrationResponse(msgspec.Struct, frozen=True):
-    """The answer of a registration endpoint."""
-
     client_id: str
     client_secret: str = ""
     token_endpoint_auth_method: str = ""

@@ -23,8 +23,6 @@ _HEADERS = {"accept": "application/json", "user-agent": f"outrider/{__version__}
 
 
 class OAuthFailure(msgspec.Struct, frozen=True):
-    """The body of an error response."""
-
     error: str = ""
     error_description: str = ""
 
@@ -79,7 +77,6 @@ class OAuthRequests:
             raise McpLoginError(f"The login failed: {one_line(url, 200)!r} is not an https address.")
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._transport:
             await self._transport.close()
 
@@ -119,7 +116,6 @@ def is_usable_url(url: str, *, allow_http: bool) -> bool:
 
 
 def host_of(url: str) -> str:
-    """Return the host and port of a URL."""
     return one_line(urlsplit(url).netloc.rpartition("@")[2], 100)
 
 

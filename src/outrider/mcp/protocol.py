@@ -66,8 +66,6 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Implementation(_Wire, frozen=True):
-    """The name and version of a program."""
-
     name: str = ""
     version: str = ""
     title: str | None = None
@@ -96,7 +94,6 @@ class ServerCapabilities(_Wire, frozen=True):
 
     @property
     def cancels_tasks(self) -> bool:
-        """Whether the server takes `tasks/cancel` (2025-11-25)."""
         return self._has_task_feature("cancel")
 
     def _has_task_feature(self, *path: str) -> bool:
@@ -107,8 +104,6 @@ class ServerCapabilities(_Wire, frozen=True):
 
 
 class DiscoverResult(_Wire, frozen=True):
-    """The answer to `server/discover`."""
-
     supported_versions: list[str]
     capabilities: ServerCapabilities = ServerCapabilities()
     instructions: str | None = None
@@ -116,8 +111,6 @@ class DiscoverResult(_Wire, frozen=True):
 
 
 class InitializeResult(_Wire, frozen=True):
-    """The answer to `initialize`."""
-
     protocol_version: str
     capabilities: ServerCapabilities = ServerCapabilities()
     server_info: Implementation = Implementation()
@@ -135,8 +128,6 @@ class ToolAnnotations(_Wire, frozen=True):
 
 
 class ToolSpec(_Wire, frozen=True):
-    """A tool as its server describes it."""
-
     name: str
     input_schema: dict[str, Any] = {}
     title: str | None = None
@@ -153,8 +144,6 @@ class ToolSpec(_Wire, frozen=True):
 
 
 class Resource(_Wire, frozen=True):
-    """A resource as its server describes it."""
-
     uri: str
     name: str = ""
     title: str | None = None
@@ -183,8 +172,6 @@ class PromptArgument(_Wire, frozen=True):
 
 
 class Prompt(_Wire, frozen=True):
-    """A prompt as its server describes it."""
-
     name: str
     title: str | None = None
     description: str | None = None
@@ -274,30 +261,22 @@ class ReadResourceResult(Outcome, frozen=True):
 
 
 class PromptMessage(_Wire, frozen=True):
-    """A message of a prompt."""
-
     role: Literal["user", "assistant"]
     content: ContentBlock
 
 
 class GetPromptResult(Outcome, frozen=True):
-    """A prompt with its arguments filled in."""
-
     messages: list[PromptMessage] = []
     description: str | None = None
 
 
 class Completion(_Wire, frozen=True):
-    """Suggestions for an argument."""
-
     values: list[str] = []
     total: int | None = None
     has_more: bool | None = None
 
 
 class CompleteResult(_Wire, frozen=True):
-    """The answer to `completion/complete`."""
-
     completion: Completion = Completion()
 
 
@@ -325,14 +304,10 @@ class ElicitParams(_Wire, frozen=True):
 
 
 class CancelledParams(_Wire, frozen=True):
-    """The parameters of a notification that a request is cancelled."""
-
     request_id: msgspec.Raw
 
 
 class ProgressParams(_Wire, frozen=True):
-    """The parameters of a progress notification."""
-
     progress_token: int | str
     progress: float = 0.0
     total: float | None = None

@@ -105,7 +105,6 @@ class ToolIndex:
         self._vocabulary = sorted(self._weights)
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by its exact name."""
         return self._by_name.get(name)
 
     def search(self, query: str, limit: int) -> list[Tool]:

@@ -53,7 +53,6 @@ def tool_result(result: CallToolResult, tool: str) -> ToolResult:
 
 
 def resource_content(contents: Iterable[ResourceContents]) -> ToolResult:
-    """Return the contents of a resource as text and attachments."""
     content = Content("resource")
     for each in contents:
         content.add_resource(each, labelled=False)
@@ -81,7 +80,6 @@ class Content:
 
     @property
     def text(self) -> str:
-        """The texts, one after the other."""
         return "\n".join(self.texts)
 
     def add(self, raw: msgspec.Raw) -> None:
@@ -92,7 +90,6 @@ class Content:
             self.notes.append(f"[A part of the result is not valid: {one_line(str(error), 200)}]")
 
     def add_block(self, block: ContentBlock) -> None:
-        """Add a block."""
         match block.type:
             case "text":
                 self.texts.append(safe_lines(block.text))
@@ -106,7 +103,6 @@ class Content:
                 self.notes.append(f"[A part of the result has a type that is not supported: {one_line(other, 40)}]")
 
     def add_resource(self, resource: ResourceContents, *, labelled: bool = True) -> None:
-        """Add the content of a resource."""
         uri = one_line(resource.uri, _LONGEST_URI)
         if resource.text is not None:
             text = safe_lines(resource.text)

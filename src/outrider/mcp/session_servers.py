@@ -98,12 +98,10 @@ class SessionServers:
         return notices + self.running.take_notices()
 
     def stop(self) -> None:
-        """Begin to end the servers that belong to the session."""
         if self._is_owner:
             self.running.stop()
 
     def close(self) -> None:
-        """End the servers that belong to the session."""
         if self._is_owner:
             self.running.close()
 

@@ -13,8 +13,6 @@ _LONGEST_ID = 1_000
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event."""
-
     data: bytes
     name: str = "message"
 
@@ -52,7 +50,6 @@ class EventReader:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the unfinished event is over the limit."""
         return self._bytes > self._limit
 
     def _take(self, line: bytes) -> None:

@@ -266,7 +266,6 @@ def program_of(server: StdioServer, environment: Mapping[str, str], programs: Pr
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return the variables of this process that a program inherits."""
     return {name: value for name in INHERITED if (value := os.environ.get(name))}
 
 

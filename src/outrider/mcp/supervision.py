@@ -71,12 +71,10 @@ class SupervisedServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server can be called."""
         return self._state == "ready"
 
     @property
     def status(self) -> ServerStatus:
-        """The state, for people."""
         agreed = self._client.agreement if self._client else None
         return ServerStatus(
             self.server.name, self._state, self._error, agreed.version if agreed else "", len(self.tools)
@@ -121,7 +119,6 @@ class SupervisedServer:
         return await self.client().call_tool(name, arguments, on_progress=on_progress)
 
     def list_changed(self, kind: ListKind) -> None:
-        """Learn that a list of the server changed."""
         if kind == "tools":
             self._list_changed.set()
 
@@ -133,7 +130,6 @@ class SupervisedServer:
                 self._set("restarting", one_line(str(reason), _LONGEST_ERROR))
 
     async def close(self) -> None:
-        """End the server."""
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])

@@ -95,7 +95,6 @@ class RunningTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether the server may still work on the task."""
         return self.task.status not in ENDED
 
     async def result(self) -> msgspec.Raw:
@@ -226,7 +225,6 @@ class ExperimentalTask(RunningTask):
     """`tasks/result` while the server has questions: it may only be able to ask them during this request."""
 
     def close(self) -> None:
-        """Cancel the request that waits for the result."""
         if self._waiting:
             self._waiting.cancel()
 

@@ -36,8 +36,6 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tokens of a login."""
-
     access_token: str
     refresh_token: str = ""
     expires_at: float | None = None
@@ -49,8 +47,6 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Login(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A login to one MCP server."""
-
     issuer: str
     token_endpoint: str
     resource: str

@@ -129,7 +129,6 @@ class _Keyless:
         self._error = error
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Raise the error."""
         raise self._error
 
 

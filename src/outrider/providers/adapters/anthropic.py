@@ -86,11 +86,9 @@ class Anthropic(ApiProvider):
     errors_hold_files = False
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{self.base_url}/v1/messages"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"x-api-key": key, "anthropic-version": VERSION, "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
@@ -146,7 +144,6 @@ class Anthropic(ApiProvider):
         return next((each["id"] for each in kept if isinstance(each, dict) and not _has_expired(each)), "")
 
     def _head(self) -> dict[str, Any]:
-        """Return the fields that every request has."""
         return {
             "model": self.model,
             "max_tokens": self.reply_tokens,
@@ -155,7 +152,6 @@ class Anthropic(ApiProvider):
         }
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the settings as fields of a request."""
         fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields["max_tokens"] = settings.max_tokens
@@ -200,7 +196,6 @@ class Anthropic(ApiProvider):
                         yield item
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
-        """Return an object that builds the reply from the events."""
         return IncomingReply(self.origin)
 
 

@@ -36,7 +36,6 @@ class Azure(OpenAIChat):
 
     @property
     def quirks(self) -> Quirks:
-        """How the server differs from others."""
         return _QUIRKS
 
     @property
@@ -45,14 +44,12 @@ class Azure(OpenAIChat):
         return self.host
 
     def url(self) -> str:
-        """Return the URL of a request."""
         if self._version:
             deployment = f"{self.base_url}/openai/deployments/{self.model}"
             return f"{deployment}/chat/completions?api-version={self._version}"
         return f"{self.base_url}/openai/v1/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"content-type": "application/json", "api-key": key}
 
     @property

@@ -42,7 +42,6 @@ def stated_window(body: bytes) -> int | None:
 
 
 def has_bad_call(body: bytes) -> bool:
-    """Return whether the server refused the model's own call."""
     try:
         value = msgspec.json.decode(body)
     except (ValueError, RecursionError):

@@ -32,7 +32,6 @@ def content_of(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 
 def part_of(part: Part) -> dict[str, Any]:
-    """Return a text or a file as a part of the content."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     match part.family:
@@ -85,7 +84,6 @@ def replayed_reasoning(thinking: str, data: Any, text: str) -> dict[str, Any]:
 
 
 def tool_items(request: Request) -> Iterator[dict[str, Any]]:
-    """Yield the tools of a request."""
     for spec in request.tools:
         function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
         yield {"type": "function", "function": function}

@@ -55,11 +55,9 @@ class Gemini(ApiProvider):
         return "" if self.base_url == self.default_base else self.host
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{self.base_url}/v1beta/models/{self.model}:streamGenerateContent?alt=sse"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"x-goog-api-key": key, "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
@@ -83,7 +81,6 @@ class Gemini(ApiProvider):
         return transcript.request(head, "contents", [reminder] if request.reminder else ())
 
     def _generation_config(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the settings that stand in `generationConfig`."""
         fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields["maxOutputTokens"] = settings.max_tokens
@@ -107,7 +104,6 @@ class Gemini(ApiProvider):
             yield {"role": "model", "parts": parts}
 
     def replays(self, block: AttachmentBlock) -> bool:
-        """Return whether a picture goes back to the model in its own message."""
         return self.is_own(block.state)
 
     def _assistant_parts(self, message: Message, files: Mapping[str, File]) -> Iterator[dict[str, Any]]:
@@ -134,7 +130,6 @@ class Gemini(ApiProvider):
                     substitute = None
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
-        """Return an object that builds the reply from the events."""
         return IncomingReply(self.origin, self._chunks, store)
 
     def _chunks(self, data: bytes) -> Iterator[Chunk]:
@@ -236,6 +231,5 @@ def _identified(call: dict[str, Any], call_id: str | None) -> dict[str, Any]:
 
 
 def _status(error: Any) -> int:
-    """Return the HTTP status that an error in the stream corresponds to."""
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500

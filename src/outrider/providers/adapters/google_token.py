@@ -69,7 +69,6 @@ class GoogleToken:
         return found.project_id or found.quota_project_id
 
     async def get(self, transport: Transport) -> str:
-        """Return a token that is valid now."""
         if time.time() > self._ends - _EARLY:
             found = await _fetch(transport, _credentials())
             self._token, self._ends = found.access_token, time.time() + found.expires_in

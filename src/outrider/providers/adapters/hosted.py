@@ -40,7 +40,6 @@ class HostedChat(OpenAIChat):
 
 @cache
 def adapter_of(prefix: str) -> type[HostedChat]:
-    """Return the adapter class of a vendor."""
     vendor = VENDORS[prefix]
     return types.new_class(vendor.label, (HostedChat,), {"vendor": vendor})
 

@@ -43,7 +43,6 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     tools: bool | None = None
 
     def applied_to(self, capabilities: Capabilities) -> Capabilities:
-        """Return the capabilities with these facts."""
         changes: dict[str, Any] = {}
         if self.context_tokens:
             changes["context_tokens"] = self.context_tokens
@@ -55,7 +54,6 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def is_on() -> bool:
-    """Return whether servers may be asked."""
     return os.environ.get(SWITCH, "").lower() not in ("off", "0", "no", "false")
 
 

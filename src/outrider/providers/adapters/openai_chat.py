@@ -100,7 +100,6 @@ class OpenAIChat(ApiProvider):
 
     @cached_property
     def is_openai(self) -> bool:
-        """Whether the server is OpenAI itself."""
         return self.host == "openai.com" or self.host.endswith(".openai.com")
 
     @property
@@ -110,7 +109,6 @@ class OpenAIChat(ApiProvider):
 
     @cached_property
     def quirks(self) -> Quirks:
-        """How the server differs from OpenAI's."""
         return quirks_of(self.prefix, self.host)
 
     @property
@@ -129,11 +127,9 @@ class OpenAIChat(ApiProvider):
         return not self.is_openai
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{self.base_url}/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         headers = {"content-type": "application/json"}
         return headers | {"authorization": f"Bearer {key}"} if key else headers
 
@@ -204,7 +200,6 @@ class OpenAIChat(ApiProvider):
             yield {"role": "user", "content": reminder_text(request.reminder)}
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the settings as fields of a request."""
         fields = self.effort_fields(settings) | self.temperature_fields(settings)
         if settings.max_tokens:
             fields[self.quirks.tokens_field] = settings.max_tokens
@@ -244,7 +239,6 @@ class OpenAIChat(ApiProvider):
             yield rendered
 
     def replays(self, block: AttachmentBlock) -> bool:
-        """Return whether a picture goes back to the model in its own message."""
         return self.quirks.reply_images and self.capabilities.tools and self.is_own(block.state)
 
     def _reasoning(self, message: Message) -> dict[str, Any]:
@@ -294,7 +288,6 @@ class OpenAIChat(ApiProvider):
     # The reply
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Send the request."""
         if tool := self._decoded_tool(request):
             return self._decoded(request, tool)
         items = super().stream(request)
@@ -342,7 +335,6 @@ class OpenAIChat(ApiProvider):
         return error
 
     def _stream_error(self, error: Any) -> ProviderError:
-        """Return the error for an error event in the stream."""
         if status := status_of(error):
             return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
         message = masked(error_message({"error": error}), self.key) or "an error without a message"

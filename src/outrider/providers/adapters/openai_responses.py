@@ -57,15 +57,12 @@ class OpenAIResponses(ApiProvider):
     dialect = OPENAI
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{self.base_url}/responses"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """Return the request."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
         included = ["reasoning.encrypted_content"] if self.capabilities.reasoning else []
         if included := [*included, *(_INCLUDED[tool.name] for tool in request.server_tools)]:
@@ -94,7 +91,6 @@ class OpenAIResponses(ApiProvider):
             yield _user([*message.moved, *message.content])
 
     def replays(self, block: AttachmentBlock) -> bool:
-        """Return whether a picture goes back to the model in its own message."""
         return bool(self._own_state(block).get("id"))
 
     def assistant_items(
@@ -148,7 +144,6 @@ class OpenAIResponses(ApiProvider):
         return self.own_data(getattr(block, "state", None))
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
-        """Return an object that builds the reply from the events."""
         return IncomingReply(self.origin, store)
 
 
@@ -158,7 +153,6 @@ def provider(model: str) -> OpenAIResponses:
 
 
 def _settings(settings: ModelSettings) -> dict[str, Any]:
-    """Return the settings as fields of a request."""
     fields: dict[str, Any] = {}
     if settings.max_tokens:
         fields["max_output_tokens"] = settings.max_tokens
@@ -194,7 +188,6 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
 
 
 def _by_group(tools: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
-    """Return the deferred tools by their group."""
     groups: dict[str, list[ToolSpec]] = {}
     for tool in tools:
         if tool.deferred:

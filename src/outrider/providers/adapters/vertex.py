@@ -50,7 +50,6 @@ class _Vertex(ApiProvider):
         return self.host
 
     def url(self) -> str:
-        """Return the URL of a request."""
         project = os.environ.get("GOOGLE_CLOUD_PROJECT") or self._token.project
         place = f"projects/{project or 'PROJECT'}/locations/{self._location}/publishers/{self.publisher}"
         return f"{self.base_url}/v1/{place}/models/{self.model}:{self.method}"
@@ -80,7 +79,6 @@ class VertexGemini(_Vertex, Gemini):
     method = "streamGenerateContent"
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{super().url()}?alt=sse"
 
 

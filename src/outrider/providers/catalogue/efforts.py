@@ -49,14 +49,12 @@ def offered(provider: Provider, effort: Effort | None) -> Effort | None:
 
 
 def check_effort(provider: Provider, effort: str) -> None:
-    """Raise RequestRefusedError if a model does not have an effort."""
     levels = levels_for(provider)
     if levels is not None and effort not in levels:
         raise RequestRefusedError(refusal(levels, effort, provider.name))
 
 
 def refusal(levels: tuple[str, ...], effort: str, model: str) -> str:
-    """Return why a model does not take an effort."""
     if not levels:
         return f"{model} has no effort that could be set; leave effort out, or pass the API's own field in options"
     return f"{model} has no effort {effort!r}; it has {', '.join(levels)}"

@@ -40,8 +40,6 @@ class _Temperatures(msgspec.Struct, frozen=True):
 
 
 class KnownModels(msgspec.Struct, frozen=True):
-    """The content of the file."""
-
     date: str
     profiles: dict[str, dict[str, Any]]
     models: tuple[_Row, ...]
@@ -108,7 +106,6 @@ class KnownModels(msgspec.Struct, frozen=True):
 
 
 def any_match(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name matches one of the patterns."""
     return any(_match(name, pattern) for pattern in patterns)
 
 
@@ -125,5 +122,4 @@ def _without_note(fields: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def known_models() -> KnownModels:
-    """Return the facts about models."""
     return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=described(KnownModels))

@@ -46,12 +46,10 @@ class Vendor(msgspec.Struct, frozen=True):
 
     @property
     def base_variable(self) -> str:
-        """The environment variable that overrides the address."""
         return f"{self.prefix.upper()}_BASE_URL"
 
     @property
     def host(self) -> str:
-        """The host of the address."""
         return self.base_url.split("/")[2]
 
 

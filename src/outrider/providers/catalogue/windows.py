@@ -46,7 +46,6 @@ def json_tokens(value: Any) -> int:
 
 
 def message_tokens(message: Message) -> int:
-    """Return about how many tokens a message has."""
     size = files = 0
     for block in message.content:
         for part in (block, *block.content) if type(block) is ToolResultBlock else (block,):

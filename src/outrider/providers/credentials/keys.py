@@ -72,12 +72,10 @@ def stored_values() -> list[str]:
 
 
 def stored_names() -> list[str]:
-    """Return the variables whose keys are stored."""
     return list(_read())
 
 
 def was_asked() -> bool:
-    """Return whether the user was asked for a key before."""
     return (data_folder() / FILE).exists()
 
 

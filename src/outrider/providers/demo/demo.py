@@ -137,7 +137,6 @@ def _read_calls(paths: Sequence[str], tools: Sequence[ToolSpec]) -> _Calls:
 
 
 def _tool(tools: Sequence[ToolSpec], pattern: str) -> ToolSpec | None:
-    """Return the first tool whose name matches the pattern."""
     return next((spec for spec in tools if re.search(pattern, spec.name, re.I)), None)
 
 

@@ -44,7 +44,6 @@ class Rendered(msgspec.Struct, frozen=True):
 def encode_items(
     items: Iterable[Any], shown: tuple[ShownFile, ...] = (), text_bytes: int = 0, notices: tuple[str, ...] = ()
 ) -> Rendered:
-    """Encode the items of a message."""
     items = list(items)
     try:
         return Rendered(b",".join(map(msgspec.json.encode, items)), (), shown, text_bytes, notices)

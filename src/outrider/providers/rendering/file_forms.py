@@ -28,8 +28,6 @@ LONGEST_REASON = 400
 
 
 class RenderedFile(msgspec.Struct, frozen=True):
-    """One attachment as the model sees it."""
-
     parts: tuple[Part, ...]
     text_bytes: int = 0
     notices: tuple[str, ...] = ()
@@ -164,7 +162,6 @@ def _text_file(
 
 
 def _extracted_text(block: AttachmentBlock, text: str, room: int) -> RenderedFile:
-    """Render the text that was extracted from a document."""
     caption = Caption.of(block)
     if not text:
         return RenderedFile((f"{caption}: (no text)",))

@@ -64,7 +64,6 @@ class File(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return self.caption.name
 
     @property
@@ -76,7 +75,6 @@ class File(msgspec.Struct, frozen=True):
 
     @property
     def base64(self) -> Base64String:
-        """The data as a JSON string of bare base64."""
         return Base64String(self.data)
 
     @property
@@ -102,12 +100,10 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def tool(self) -> str:
-        """The name of the tool."""
         return self.call.name if self.call else "tool"
 
     @property
     def text(self) -> str:
-        """The text of the result."""
         return join_text(self.parts)
 
     @property

@@ -123,7 +123,6 @@ class _Writer:
         self._properties = self._optional = self._unions = self._values = 0
 
     def root(self) -> dict[str, Any]:
-        """Return the whole schema."""
         if self._schema.get("type") != "object":
             raise NotExpressibleError("its root is not an object")
         written = self._schema_of(self._schema, 0)
@@ -233,7 +232,6 @@ class _Writer:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also allows null."""
     if schema.get("type") == "null":
         return schema
     if "anyOf" not in schema:

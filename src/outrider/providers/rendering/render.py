@@ -118,7 +118,6 @@ class Renderer:
         return rendered
 
     def _file(self, message: Message, position: int, block: AttachmentBlock, room: int) -> RenderedFile:
-        """Render one file, or what is sent instead of it."""
         omission = self._left_out.find(message, position)
         return self._forms.instead_of(block, room, omission) if omission else self._forms.form_of(block, room)
 

@@ -31,13 +31,11 @@ _LEFT_OUT = "[{left_out} of {total} characters left out]"
 
 
 def offers(provider: Provider, name: str) -> bool:
-    """Return whether a provider's model has a server tool."""
     capabilities = getattr(provider, "capabilities", None)
     return isinstance(capabilities, Capabilities) and name in capabilities.server_tools
 
 
 def searches_tools(provider: Provider) -> bool:
-    """Return whether a provider's API searches deferred tools itself."""
     return bool(getattr(provider, "searches_tools", False))
 
 
@@ -128,7 +126,6 @@ def as_text(block: ServerToolUseBlock | ServerToolResultBlock, names: Mapping[st
 
 
 def result_text(text: str) -> str:
-    """Return the text of a result, shortened."""
     return shorten(text, LONGEST_RESULT, _LEFT_OUT)
 
 

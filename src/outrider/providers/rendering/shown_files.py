@@ -42,18 +42,15 @@ class LeftOut:
         return bool(self._omissions)
 
     def copy(self) -> LeftOut:
-        """Return an independent copy."""
         other = LeftOut()
         other._omissions, other._messages = self._omissions.copy(), self._messages.copy()
         return other
 
     def add(self, file: ShownFile, omission: Omission) -> None:
-        """Leave out a file."""
         self._messages[id(file.message)] = file.message
         self._omissions[id(file.message), file.position] = omission
 
     def remove(self, files: Iterable[ShownFile]) -> None:
-        """Include files again."""
         for file in files:
             self._omissions.pop((id(file.message), file.position), None)
 
@@ -69,7 +66,6 @@ class Room(msgspec.Struct, frozen=True):
     size: int
 
     def holds(self, images: int, size: int) -> bool:
-        """Return whether so many images and bytes fit."""
         return images <= self.images and size <= self.size
 
 

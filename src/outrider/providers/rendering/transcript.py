@@ -48,7 +48,6 @@ class Transcript:
         self._shown: list[ShownFile] = []
 
     def copy(self) -> Transcript:
-        """Return an independent copy."""
         other = Transcript()
         other._messages, other._ends = self._messages.copy(), self._ends.copy()
         other._buffer, other._files = self._buffer.copy(), self._files.copy()
@@ -103,12 +102,10 @@ class Transcript:
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
         return len(self._buffer) + sum(len(data) for _, data in self._files)
 
     @property
     def images(self) -> int:
-        """The number of images."""
         return sum(file.images for file in self._shown)
 
     @property
@@ -130,7 +127,6 @@ class Transcript:
         return not any(map(files_in, self._messages))
 
     def contains(self, text: bytes) -> bool:
-        """Return whether the JSON of any message has this text."""
         return text in self._buffer
 
     def request(self, head: Mapping[str, Any], field: str, extra: Iterable[Any] = ()) -> Body:
@@ -163,7 +159,6 @@ class Rendering:
         self._known_notices: set[str] = set()
 
     def copy(self) -> Rendering:
-        """Return an independent copy."""
         other = Rendering()
         other.transcript, other.left_out = self.transcript.copy(), self.left_out.copy()
         other._groups = self._groups
@@ -222,7 +217,6 @@ class Rendering:
             self.transcript = Transcript()
 
     def leave_out(self, files: Iterable[ShownFile], omission: Omission) -> None:
-        """Leave out files that the transcript shows."""
         for file in files:
             self.left_out.add(file, omission)
         self.transcript = Transcript()
@@ -233,7 +227,6 @@ class Rendering:
         return [file for file in found if file.message is found[-1].message]
 
     def include(self, files: Iterable[ShownFile]) -> None:
-        """Include again files that were left out."""
         self.left_out.remove(files)
         self.transcript = Transcript()
 

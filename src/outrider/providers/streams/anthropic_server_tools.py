@@ -30,14 +30,12 @@ def tools_found(messages: Iterable[Message], is_own: Callable[[ProviderState | N
 
 
 def _references(content: Any) -> list[str]:
-    """Return the tools that the result of a search names."""
     listed = content.get("tool_references") if isinstance(content, dict) else None
     names = [text_field(each, "tool_name") for each in listed] if isinstance(listed, list) else []
     return [name for name in names if name]
 
 
 def is_error_result(content: Any) -> bool:
-    """Return whether the content of a result is an error."""
     if not isinstance(content, dict):
         return False
     return "error_code" in content or content.get("return_code") not in (None, 0)

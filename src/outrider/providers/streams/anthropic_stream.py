@@ -121,7 +121,6 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 def _shown(name: Any) -> str:
-    """Return the name under which a server tool is shown."""
     return SEARCH if str(name).startswith("tool_search_tool_") else str(name or "")
 
 
@@ -265,18 +264,15 @@ class IncomingReply:
 
     @property
     def done(self) -> bool:
-        """Whether the rest of the stream can be ignored."""
         return self.complete
 
     def end(self) -> Iterator[Reply]:
-        """Yield the complete reply."""
         blocks = [self._block(index, block) for index, block in sorted(self._blocks.items())]
         message = Message("assistant", tuple(block for block in blocks if block is not None))
         yield Reply(message, self._stop, self.usage, self._stop_detail)
 
     @property
     def usage(self) -> Usage:
-        """The usage that the API has reported so far."""
         usage = _usage(self._usage)
         steps = [each for each in self._usage.get("iterations", ()) if each.get("type") == "message"]
         if steps and (last := _usage(steps[-1])).input_tokens:
@@ -355,7 +351,6 @@ def _usage(counts: dict[str, Any]) -> Usage:
 
 
 def _is_result(block: dict[str, Any]) -> bool:
-    """Return whether a block is the result of a tool that the API ran."""
     return str(block.get("type")).endswith("_tool_result")
 
 
@@ -378,7 +373,6 @@ def _stop_detail(details: Any) -> str:
 
 
 def _error(error: Any) -> ProviderError:
-    """Return the error for an error event in the stream."""
     message = error_message({"error": error}) or "an error without a message"
     kind = error.get("type", "") if isinstance(error, dict) else ""
     if kind in ("overloaded_error", "api_error", "rate_limit_error", "timeout_error"):

@@ -26,7 +26,6 @@ class _Call(CallAssembler):
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments so far are a complete JSON object."""
         return bool(self.text) and self.finish().invalid_input is None
 
     def continues(self, call_id: str, name: str, piece: str, *, same_chunk: bool) -> bool:
@@ -57,7 +56,6 @@ class BadCall(_Call):
     """A call that the server refused. Its text is what the server said, never arguments."""
 
     def finish(self, state: Any = None) -> ToolUseBlock:
-        """Return the call with what the server said as its invalid input."""
         return ToolUseBlock(self.id, self.name, {}, invalid_input=self.text, state=state)
 
 
@@ -68,7 +66,6 @@ class Calls:
         self.open: list[_Call] = []
 
     def take(self, fragments: Sequence[Fragment]) -> list[Delta]:
-        """Read the fragments of one chunk and return their deltas."""
         found: list[Delta] = []
         touched: list[_Call] = []
         for fragment in fragments:

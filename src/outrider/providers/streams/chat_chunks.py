@@ -70,7 +70,6 @@ class Chunk(msgspec.Struct, gc=False):
 
     @property
     def failure(self) -> Any:
-        """The error that the chunk reports."""
         if self.error or self.choices or not isinstance(self.message, str):
             return self.error
         return {"message": self.message, "type": self.type, "code": self.code}

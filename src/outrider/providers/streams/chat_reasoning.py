@@ -29,12 +29,10 @@ class InlineThinking:
 
     @property
     def passes(self) -> bool:
-        """Whether all that comes is text."""
         return self._phase == "text"
 
     @property
     def holds(self) -> bool:
-        """Whether some text is held back."""
         return bool(self._held)
 
     def feed(self, text: str) -> list[Piece]:

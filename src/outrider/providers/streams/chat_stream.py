@@ -257,7 +257,6 @@ class IncomingReply:
             yield ThinkingDelta(piece)
 
     def end(self) -> Iterator[Delta | Reply]:
-        """Yield the complete reply."""
         stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
         if self._inline:
             yield from self._separate(self._inline.finish())
@@ -299,7 +298,6 @@ class IncomingReply:
 
     @property
     def usage(self) -> Usage:
-        """The usage that the server has reported so far."""
         usage = usage_of(self._usage)
         if self._executed:
             usage = msgspec.structs.replace(usage, context_tokens=0)

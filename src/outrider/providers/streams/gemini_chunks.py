@@ -29,13 +29,10 @@ class PartialArgument(_Camel):
 
     @property
     def value(self) -> Any:
-        """The value of any type."""
         return next((v for v in (self.string_value, self.number_value, self.bool_value) if v is not None), None)
 
 
 class FunctionCall(_Camel):
-    """A call, or a piece of one."""
-
     id: str | None = None
     name: str | None = None
     args: Any = None
@@ -44,8 +41,6 @@ class FunctionCall(_Camel):
 
 
 class Blob(_Camel):
-    """A file in base64."""
-
     mime_type: str = ""
     data: str = ""
 
@@ -82,8 +77,6 @@ class _Feedback(_Camel):
 
 
 class UsageMetadata(_Camel):
-    """The tokens so far."""
-
     prompt_token_count: int | None = None
     tool_use_prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -92,8 +85,6 @@ class UsageMetadata(_Camel):
 
 
 class Chunk(_Camel):
-    """One event of the stream."""
-
     candidates: list[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None
     usage_metadata: UsageMetadata | None = None
@@ -149,7 +140,6 @@ def _number(count: int | None) -> int:
 
 
 def usage_of(usage: UsageMetadata) -> Usage:
-    """Return the usage that the API has reported."""
     thoughts, for_tools = _number(usage.thoughts_token_count), _number(usage.tool_use_prompt_token_count)
     prompt, output = _number(usage.prompt_token_count), _number(usage.candidates_token_count) + thoughts
     return Usage(

@@ -102,13 +102,11 @@ class IncomingReply:
 
     @property
     def complete(self) -> bool:
-        """Whether the API has sent a finish reason."""
         return bool(self._finish)
 
     take_all = take_each
 
     def take(self, data: bytes) -> Iterator[Delta]:
-        """Read one event and yield its deltas."""
         for place, chunk in enumerate(self._chunks(data)):
             yield from self._take_chunk(chunk, data, place)
 
@@ -294,7 +292,6 @@ class IncomingReply:
 
     @property
     def usage(self) -> Usage:
-        """The usage that the API has reported so far."""
         queries = self._grounding.get("webSearchQueries")
         searches = len(queries) if isinstance(queries, list) else 0
         return msgspec.structs.replace(usage_of(self._usage), web_searches=searches)

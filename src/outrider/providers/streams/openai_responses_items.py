@@ -33,8 +33,6 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 
 
 class ItemPart(msgspec.Struct, gc=False):
-    """A part of a message or of reasoning."""
-
     type: str = ""
     text: str | None = None
     refusal: str | None = None
@@ -153,7 +151,6 @@ def citation(raw: dict[str, Any], before: int) -> Citation | None:
 
 
 def finished_call_of(item: Item, state: ProviderState | None) -> ToolUseBlock:
-    """Return the call of an item."""
     if item.status == "incomplete":
         # The call is incomplete, so it must not run, even if its arguments look valid.
         return ToolUseBlock(item.tool_use_id, item.name or "", {}, invalid_input=item.text, state=state)

@@ -94,8 +94,6 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Response(msgspec.Struct, gc=False):
-    """The fields of a response that are needed at its end."""
-
     output: list[Any] | None = None
     usage: dict[str, Any] | None = None
     incomplete_details: dict[str, Any] | None = None
@@ -222,11 +220,9 @@ class IncomingReply:
 
     @property
     def done(self) -> bool:
-        """Whether the rest of the stream can be ignored."""
         return self.complete
 
     def end(self) -> Iterator[Reply]:
-        """Yield the complete reply."""
         items = self._settled_items()
         reasoned = any(item.type == "reasoning" for item in items)
         blocks: list[Block] = []
@@ -253,7 +249,6 @@ class IncomingReply:
 
     @property
     def usage(self) -> Usage:
-        """The usage that the API has reported so far."""
         searches = [item for item in self._items.values() if item.type == "web_search_call"]
         ran = sum(text_field((item.raw or {}).get("action"), "type") in ("", "search") for item in searches)
         # With tools of the API, the input is the sum of several steps, and the API does not tell the last one.
@@ -353,7 +348,6 @@ def _usage(usage: dict[str, Any]) -> Usage:
 
 
 def _error(error: Any, model: str) -> ProviderError:
-    """Return the error for an error event in the stream."""
     message = (error_message({"error": error}) if error else "") or "an error without a message"
     fields = error if isinstance(error, dict) else {}
     kinds = {text_field(fields, "code"), text_field(fields, "type")} - {""}

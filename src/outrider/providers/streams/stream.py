@@ -101,7 +101,6 @@ def _events(lines: bytes) -> list[bytes]:
 
 
 def _data(event: bytes) -> bytes:
-    """Return the data lines of one event."""
     fields = (line.removeprefix(BYTE_ORDER_MARK).partition(b":") for line in event.split(b"\n"))
     return b"\n".join(value.removeprefix(b" ") for name, _, value in fields if name == b"data")
 
@@ -240,7 +239,6 @@ class ReplyParser:
 
     @property
     def complete(self) -> bool:
-        """Whether the reply is complete, returned or not."""
         return self._incoming.complete
 
     def feed(self, chunk: bytes) -> list[Delta | Reply]:
@@ -335,12 +333,10 @@ class CallAssembler:
         self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:
-        """Add a piece of the arguments, as JSON text."""
         self._pieces.append(piece)
 
     @property
     def text(self) -> str:
-        """The arguments so far."""
         return "".join(self._pieces)
 
     def finish(self, state: Any = None) -> ToolUseBlock:

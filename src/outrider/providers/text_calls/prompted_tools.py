@@ -151,7 +151,6 @@ class _JsonReply:
         return more
 
     def finish(self, reply: Reply) -> Iterator[Delta | Reply]:
-        """Yield the last deltas, and the reply with its calls or its final answer."""
         values = list(_objects(self._text))
         calls = list(filter(None, map(self._call, values))) or self._written(values) or self._broken_call(values)
         said = msgspec.structs.replace(self._origin, data={SAID: reply.message.text})

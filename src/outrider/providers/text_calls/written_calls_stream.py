@@ -63,7 +63,6 @@ class ReplyWithWrittenCalls(IncomingReply):
         return [TextDelta(text)]
 
     def end(self) -> Iterator[Delta | Reply]:
-        """Yield the held-back text, as text or as calls, and the reply."""
         for item in super().end():
             yield from _ending(item, self._held, self._tools) if isinstance(item, Reply) else [item]
 

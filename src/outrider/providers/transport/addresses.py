@@ -79,7 +79,6 @@ def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
 
 
 def is_literal(host: str) -> bool:
-    """Return whether a host is an address and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -102,7 +101,6 @@ def public_socket(info: tuple[Any, ...]) -> socket.socket:
 
 
 def system_resolver() -> Resolve:
-    """Return a resolver that uses the system."""
     from outrider.tools.threads import Threads
 
     threads = Threads()  # a name server that never answers must not keep the process from ending

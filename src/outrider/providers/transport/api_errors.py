@@ -65,7 +65,6 @@ def has_no_quota(response: ErrorResponse) -> bool:
 
 
 def is_retryable(response: ErrorResponse) -> bool:
-    """Return whether the same request may succeed later."""
     if has_no_quota(response):
         return False
     advice = response.headers.get("x-should-retry", "").lower()
@@ -169,7 +168,6 @@ def too_long(error: ProviderError) -> ContextExceededError | None:
 
 
 def limit_in(text: str) -> int | None:
-    """Return the context window that an error names, or None."""
     numbers = (group for match in re.finditer(_LIMIT, text, re.I | re.X) for group in match.groups() if group)
     windows = (int(number.replace(",", "")) for number in numbers)
     return next((window for window in windows if window >= LEAST_WINDOW), None)

@@ -58,8 +58,6 @@ class FetchError(Exception):
 
 
 class WebResponse(msgspec.Struct, frozen=True):
-    """A response from the web."""
-
     url: str
     """The URL after redirects."""
     status: int
@@ -253,7 +251,6 @@ async def _body(response: aiohttp.ClientResponse, show: ShowProgress) -> bytes:
 
 
 def _explain(error: Exception, url: URL) -> str:
-    """Return a sentence that explains the error."""
     import aiohttp
 
     host = url.raw_host or ""

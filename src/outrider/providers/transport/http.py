@@ -78,7 +78,6 @@ class Response:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the bytes of the body."""
         import aiohttp
 
         try:
@@ -88,7 +87,6 @@ class Response:
             raise _to_error(error, self._url, started=True) from None
 
     async def read(self, limit: int) -> bytes:
-        """Return at most `limit` bytes of the body."""
         pieces: list[bytes] = []
         total = 0
         async for chunk in self.chunks():
