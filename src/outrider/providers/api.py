@@ -25,7 +25,7 @@ from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.refusals import PreparedRequest
 from outrider.providers.rendering.encoding import Rendered, encode_items
-from outrider.providers.rendering.message_parts import NO_FILES, Family, File, Title, UserMessage
+from outrider.providers.rendering.message_parts import Family, File, Title, UserMessage
 from outrider.providers.rendering.output_schemas import Dialect, expressed
 from outrider.providers.rendering.render import Renderer
 from outrider.providers.rendering.server_tools import check_server_tools, portable
@@ -102,9 +102,7 @@ class ApiProvider(ABC):
         """Return a user message as the API's items. Pure: the same message always gives the same items."""
 
     @abstractmethod
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         """Return a model's message as the API's items. Pure, like `user_items`.
 
         `files` are the pictures for which `replays` is true, by their hash. `prefix_changed`: files of earlier messages
@@ -231,7 +229,7 @@ class ApiProvider(ABC):
             message = portable(message, self.is_own)
             if groups:
                 message = self.grouped(message, groups)
-            return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), shown)
+            return encode_items(self.assistant_items(message, files, prefix_changed), shown)
         user = renderer.user(message, previous, text_bytes)
         return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
 
@@ -244,7 +242,7 @@ class ApiProvider(ABC):
         return message
 
     def tools_once(
-        self, request: Request, describe: Callable[[Request], Iterable[Any]], found: tuple[str, ...] = ()
+        self, request: Request, describe: Callable[[Request], Iterable[Any]], found: tuple[str | bool, ...] = ()
     ) -> msgspec.Raw:
         """Return the tools as this API describes them. They are encoded once a session: there may be many.
 
@@ -257,18 +255,20 @@ class ApiProvider(ABC):
             request.memory[name] = known = request.tools, request.server_tools, found, encoded
         return known[3]
 
-    def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
-        return effort_fields(self.capabilities, settings.effort, self.name)
+    def setting_fields(self, settings: ModelSettings, tokens_field: str) -> dict[str, Any]:
+        """Return the fields of a request for its effort, its temperature and the longest reply.
 
-    def temperature_fields(self, settings: ModelSettings) -> dict[str, float]:
-        """Return the field of a request for its temperature. Empty if the model would refuse it."""
-        return temperature_fields(self.capabilities, settings)
+        Raise RequestRefusedError if the model does not have the effort.
+        """
+        fields = effort_fields(self.capabilities, settings.effort, self.name)
+        fields = fields | temperature_fields(self.capabilities, settings)
+        return fields | ({tokens_field: settings.max_tokens} if settings.max_tokens else {})
 
     def _left_out(self, request: Request) -> Iterator[str]:
         """Yield what the user should know about settings that are not sent, once a session."""
         name, settings = f"{self._memory_key} temperature", request.settings
-        if settings.temperature is not None and not self.temperature_fields(settings) and name not in request.memory:
+        is_dropped = settings.temperature is not None and not temperature_fields(self.capabilities, settings)
+        if is_dropped and name not in request.memory:
             request.memory[name] = True
             beside = " together with an effort" if self.capabilities.temperature == "without_effort" else ""
             yield f"{self.name} does not take a temperature{beside}; it was left out"

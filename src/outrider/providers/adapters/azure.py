@@ -15,7 +15,6 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.catalogue.vendors import Quirks
 
 VERSION_VARIABLES = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
-_QUIRKS = Quirks(tokens_field="max_completion_tokens")
 
 
 class Azure(OpenAIChat):
@@ -27,16 +26,13 @@ class Azure(OpenAIChat):
     base_variable = "AZURE_BASE_URL"
     default_base = ""
     is_openai = True
+    quirks = Quirks(tokens_field="max_completion_tokens")
 
     def __init__(self, model: str, *, api_version: str | None = None, **settings: Any) -> None:
         super().__init__(model, **settings)
         base = self.base_url or os.environ.get("AZURE_OPENAI_ENDPOINT", "").rstrip("/")
         self.base_url = base.removesuffix("/v1").removesuffix("/openai")
         self._version = api_version or next(filter(None, map(os.environ.get, VERSION_VARIABLES)), "")
-
-    @property
-    def quirks(self) -> Quirks:
-        return _QUIRKS
 
     @property
     def route(self) -> str:
@@ -72,8 +68,3 @@ class Azure(OpenAIChat):
                 f"{self.base_variable} and {VERSION_VARIABLES[0]}"
             )
         return kind, sentence
-
-
-def provider(model: str) -> Azure:
-    """Return the adapter for the name of a deployment."""
-    return Azure(model)

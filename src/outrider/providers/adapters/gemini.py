@@ -19,9 +19,9 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request, ToolSpec
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.credentials.keys import KEY_VARIABLES
-from outrider.providers.rendering.message_parts import NO_FILES, File, Part, Result, UserMessage, reminder_text
+from outrider.providers.rendering.message_parts import File, Part, Result, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import GEMINI
 from outrider.providers.rendering.server_tools import described
 from outrider.providers.rendering.transcript import Transcript
@@ -67,11 +67,12 @@ class Gemini(ApiProvider):
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
         tools: list[Any] = described(request.server_tools, self.label, _SERVER_TOOLS)
         if request.tools:
-            tools.append({"functionDeclarations": self.tools_once(request, _declarations)})
+            tools.append({"functionDeclarations": self.tools_once(request, lambda _: map(_declaration, request.tools))})
         if tools:
             head["tools"] = tools
         options = self._options | request.settings.options
-        config = {"maxOutputTokens": self.reply_tokens} | self._generation_config(request.settings)
+        settings = self.setting_fields(request.settings, "maxOutputTokens")
+        config = {"maxOutputTokens": self.reply_tokens} | settings
         if schema := self.output_schema(request):
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         head |= _tool_config(request) | options
@@ -80,25 +81,17 @@ class Gemini(ApiProvider):
         reminder = {"role": "user", "parts": [{"text": reminder_text(request.reminder)}]}
         return transcript.request(head, "contents", [reminder] if request.reminder else ())
 
-    def _generation_config(self, settings: ModelSettings) -> dict[str, Any]:
-        fields = self.effort_fields(settings) | self.temperature_fields(settings)
-        if settings.max_tokens:
-            fields["maxOutputTokens"] = settings.max_tokens
-        return fields
-
     def user_items(self, message: UserMessage) -> Iterable[Any]:
         """Yield one content with all results, and then one with the moved files and the user's content."""
         if message.results:
             yield {"role": "user", "parts": [_result(each, self._call_id(each)) for each in message.results]}
-        if parts := [_part(part) for part in (*message.moved, *message.content)]:
-            yield {"role": "user", "parts": parts}
+        if message.moved or message.content:
+            yield {"role": "user", "parts": [*map(_part, message.moved), *map(_part, message.content)]}
 
     def _call_id(self, result: Result) -> str | None:
         return self.own_data(result.call.state).get("id") if result.call else None
 
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         """Yield one content, or none if nothing of the message can be replayed."""
         if parts := list(self._assistant_parts(message, files)):
             yield {"role": "model", "parts": parts}
@@ -155,11 +148,6 @@ class Gemini(ApiProvider):
         return super()._classify(status, message)
 
 
-def provider(model: str) -> Gemini:
-    """Return the adapter for a model name."""
-    return Gemini(model)
-
-
 _SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "web_search": ({"googleSearch": {}}, ()),
     "web_fetch": ({"urlContext": {}}, ()),
@@ -179,10 +167,6 @@ def _tool_config(request: Request) -> dict[str, Any]:
     return {"toolConfig": config} if config else {}
 
 
-def _declarations(request: Request) -> Iterator[dict[str, Any]]:
-    return map(_declaration, request.tools)
-
-
 def _declaration(spec: ToolSpec) -> dict[str, Any]:
     parameters = inline_references(object_schema(spec.parameters))
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": parameters}
@@ -191,10 +175,8 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
 def _result(result: Result, call_id: str | None) -> dict[str, Any]:
     # Always a string: in an object, the API would read {"$ref": …} as a reference to one of the parts.
     text = "\n".join(_result_lines(result))
-    response: dict[str, Any] = {
-        "name": safe_name(result.tool),
-        "response": {"error" if result.is_error else "output": text},
-    }
+    outcome = {"error" if result.is_error else "output": text}
+    response: dict[str, Any] = {"name": safe_name(result.tool), "response": outcome}
     if blobs := [_part(file) for file in result.files if file.family != "text"]:
         response["parts"] = blobs
     return {"functionResponse": _identified(response, call_id)}

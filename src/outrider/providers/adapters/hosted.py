@@ -42,8 +42,3 @@ class HostedChat(OpenAIChat):
 def adapter_of(prefix: str) -> type[HostedChat]:
     vendor = VENDORS[prefix]
     return types.new_class(vendor.label, (HostedChat,), {"vendor": vendor})
-
-
-def provider(prefix: str, model: str) -> HostedChat:
-    """Return the adapter for a vendor and a model name."""
-    return adapter_of(prefix)(model)

@@ -11,13 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Message,
-    RawBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from outrider.conversation.messages import AttachmentBlock, Message, RawBlock, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.providers.adapters import model_lookup
@@ -39,22 +33,11 @@ from outrider.providers.catalogue.vendors import Quirks, quirks_of
 from outrider.providers.credentials.keys import KEY_VARIABLES
 from outrider.providers.credentials.secrets import masked
 from outrider.providers.deltas import Delta, Notice
-from outrider.providers.rendering.message_parts import (
-    NO_FILES,
-    Family,
-    File,
-    Result,
-    Title,
-    UserMessage,
-    reminder_text,
-)
+from outrider.providers.rendering.message_parts import Family, File, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.rendering.transcript import Rendering, Transcript
 from outrider.providers.rendering.wire_names import safe_id, short_id
-from outrider.providers.streams.chat_stream import (
-    BAD_CALL,
-    IncomingReply,
-)
+from outrider.providers.streams.chat_stream import BAD_CALL, IncomingReply
 from outrider.providers.streams.stream import Incoming
 from outrider.providers.text_calls import decoded_calls, prompted_tools
 from outrider.providers.text_calls.written_calls_stream import ReplyWithWrittenCalls
@@ -200,9 +183,7 @@ class OpenAIChat(ApiProvider):
             yield {"role": "user", "content": reminder_text(request.reminder)}
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
-        fields = self.effort_fields(settings) | self.temperature_fields(settings)
-        if settings.max_tokens:
-            fields[self.quirks.tokens_field] = settings.max_tokens
+        fields = self.setting_fields(settings, self.quirks.tokens_field)
         if (choice := settings.tool_choice) and self.capabilities.tools:
             is_mode = choice in ("auto", "required", "none")
             fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
@@ -220,9 +201,7 @@ class OpenAIChat(ApiProvider):
         if content:
             yield {"role": "user", "content": content_of(content)}
 
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
             if text := prompted_tools.assistant_text(message, self.is_own):
@@ -345,8 +324,3 @@ def _part(block: RawBlock) -> Any:
     """Return a part of the content that only its server understands, as it came."""
     data = block.state.data
     return data.get("part") if isinstance(data, dict) else None
-
-
-def provider(model: str) -> OpenAIChat:
-    """Return the adapter for a model name."""
-    return OpenAIChat(model)

@@ -20,17 +20,8 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request, ToolSpec
-from outrider.providers.rendering.message_parts import (
-    NO_FILES,
-    Family,
-    File,
-    Part,
-    Result,
-    Title,
-    UserMessage,
-    reminder_text,
-)
+from outrider.providers.base import Request, ToolSpec
+from outrider.providers.rendering.message_parts import Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.rendering.server_tools import as_text, check_options, text_field
 from outrider.providers.rendering.transcript import Transcript
@@ -71,13 +62,11 @@ class OpenAIResponses(ApiProvider):
             head["instructions"] = request.system
         if request.tools or request.server_tools:
             head["tools"] = self.tools_once(request, _tools)
-        head |= (
-            self.effort_fields(request.settings)
-            | self.temperature_fields(request.settings)
-            | _settings(request.settings)
-            | self._options
-            | request.settings.options
-        )
+        head |= self.setting_fields(request.settings, "max_output_tokens")
+        if choice := request.settings.tool_choice:
+            is_mode = choice in ("auto", "required", "none")
+            head["tool_choice"] = choice if is_mode else {"type": "function", "name": choice}
+        head |= self._options | request.settings.options
         if schema := self.output_schema(request):
             given = {"format": {"type": "json_schema", "name": OUTPUT_NAME, "strict": True, "schema": schema}}
             head["text"] = given | head.get("text", {})
@@ -93,9 +82,7 @@ class OpenAIResponses(ApiProvider):
     def replays(self, block: AttachmentBlock) -> bool:
         return bool(self._own_state(block).get("id"))
 
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         """Yield the text, calls, pictures and reasoning of a message, each as an item."""
         # The API refuses a reasoning item without the item that followed it, and an item with an id without its
         # reasoning. So reasoning waits for the item after it, and ids are sent only together with reasoning.
@@ -145,21 +132,6 @@ class OpenAIResponses(ApiProvider):
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         return IncomingReply(self.origin, store)
-
-
-def provider(model: str) -> OpenAIResponses:
-    """Return the adapter for a model name."""
-    return OpenAIResponses(model)
-
-
-def _settings(settings: ModelSettings) -> dict[str, Any]:
-    fields: dict[str, Any] = {}
-    if settings.max_tokens:
-        fields["max_output_tokens"] = settings.max_tokens
-    if choice := settings.tool_choice:
-        is_mode = choice in ("auto", "required", "none")
-        fields["tool_choice"] = choice if is_mode else {"type": "function", "name": choice}
-    return fields
 
 
 _INCLUDED = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
