@@ -9,38 +9,14 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from outrider.errors import McpClosedError, McpError, McpLoginError
-from outrider.mcp.channel import Authorization, CallProgress, Channel
+from outrider.mcp import protocol
+from outrider.mcp.channel import Authorization, Channel, Headers, OnProgress, Params
 from outrider.mcp.elicitation import OnElicit, elicit
 from outrider.mcp.handshake import Agreement, agree, agree_on, agree_on_handshake, decoded
 from outrider.mcp.input_required import Send, call_with_input
 from outrider.mcp.lists import ListCache, keep_listening, read_list
 from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
-from outrider.mcp.protocol import (
-    CALL_TOOL,
-    CHANGES,
-    COMPLETE,
-    ELICIT,
-    GET_PROMPT,
-    LIST_PROMPTS,
-    LIST_RESOURCES,
-    LIST_TEMPLATES,
-    LIST_TOOLS,
-    METHOD_NOT_FOUND,
-    MODERN_VERSIONS,
-    READ_RESOURCE,
-    CallToolResult,
-    CompleteResult,
-    Completion,
-    GetPromptResult,
-    ListKind,
-    Outcome,
-    Prompt,
-    ReadResourceResult,
-    Resource,
-    ResourceContents,
-    ResourceTemplate,
-    ToolSpec,
-)
+from outrider.mcp.protocol import Prompt, ResourceTemplate
 from outrider.mcp.server_limits import DEFAULT, ServerHost
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.tasks import Tasks, TaskServer
@@ -49,12 +25,12 @@ from outrider.text.visible import one_line
 from outrider.trace_context import trace_context
 
 T = TypeVar("T")
-OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+OutcomeT = TypeVar("OutcomeT", bound=protocol.Outcome)
 
 REQUEST_SECONDS = 60.0
 """How long a server may take for a request other than a tool call."""
 
-OnChange: TypeAlias = Callable[[ListKind], None]
+OnChange: TypeAlias = Callable[[protocol.ListKind], None]
 """Learns that a server's tools, resources or prompts changed. Called in the event loop; must not raise."""
 OnClose: TypeAlias = Callable[[Exception], None]
 """Learns that the connection ended by itself. Called in the event loop; must not raise."""
@@ -85,7 +61,7 @@ class Client:
         self.server = server
         self.agreement: Agreement | None = None
         """What was agreed in `connect`: the version, the server's capabilities, name and instructions."""
-        self.skipped: dict[ListKind, list[str]] = {}
+        self.skipped: dict[protocol.ListKind, list[str]] = {}
         """Why items of a list were left out, by list; set when the list is read."""
         self._on_elicit = on_elicit
         self._on_change = on_change
@@ -115,20 +91,16 @@ class Client:
             raise
         self._start_listening()
 
-    async def list_tools(self) -> tuple[ToolSpec, ...]:
-        tools = await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
+    async def list_tools(self) -> tuple[protocol.ToolSpec, ...]:
+        tools = await self._list("tools", protocol.LIST_TOOLS, "tools", protocol.ToolSpec)
         if self._agreed.runs_tasks:
             self._task_tools = frozenset(tool.name for tool in tools if tool.runs_as_task)
         is_marked = isinstance(self.server, HttpServer) and self._agreed.is_stateless
         return self._with_headers(tools) if is_marked else tools
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        on_progress: Callable[[CallProgress], None] | None = None,
-    ) -> CallToolResult:
+        self, name: str, arguments: Mapping[str, Any], *, on_progress: OnProgress = None
+    ) -> protocol.CallToolResult:
         """Call a tool, and follow its task if it becomes one. Cancelling the caller cancels it on the server."""
         agreed, timeout = self._agreed, self.server.timeout
         headers = parameter_headers(self._header_parameters.get(name, ()), arguments)
@@ -137,41 +109,42 @@ class Client:
         async def send(params: dict[str, Any]) -> msgspec.Raw:
             if is_task:
                 return await self._tasks.call(params, on_progress, can_cancel=agreed.cancels_tasks)
-            raw = await self._send(CALL_TOOL, params, timeout, on_progress, headers)
+            raw = await self._send(protocol.CALL_TOOL, params, timeout, on_progress, headers)
             return await self._tasks.followed(raw, on_progress) if agreed.is_stateless else raw
 
-        return await self._call(CALL_TOOL, {"name": name, "arguments": dict(arguments)}, CallToolResult, send)
+        params = {"name": name, "arguments": dict(arguments)}
+        return await self._call(protocol.CALL_TOOL, params, protocol.CallToolResult, send)
 
-    async def list_resources(self) -> tuple[Resource, ...]:
-        return await self._list("resources", LIST_RESOURCES, "resources", Resource)
+    async def list_resources(self) -> tuple[protocol.Resource, ...]:
+        return await self._list("resources", protocol.LIST_RESOURCES, "resources", protocol.Resource)
 
     async def list_resource_templates(self) -> tuple[ResourceTemplate, ...]:
-        return await self._list("resources", LIST_TEMPLATES, "resource_templates", ResourceTemplate)
+        return await self._list("resources", protocol.LIST_TEMPLATES, "resource_templates", ResourceTemplate)
 
-    async def read_resource(self, uri: str) -> tuple[ResourceContents, ...]:
-        return tuple((await self._call(READ_RESOURCE, {"uri": uri}, ReadResourceResult)).contents)
+    async def read_resource(self, uri: str) -> tuple[protocol.ResourceContents, ...]:
+        return tuple((await self._call(protocol.READ_RESOURCE, {"uri": uri}, protocol.ReadResourceResult)).contents)
 
     async def list_prompts(self) -> tuple[Prompt, ...]:
-        return await self._list("prompts", LIST_PROMPTS, "prompts", Prompt)
+        return await self._list("prompts", protocol.LIST_PROMPTS, "prompts", Prompt)
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        return await self._call(GET_PROMPT, {"name": name, "arguments": dict(arguments)}, GetPromptResult)
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> protocol.GetPromptResult:
+        params = {"name": name, "arguments": dict(arguments)}
+        return await self._call(protocol.GET_PROMPT, params, protocol.GetPromptResult)
 
     async def complete(
         self, reference: Prompt | ResourceTemplate, argument: str, value: str, context: Mapping[str, str] = {}
-    ) -> Completion:
+    ) -> protocol.Completion:
         """Return suggestions for an argument of a prompt or a resource template. `context` has the other arguments."""
         if self._agreed.capabilities.completions is None:
-            return Completion()
-        ref = (
-            {"type": "ref/prompt", "name": reference.name}
-            if isinstance(reference, Prompt)
-            else {"type": "ref/resource", "uri": reference.uri_template}
-        )
+            return protocol.Completion()
+        if isinstance(reference, Prompt):
+            ref = {"type": "ref/prompt", "name": reference.name}
+        else:
+            ref = {"type": "ref/resource", "uri": reference.uri_template}
         params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
         if context:
             params["context"] = {"arguments": dict(context)}
-        return (await self._request(COMPLETE, params, CompleteResult)).completion
+        return (await self._request(protocol.COMPLETE, params, protocol.CompleteResult)).completion
 
     async def close(self) -> None:
         """End the connection, and the server if it was started here."""
@@ -184,8 +157,8 @@ class Client:
 
     async def answer(self, method: str, params: msgspec.Raw) -> Any:
         """Answer a request of the server. Sampling and roots are refused. Raises McpError."""
-        if method != ELICIT or self._on_elicit is None:
-            raise McpError(f"Outrider does not support {method[:80]}.", code=METHOD_NOT_FOUND)
+        if method != protocol.ELICIT or self._on_elicit is None:
+            raise McpError(f"Outrider does not support {method[:80]}.", code=protocol.METHOD_NOT_FOUND)
         self._asking += 1
         try:
             return await elicit(self.server.name, params, self._on_elicit)
@@ -195,7 +168,7 @@ class Client:
     def notified(self, method: str, params: msgspec.Raw) -> None:
         """Take a notification: changes of lists and of tasks count, log messages and others are ignored."""
         self._tasks.notified(method, params)
-        kind = CHANGES.get(method)
+        kind = protocol.CHANGES.get(method)
         if kind:
             self._lists.forget(kind)
             if self._on_change:
@@ -225,7 +198,7 @@ class Client:
             if not isinstance(self.server, StdioServer) or self._handshake_first or pinned:
                 raise
         except McpError as error:
-            if not getattr(channel, "is_refused", False) or pinned in MODERN_VERSIONS:
+            if not getattr(channel, "is_refused", False) or pinned in protocol.MODERN_VERSIONS:
                 raise
             return await self._agree_over_sse(error, capabilities)
         # Some old servers end when the first request is not `initialize`.
@@ -267,16 +240,16 @@ class Client:
 
     def _start_listening(self) -> None:
         agreed, channel = self._agreed, self._channel
-        kinds: list[ListKind] = [
+        kinds: list[protocol.ListKind] = [
             kind for kind in ("tools", "resources", "prompts") if agreed.capabilities.announces(kind)
         ]
         if channel and agreed.meta is not None and kinds and self._on_change:
             listening = keep_listening(channel, agreed.meta, kinds)
             self._listening = asyncio.get_running_loop().create_task(listening)
 
-    def _with_headers(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    def _with_headers(self, tools: tuple[protocol.ToolSpec, ...]) -> tuple[protocol.ToolSpec, ...]:
         """Return the tools whose marks for headers are valid, and keep the marks for their calls."""
-        usable: list[ToolSpec] = []
+        usable: list[protocol.ToolSpec] = []
         for tool in tools:
             try:
                 self._header_parameters[tool.name] = header_parameters(tool.input_schema)
@@ -287,35 +260,25 @@ class Client:
                     self.skipped["tools"].append(reason)
         return tuple(usable)
 
-    async def _list(self, kind: ListKind, method: str, field: str, type: type[T]) -> tuple[T, ...]:
+    async def _list(self, kind: protocol.ListKind, method: str, field: str, type: type[T]) -> tuple[T, ...]:
         if getattr(self._agreed.capabilities, kind) is None:
             return ()
         cached: tuple[T, ...] | None = self._lists.get(method)
         if cached is not None:
             return cached
         version = self._lists.version(kind)
-        found = await read_list(self._page, method, field, type, self._host.bounds)
+        found = await read_list(self._request, method, field, type, self._host.bounds)
         self.skipped[kind] = found.skipped
         self._lists.put(method, kind, found.items, found.seconds, version)
         return found.items
 
-    async def _page(self, method: str, params: dict[str, Any], type: type[T]) -> T:
-        return await self._request(method, params, type)
-
     async def _call(
-        self,
-        method: str,
-        params: dict[str, Any],
-        type: type[OutcomeT],
-        send: Send | None = None,
+        self, method: str, params: dict[str, Any], type: type[OutcomeT], send: Send | None = None
     ) -> OutcomeT:
         """Send a request during which the server may ask the person."""
-
-        async def once(params: dict[str, Any]) -> msgspec.Raw:
-            return await self._send(method, params, REQUEST_SECONDS)
-
-        answer, name, rounds = self.answer, self.server.name, self._host.bounds.rounds
-        return await call_with_input(send or once, params, type, answer, name, method, rounds)
+        send = send or (lambda params: self._send(method, params, REQUEST_SECONDS))
+        name, rounds = self.server.name, self._host.bounds.rounds
+        return await call_with_input(send, params, type, self.answer, name, method, rounds)
 
     async def _is_task(self, name: str) -> bool:
         """Return whether to call a tool as a task, which its server says in the list of tools (2025-11-25)."""
@@ -329,18 +292,13 @@ class Client:
     async def _send(
         self,
         method: str,
-        params: dict[str, Any],
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         # A server that records spans adds them to the trace.
         meta = {**params.get("_meta", {}), **(self._agreed.meta or {}), **trace_context()}
         assert self._channel is not None
-        return await self._channel.request(
-            method,
-            {**params, "_meta": meta} if meta else params,
-            timeout=timeout,
-            on_progress=on_progress,
-            headers=headers,
-        )
+        params = {**params, "_meta": meta} if meta else params
+        return await self._channel.request(method, params, timeout=timeout, on_progress=on_progress, headers=headers)

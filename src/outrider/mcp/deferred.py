@@ -33,19 +33,9 @@ class DeferredTools:
         self._current = current
         self._index = ToolIndex(())
         self.tools: tuple[Tool, Tool] = (
+            make_tool(self._search, name=SEARCH, description=prompt("search_tools_tool"), effect="read", built_in=True),
             make_tool(
-                self._search,
-                name=SEARCH,
-                description=prompt("search_tools_tool"),
-                effect="read",
-                built_in=True,
-            ),
-            make_tool(
-                self._call,
-                name=CALL,
-                description=prompt("call_tool_tool"),
-                prepare=_decoded_arguments,
-                built_in=True,
+                self._call, name=CALL, description=prompt("call_tool_tool"), prepare=_decoded_arguments, built_in=True
             ),
         )
 

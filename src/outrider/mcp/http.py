@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -17,20 +17,12 @@ import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
-from outrider.mcp.channel import Authorization, CallProgress, ServerListener
+from outrider.mcp import protocol
+from outrider.mcp.channel import Authorization, Headers, OnProgress, Params, ServerListener
 from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint
 from outrider.mcp.exchange import Exchange, PendingRequest, result_of
 from outrider.mcp.handshake import decoded
 from outrider.mcp.parameter_headers import standard_headers
-from outrider.mcp.protocol import (
-    CHANGES,
-    DISCOVER,
-    HANDSHAKE_VERSIONS,
-    INITIALIZE,
-    INITIALIZED,
-    MODERN_VERSIONS,
-    InitializeResult,
-)
 from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.sse import EventReader
@@ -79,17 +71,16 @@ class HttpChannel:
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         self._check_open()
-        if method == INITIALIZE:
+        if method == protocol.INITIALIZE:
             self._greeting = params
         pending = self._exchange.begin(method, params, timeout, on_progress)
-        task = self._tasks.start(self._deliver(pending, {**self._headers_of(method, params), **headers}))
+        task = self._tasks.start(self._deliver(pending, {**self._headers_of(method, params), **(headers or {})}))
         try:
             return await self._exchange.wait(pending, self._drop if self._is_stateless else self._send_later)
         except (asyncio.CancelledError, McpTimeoutError, McpClosedError):
@@ -100,7 +91,7 @@ class HttpChannel:
         if self._is_closed:
             return
         await self._post_message(jsonrpc.notification(method, params), self._headers_of(method, params))
-        if method == INITIALIZED and not self._is_stateless:
+        if method == protocol.INITIALIZED and not self._is_stateless:
             if self._listening:
                 self._listening.cancel()
             self._listening = self._tasks.start(self._listen())
@@ -117,7 +108,7 @@ class HttpChannel:
 
     @property
     def _is_stateless(self) -> bool:
-        return self.protocol_version in MODERN_VERSIONS
+        return self.protocol_version in protocol.MODERN_VERSIONS
 
     def _headers_of(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         return standard_headers(method, params) if self._is_stateless else {}
@@ -149,7 +140,7 @@ class HttpChannel:
                 try:
                     return await self._exchange_once(pending, headers, session)
                 except _SessionLostError:
-                    if is_last or pending.method == INITIALIZE:
+                    if is_last or pending.method == protocol.INITIALIZE:
                         raise
                     await self._renew(session)
         except _SessionLostError as error:
@@ -160,7 +151,7 @@ class HttpChannel:
             pending.fail(self._transport_error(error, pending))
 
     async def _current_session(self, pending: PendingRequest) -> str:
-        if self._renewing.locked() and pending.method != INITIALIZE:
+        if self._renewing.locked() and pending.method != protocol.INITIALIZE:
             async with self._renewing:
                 return self._session
         return self._session
@@ -168,7 +159,7 @@ class HttpChannel:
     async def _exchange_once(self, pending: PendingRequest, headers: Mapping[str, str], session: str) -> None:
         reader = EventReader(self._bounds.message_bytes)
         async with self._send("POST", pending.line, headers, pending) as response:
-            if pending.method == INITIALIZE:
+            if pending.method == protocol.INITIALIZE:
                 self._session = _session_id(response)
             if response.status >= 300:
                 raise await self._refusal(response, pending, session)
@@ -242,7 +233,7 @@ class HttpChannel:
         error = self._error_in(body, pending)
         if session and self._is_session_lost(response.status, error):
             return _SessionLostError(f"The MCP server {self._server.name} has lost the session.")
-        self.is_refused = error is None and pending.method == INITIALIZE and response.status in _NOT_STREAMABLE
+        self.is_refused = error is None and pending.method == protocol.INITIALIZE and response.status in _NOT_STREAMABLE
         return error or self._endpoint.status_error(response, body)
 
     def _error_in(self, body: bytes, pending: PendingRequest) -> McpError | None:
@@ -265,7 +256,7 @@ class HttpChannel:
     def _transport_error(self, error: ProviderError, pending: PendingRequest) -> McpError:
         # A server that cannot be reached need not be asked a second time in the other era.
         told = f"The MCP server {self._server.name} failed: {self._endpoint.shown(str(error))}."
-        if pending.method in (DISCOVER, INITIALIZE):
+        if pending.method in (protocol.DISCOVER, protocol.INITIALIZE):
             return McpClosedError(told)
         return McpError(told, is_passing=True)
 
@@ -273,7 +264,7 @@ class HttpChannel:
         self, verb: str, body: bytes | None, headers: Mapping[str, str], pending: PendingRequest | None = None
     ) -> AbstractAsyncContextManager[Response]:
         """Send a request. All but `initialize` name the version and the session."""
-        if pending is None or pending.method != INITIALIZE:
+        if pending is None or pending.method != protocol.INITIALIZE:
             version = {"mcp-protocol-version": self.protocol_version} if self.protocol_version else {}
             session = {"mcp-session-id": self._session} if self._session and not self._is_stateless else {}
             headers = {**version, **session, **headers}
@@ -287,12 +278,12 @@ class HttpChannel:
             if self._session != session:
                 return
             self._session = ""
-            raw = await self.request(INITIALIZE, self._greeting, timeout=_RENEW_SECONDS)
-            version = decoded(raw, InitializeResult, self._server.name, INITIALIZE).protocol_version
-            if version in HANDSHAKE_VERSIONS:
+            raw = await self.request(protocol.INITIALIZE, self._greeting, timeout=_RENEW_SECONDS)
+            version = decoded(raw, protocol.InitializeResult, self._server.name, protocol.INITIALIZE).protocol_version
+            if version in protocol.HANDSHAKE_VERSIONS:
                 self.protocol_version = version
-            await self.notify(INITIALIZED, {})
-        for change in CHANGES:  # the server may be another one now
+            await self.notify(protocol.INITIALIZED, {})
+        for change in protocol.CHANGES:  # the server may be another one now
             self._listener.notified(change, msgspec.Raw(b"{}"))
 
     async def _listen(self) -> None:

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
-from outrider.mcp.channel import Authorization, CallProgress, ServerListener
+from outrider.mcp.channel import Authorization, Headers, OnProgress, Params, ServerListener
 from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint, redirect_target
 from outrider.mcp.exchange import Exchange, PendingRequest
 from outrider.mcp.server_limits import Bounds
@@ -61,11 +60,10 @@ class LegacySseChannel:
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         if self._is_closed:
             raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,16 +19,12 @@ from outrider.text.visible import plain_text
 
 T = TypeVar("T")
 
+_ReadPage: TypeAlias = Callable[[str, dict[str, Any], type[Page]], Awaitable[Page]]
 _LONGEST_SECONDS = 24 * 3600.0
 _MOST_REASONS = 20
 _IDENTIFIERS = ("name", "uri", "uri_template")
 _TEXTS = ("title", "description")
 _LONGEST_TEXT = 4_000
-
-
-class ReadPage(Protocol):
-    def __call__(self, method: str, params: dict[str, Any], type: type[Page], /) -> Awaitable[Page]:
-        """Return the page."""
 
 
 class FullList(msgspec.Struct, Generic[T]):
@@ -40,7 +36,7 @@ class FullList(msgspec.Struct, Generic[T]):
     """How long the list may be kept; None if the server did not say."""
 
 
-async def read_list(read: ReadPage, method: str, field: str, type: type[T], bounds: Bounds) -> FullList[T]:
+async def read_list(read: _ReadPage, method: str, field: str, type: type[T], bounds: Bounds) -> FullList[T]:
     """Read all pages of a list. Invalid items and those over the limits are left out, with a reason."""
     items: list[T] = []
     skipped: list[str] = []

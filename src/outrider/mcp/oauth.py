@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
+from msgspec.structs import replace
+
 from outrider.errors import McpLoginError
 from outrider.mcp.oauth_discovery import Challenge, Discovered, ServerMetadata, discover, parse_challenge
 from outrider.mcp.oauth_grants import register, request_token
@@ -47,8 +49,8 @@ _UNKNOWN = _PAGE % b"This page belongs to no login that is under way."
 class LoginRedirect:
     """Waits for the redirect that carries the state of the login. Others are refused, and do not end the wait."""
 
-    def __init__(self, port: int, state: str) -> None:
-        self.uri = f"http://{HOST}:{port}{PATH}"
+    def __init__(self, state: str) -> None:
+        self.uri = ""
         self._state = state
         self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
 
@@ -87,18 +89,14 @@ class LoginRedirect:
 @contextlib.asynccontextmanager
 async def login_redirect(port: int, state: str) -> AsyncIterator[LoginRedirect]:
     """Listen on a port of 127.0.0.1; 0 for any. Raises McpLoginError if it is taken."""
-    found: list[LoginRedirect] = []
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await found[0].handle(reader, writer)
-
+    redirect = LoginRedirect(state)
     try:
-        server = await asyncio.start_server(handle, HOST, port, limit=_MAX_LINE)
+        server = await asyncio.start_server(redirect.handle, HOST, port, limit=_MAX_LINE)
     except OSError:
         raise McpLoginError(f"The login needs port {port} of this machine, which is taken.") from None
     async with server:
-        found.append(LoginRedirect(server.sockets[0].getsockname()[1], state))
-        yield found[0]
+        redirect.uri = f"http://{HOST}:{server.sockets[0].getsockname()[1]}{PATH}"
+        yield redirect
 
 
 class OAuth:
@@ -178,10 +176,12 @@ class OAuth:
         state = secrets.token_urlsafe(32)
         known = self._known_client(found.server)
         async with _redirect(known, state) as redirect:
-            client = await self._chosen_client(found.server, known, redirect.uri, scope)
+            is_usable = known and known.redirect_uri in ("", redirect.uri)
+            client = known if known and is_usable else await register(self._requests, found.server, redirect.uri, scope)
             login = Login(found.server.issuer, found.server.token_endpoint, found.resource, client)
             tokens = await self._authorize(found.server, login, redirect, state, scope)
-        await self._keep(login, tokens)
+        async with self._store.locked():
+            self._write(login, tokens)
         self._new_token = tokens.access_token
         return True
 
@@ -203,21 +203,16 @@ class OAuth:
             **({"prompt": "consent"} if "offline_access" in scope.split() else {}),
         }
         await self._open_url(_with_query(server.authorization_endpoint, fields))
-        code = _code(await redirect.answer(self._login_seconds), server)
-        return await request_token(
-            self._requests,
-            login.token_endpoint,
-            login.client,
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": redirect.uri,
-                "code_verifier": verifier,
-                "resource": login.resource,
-            },
-            scope=scope,
-            methods=server.token_endpoint_auth_methods_supported,
-        )
+        granted = {
+            "grant_type": "authorization_code",
+            "code": _code(await redirect.answer(self._login_seconds), server),
+            "redirect_uri": redirect.uri,
+            "code_verifier": verifier,
+            "resource": login.resource,
+        }
+        methods = server.token_endpoint_auth_methods_supported
+        endpoint = login.token_endpoint
+        return await request_token(self._requests, endpoint, login.client, granted, scope=scope, methods=methods)
 
     def _known_client(self, server: ServerMetadata) -> Registration | None:
         """Return a client that this authorization server knows. Another server's client is never sent to it."""
@@ -232,13 +227,6 @@ class OAuth:
             return Registration(self._client_metadata_url, auth_method="none")
         stored = self._login.client if self._login else None
         return stored if stored and stored.issuer == server.issuer else None
-
-    async def _chosen_client(
-        self, server: ServerMetadata, known: Registration | None, redirect_uri: str, scope: str
-    ) -> Registration:
-        if known and known.redirect_uri in ("", redirect_uri):
-            return known
-        return await register(self._requests, server, redirect_uri, scope)
 
     async def _refresh(self, tokens: Tokens) -> bool:
         """Refresh the tokens, unless another process has done it. Return whether there are new ones."""
@@ -257,9 +245,9 @@ class OAuth:
                 )
             except RefusedError as error:
                 if error.error == "invalid_grant":  # it will never work again
-                    self._write(login, Tokens(tokens.access_token, "", tokens.expires_at, tokens.scope))
+                    self._write(login, replace(tokens, refresh_token=""))
                 return False
-            self._write(login, new if new.refresh_token else _with_refresh(new, tokens.refresh_token))
+            self._write(login, replace(new, refresh_token=new.refresh_token or tokens.refresh_token))
             return True
 
     def _tokens(self) -> Tokens | None:
@@ -267,12 +255,8 @@ class OAuth:
             self._login, self._is_loaded = self._store.read(self._url), True
         return self._login.tokens if self._login else None
 
-    async def _keep(self, login: Login, tokens: Tokens) -> None:
-        async with self._store.locked():
-            self._write(login, tokens)
-
     def _write(self, login: Login, tokens: Tokens) -> None:
-        self._login = Login(login.issuer, login.token_endpoint, login.resource, login.client, tokens)
+        self._login = replace(login, tokens=tokens)
         self._store.write(self._url, self._login)
 
 
@@ -321,7 +305,3 @@ def _s256(verifier: str) -> str:
 
 def _is_ending(tokens: Tokens) -> bool:
     return tokens.expires_at is not None and time.time() > tokens.expires_at - _EARLY_SECONDS
-
-
-def _with_refresh(tokens: Tokens, refresh_token: str) -> Tokens:
-    return Tokens(tokens.access_token, refresh_token, tokens.expires_at, tokens.scope)

@@ -86,21 +86,13 @@ async def register(requests: OAuthRequests, server: ServerMetadata, redirect_uri
 
 def _authentication(client: Registration, methods: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
     """Return the headers and the fields with which a client authenticates."""
-    method = client.auth_method or _chosen(client, methods)
-    if not client.client_secret or method == "none":
+    if not client.client_secret or client.auth_method == "none":
         return {}, {"client_id": client.client_id}
-    if method == "client_secret_post":
+    takes_only_post = "client_secret_post" in (methods or ()) and "client_secret_basic" not in (methods or ())
+    if client.auth_method == "client_secret_post" or (not client.auth_method and takes_only_post):
         return {}, {"client_id": client.client_id, "client_secret": client.client_secret}
     pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
     return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, {}
-
-
-def _chosen(client: Registration, methods: Sequence[str] | None) -> str:
-    if not client.client_secret:
-        return "none"
-    return next((each for each in ("client_secret_basic", "client_secret_post") if each in (methods or ())), "") or (
-        "client_secret_basic"
-    )
 
 
 class ClientCredentials:

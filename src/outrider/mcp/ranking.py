@@ -19,31 +19,9 @@ _MOST_TEXT = 1_000
 """Characters of a description that count: a long one must not hide the others."""
 _SATURATION, _LENGTH_SHARE = 1.2, 0.5
 
-_STOP_WORDS = frozenset(
-    (
-        *(
-            "a",
-            "an",
-            "and",
-            "are",
-            "as",
-            "at",
-            "be",
-            "by",
-            "can",
-            "for",
-            "from",
-            "have",
-            "how",
-            "i",
-            "in",
-            "into",
-            "is",
-        ),
-        *("it", "mcp", "me", "my", "of", "on", "or", "please", "that", "the", "this", "to", "tool", "us", "want"),
-        *("we", "what", "which", "with", "you", "your"),
-    )
-)
+_STOP_TEXT = """a an and are as at be by can for from have how i in into is it mcp me my of on or please that the this
+    to tool us want we what which with you your"""
+_STOP_WORDS = frozenset(_STOP_TEXT.split())
 _SYNONYMS = (
     "create add new make insert open",
     "delete remove erase drop",

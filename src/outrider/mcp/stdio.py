@@ -16,7 +16,7 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpRefusedError
 from outrider.jsonrpc import LineSplitter
-from outrider.mcp.channel import CallProgress, ServerListener
+from outrider.mcp.channel import Headers, OnProgress, Params, ServerListener
 from outrider.mcp.exchange import Exchange
 from outrider.mcp.server_limits import ServerHost
 from outrider.mcp.servers import StdioServer, secrets_of
@@ -40,12 +40,7 @@ class StdioChannel:
     """A channel to a program. `processes` ends it with the session, also if this process is killed."""
 
     def __init__(
-        self,
-        server: StdioServer,
-        listener: ServerListener,
-        *,
-        processes: Processes,
-        host: ServerHost,
+        self, server: StdioServer, listener: ServerListener, *, processes: Processes, host: ServerHost
     ) -> None:
         self.protocol_version = ""
         self._server = server
@@ -92,11 +87,10 @@ class StdioChannel:
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         pending = self._exchange.begin(method, params, timeout, on_progress)
         try:

@@ -14,14 +14,7 @@ from itertools import chain
 
 import msgspec
 
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    files_in,
-)
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.catalogue.capabilities import Capabilities, Kind
 from outrider.providers.rendering.excerpts import room_for_file

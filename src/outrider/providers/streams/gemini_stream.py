@@ -71,10 +71,7 @@ class IncomingReply:
     done = False
 
     def __init__(
-        self,
-        origin: ProviderState,
-        chunks: Callable[[bytes], Iterable[Chunk]],
-        store: AttachmentStore | None = None,
+        self, origin: ProviderState, chunks: Callable[[bytes], Iterable[Chunk]], store: AttachmentStore | None = None
     ) -> None:
         self._origin = origin
         self._chunks = chunks

@@ -101,26 +101,17 @@ def classified(
 ) -> tuple[type[ProviderError], str]:
     """Return the error class for a status, and a sentence that says what to do."""
     if status in (401, 403):
-        return (
-            AuthenticationError,
-            f"{label} does not accept the key ({message}); check {key_variable}",
-        )
+        return (AuthenticationError, f"{label} does not accept the key ({message}); check {key_variable}")
     if status == 404:
         return RequestRefusedError, f"{label} does not know {model} ({message}); check its name"
     if status == 413:
-        return (
-            RequestRefusedError,
-            f"the request is too large for {label} ({message}); send fewer or smaller files",
-        )
+        return (RequestRefusedError, f"the request is too large for {label} ({message}); send fewer or smaller files")
     if status == 429:
         return RateLimitedError, f"{label} received too many requests ({message})"
     if status >= 500 or status in (408, 409):
         return UnavailableError, f"{label} is not available: {status} ({message})"
     if status == 200:
-        return (
-            ProviderError,
-            f"{label} responded with a web page, not with a reply; check the URL and proxies",
-        )
+        return (ProviderError, f"{label} responded with a web page, not with a reply; check the URL and proxies")
     if 300 <= status < 400:
         return RequestRefusedError, f"{label} redirects this URL to another one; check the base URL"
     return RequestRefusedError, f"{label} refused the request: {message}; `outrider wire` shows what is sent"

@@ -19,13 +19,7 @@ import msgspec
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.transport.addresses import is_literal, is_local_name, public_socket, why_private
 from outrider.providers.transport.body import Body, Pieces
-from outrider.providers.transport.network import (
-    CA_VARIABLES,
-    environment_proxies,
-    proxy_for,
-    shown_host,
-    tls_context,
-)
+from outrider.providers.transport.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
 
 if TYPE_CHECKING:
     import aiohttp
