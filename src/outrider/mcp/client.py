@@ -147,7 +147,6 @@ class Client:
         return (await self._request(protocol.COMPLETE, params, protocol.CompleteResult)).completion
 
     async def close(self) -> None:
-        """End the connection, and the server if it was started here."""
         if self._listening:
             self._listening.cancel()
             await asyncio.wait([self._listening])
@@ -275,7 +274,6 @@ class Client:
     async def _call(
         self, method: str, params: dict[str, Any], type: type[OutcomeT], send: Send | None = None
     ) -> OutcomeT:
-        """Send a request during which the server may ask the person."""
         send = send or (lambda params: self._send(method, params, REQUEST_SECONDS))
         name, rounds = self.server.name, self._host.bounds.rounds
         return await call_with_input(send, params, type, self.answer, name, method, rounds)

@@ -58,7 +58,6 @@ class BackgroundTasks:
             task.cancel()
 
     async def close(self) -> None:
-        """Cancel all tasks, and wait for their end."""
         self.cancel()
         await asyncio.gather(*tuple(self._tasks), return_exceptions=True)
 

@@ -48,7 +48,6 @@ class PendingRequest(msgspec.Struct, eq=False):
     """When the time is over, on the clock of the event loop; None if there is no limit."""
 
     def fail(self, error: McpError) -> None:
-        """Let the request raise an error, unless it has its answer."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -267,7 +266,6 @@ class Exchange:
 
 
 def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
-    """Return the result of a response. Raises McpError for an error response."""
     if not message.error or bytes(message.error) == NULL:
         return message.result
     try:

@@ -133,7 +133,6 @@ async def agree_on_handshake(
 
 
 def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
-    """Decode a result. Raises McpError that says what is wrong with it."""
     try:
         result: T = jsonrpc.decode(raw, wanted)
     except (msgspec.DecodeError, RecursionError) as error:

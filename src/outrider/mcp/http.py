@@ -130,8 +130,6 @@ class HttpChannel:
             async with self._send("POST", line, headers):
                 return  # 202, or an error that no one waits for
 
-    # One request
-
     async def _deliver(self, pending: PendingRequest, headers: Mapping[str, str]) -> None:
         """Send a request, read what the server answers, and see that the request ends."""
         try:
@@ -225,13 +223,13 @@ class HttpChannel:
             self._tasks.cancel()
             self._listener.closed(reason)
 
-    # Refusals
-
     async def _refusal(self, response: Response, pending: PendingRequest, session: str) -> McpError:
         """Return the error for an error status: the JSON-RPC error in the body, if there is one."""
         body = await response.read(_ERROR_BYTES)
         error = self._error_in(body, pending)
-        if session and self._is_session_lost(response.status, error):
+        # 404 is the protocol's; several servers answer 400 and say that the session is unknown.
+        is_unknown = response.status == 400 and error is not None and "session" in str(error).lower()
+        if session and not self._is_stateless and (response.status == 404 or is_unknown):
             return _SessionLostError(f"The MCP server {self._server.name} has lost the session.")
         self.is_refused = error is None and pending.method == protocol.INITIALIZE and response.status in _NOT_STREAMABLE
         return error or self._endpoint.status_error(response, body)
@@ -247,11 +245,6 @@ class HttpChannel:
         except jsonrpc.RpcError:
             return None
         return None
-
-    def _is_session_lost(self, status: int, refusal: McpError | None) -> bool:
-        # 404 is the protocol's; several servers answer 400 and say that the session is unknown.
-        is_told = refusal is not None and "session" in str(refusal).lower()
-        return not self._is_stateless and (status == 404 or (status == 400 and is_told))
 
     def _transport_error(self, error: ProviderError, pending: PendingRequest) -> McpError:
         # A server that cannot be reached need not be asked a second time in the other era.

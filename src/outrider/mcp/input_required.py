@@ -47,20 +47,14 @@ async def call_with_input(
         if outcome.result_type != "input_required":
             raise McpError(f"The MCP server {name} sent a result of an unknown type, {outcome.result_type[:40]!r}.")
         sent = dict(params)
-        if outcome.input_requests:
-            sent["inputResponses"] = await _answers(outcome, answer)
+        if asked := outcome.input_requests:  # answered one after the other: two questions at once would confuse
+            sent["inputResponses"] = {key: await answer(each.method, each.params) for key, each in asked.items()}
         else:  # the server only needs more time
             await asyncio.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
         if outcome.request_state is not None:
             sent["requestState"] = outcome.request_state
     raise McpError(f"The MCP server {name} asked for input more than {rounds} times for one {method}.")
-
-
-async def _answers(outcome: Outcome, answer: AnswerServer) -> dict[str, Any]:
-    """Answer the requests one after the other: two questions at once would confuse the person."""
-    requests = outcome.input_requests or {}
-    return {key: await answer(each.method, each.params) for key, each in requests.items()}
 
 
 async def _open_pages(error: McpError, answer: AnswerServer) -> None:

@@ -102,7 +102,6 @@ class ListCache:
         return kept[1] if kept and time.monotonic() < kept[2] else None
 
     def version(self, kind: ListKind) -> int:
-        """Return how often the lists of this kind have changed."""
         return self._versions.get(kind, 0)
 
     def put(self, method: str, kind: ListKind, items: tuple[Any, ...], seconds: float | None, version: int) -> None:
@@ -111,7 +110,6 @@ class ListCache:
             self._kept[method] = kind, items, time.monotonic() + seconds
 
     def forget(self, kind: ListKind) -> None:
-        """Drop the lists of a kind, because they changed."""
         self._versions[kind] = self.version(kind) + 1
         self._kept = {method: kept for method, kept in self._kept.items() if kept[0] != kind}
 

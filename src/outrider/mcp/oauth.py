@@ -129,7 +129,8 @@ class OAuth:
     async def headers(self) -> Mapping[str, str]:
         """Return the header with the token; none without a login. A token at its end is refreshed first."""
         tokens = self._tokens()
-        if tokens and tokens.refresh_token and _is_ending(tokens):
+        is_ending = tokens and tokens.expires_at is not None and time.time() > tokens.expires_at - _EARLY_SECONDS
+        if tokens and tokens.refresh_token and is_ending:
             await self._refresh(tokens)
             tokens = self._tokens()
         return {"Authorization": f"Bearer {tokens.access_token}"} if tokens else {}
@@ -191,12 +192,13 @@ class OAuth:
         """Let the person log in, and exchange the code for tokens."""
         assert self._open_url is not None
         verifier = secrets.token_urlsafe(48)
+        hashed = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         fields = {
             "response_type": "code",
             "client_id": login.client.client_id,
             "redirect_uri": redirect.uri,
             "state": state,
-            "code_challenge": _s256(verifier),
+            "code_challenge": hashed,
             "code_challenge_method": "S256",
             "resource": login.resource,
             **({"scope": scope} if scope else {}),
@@ -297,11 +299,3 @@ def _code(answer: Mapping[str, str], server: ServerMetadata) -> str:
 def _with_query(url: str, fields: Mapping[str, str]) -> str:
     parts = urlsplit(url)
     return parts._replace(query=urlencode([*parse_qsl(parts.query), *fields.items()]), fragment="").geturl()
-
-
-def _s256(verifier: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-def _is_ending(tokens: Tokens) -> bool:
-    return tokens.expires_at is not None and time.time() > tokens.expires_at - _EARLY_SECONDS

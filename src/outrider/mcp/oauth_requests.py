@@ -39,7 +39,6 @@ class OAuthRequests:
         self._is_private = False
 
     async def get(self, url: str, wanted: type[T]) -> T | None:
-        """Return a JSON document, or None if there is none. Raises McpLoginError."""
         status, body = await self._send("GET", url, _HEADERS, None)
         if status != 200:
             return None

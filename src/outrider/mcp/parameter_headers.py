@@ -35,8 +35,6 @@ _DEEPEST = 50
 
 
 class HeaderParameter(msgspec.Struct, frozen=True):
-    """A property that is sent as a header."""
-
     header: str
     path: tuple[str, ...]
     """The names of the properties that lead to it."""

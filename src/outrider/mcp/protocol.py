@@ -163,8 +163,6 @@ class ResourceTemplate(_Wire, frozen=True):
 
 
 class PromptArgument(_Wire, frozen=True):
-    """An argument of a prompt; values are strings."""
-
     name: str
     title: str | None = None
     description: str | None = None
@@ -211,8 +209,6 @@ class Outcome(_Wire, frozen=True):
 
 
 class InputRequest(_Wire, frozen=True):
-    """A request of the server inside an incomplete result."""
-
     method: str
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -255,8 +251,6 @@ class CreateTaskResult(_Wire, frozen=True):
 
 
 class ReadResourceResult(Outcome, frozen=True):
-    """The contents of a resource, which may be a folder of several."""
-
     contents: list[ResourceContents] = []
 
 

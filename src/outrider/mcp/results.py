@@ -60,7 +60,6 @@ def resource_content(contents: Iterable[ResourceContents]) -> ToolResult:
 
 
 def prompt_content(prompt: GetPromptResult) -> ToolResult:
-    """Return the messages of a prompt as one text with attachments; replies of an assistant are marked."""
     content = Content("prompt")
     for message in prompt.messages:
         if message.role == "assistant":
@@ -83,7 +82,6 @@ class Content:
         return "\n".join(self.texts)
 
     def add(self, raw: msgspec.Raw) -> None:
-        """Add a block as the server sent it."""
         try:
             self.add_block(msgspec.json.decode(raw, type=described(ContentBlock)))
         except (msgspec.DecodeError, RecursionError) as error:
@@ -152,7 +150,6 @@ def _link(block: ContentBlock) -> str:
 
 
 def _structured(raw: msgspec.Raw) -> str:
-    """Return structured content as compact JSON; empty if there is none."""
     text = bytes(raw)
     if text in (b"", b"null"):
         return ""

@@ -38,14 +38,11 @@ def _plain(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref", "#")
-    if any(name in schema for name in _BY_NAME) or (isinstance(reference, str) and not _is_path(reference)):
+    is_named = isinstance(reference, str) and reference != "#" and not reference.startswith("#/")
+    if is_named or any(name in schema for name in _BY_NAME):
         raise SchemaError('it refers to a schema by name; refer by path, as in {"$ref": "#/$defs/Name"}')
     changed = {name: value for name, value in map_subschemas(schema, _plain).items() if name not in _NAMES}
     for name in ("title", "description", "$comment"):
         if isinstance(text := changed.get(name), str):
             changed[name] = plain_text(text, _LONGEST_DESCRIPTION)
     return changed
-
-
-def _is_path(reference: str) -> bool:
-    return reference == "#" or reference.startswith("#/")

@@ -8,17 +8,46 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.mcp.deferred import CALL, DeferredTools
-from outrider.mcp.guidance import Guidance
 from outrider.mcp.pool import distinct
 from outrider.mcp.running import RunningServers, ServerTools
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+from outrider.prompts import prompt
 from outrider.providers.catalogue.windows import estimated_tokens
+from outrider.text.visible import one_line
 from outrider.tools.tool import Tool
 
 Mcp: TypeAlias = Sequence[McpServer] | RunningServers | ServerTools
 """What `Agent(mcp=…)` takes: servers that the session starts and ends, or servers that run for several sessions."""
 USUAL_WINDOW = 128_000
 """The context window that is assumed for a model whose window is unknown."""
+LONGEST_GUIDANCE = 2_000
+"""Characters of the instructions of one server, and below of all servers."""
+MOST_GUIDANCE = 10_000
+_CUT = "… [cut]"
+
+
+class Guidance:
+    """The instructions of the servers that have joined a session.
+
+    A text that was sent stays as it was, also if its server ends, restarts or says something else: a change costs the
+    prompt cache, and a server cannot slip in other words later.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self.text = ""
+        """The part of the system prompt. Empty if no server says anything."""
+
+    def join(self, said: Mapping[str, str]) -> None:
+        """Add the servers that have not joined yet, by name."""
+        new = {name: text for name, text in said.items() if name not in self._texts}
+        if not new:
+            return
+        for name, text in new.items():
+            left = MOST_GUIDANCE - sum(map(len, self._texts.values()))
+            self._texts[name] = _bounded(text.strip(), min(LONGEST_GUIDANCE, left))
+        parts = [_marked(name, text) for name, text in self._texts.items() if text]
+        self.text = "\n\n".join([prompt("mcp_instructions"), *parts]) if parts else ""
 
 
 class SessionServers:
@@ -68,11 +97,9 @@ class SessionServers:
 
     @property
     def guidance(self) -> str:
-        """What the servers say about the use of their tools, for the system prompt."""
         return self._guidance.text
 
     def _said(self, tools: Sequence[Tool]) -> dict[str, str]:
-        """Return the instructions of the servers whose tools this session has."""
         said = self.running.instructions()
         return {
             name: text for name, text in said.items() if any(tool.name.startswith(tool_prefix(name)) for tool in tools)
@@ -132,3 +159,20 @@ def _judged_by_the_real_tool(deferred: DeferredTools) -> tuple[Tool, ...]:
         msgspec.structs.replace(tool, stands_for=deferred.resolve) if tool.name == CALL else tool
         for tool in deferred.tools
     )
+
+
+def _bounded(text: str, limit: int) -> str:
+    """Return the text, or its beginning.
+
+    >>> _bounded("short", 10), _bounded("x" * 20, 10), _bounded("text", 3)
+    ('short', 'xxx… [cut]', '')
+    """
+    if len(text) <= limit:
+        return text
+    return text[: limit - len(_CUT)] + _CUT if limit > len(_CUT) else ""
+
+
+def _marked(name: str, text: str) -> str:
+    """Return the text between marks that it cannot close itself."""
+    label = one_line(name, 80).replace('"', "'")
+    return f'<mcp_server name="{label}">\n{text.replace("<", "‹")}\n</mcp_server>'

@@ -61,7 +61,9 @@ class StdioChannel:
 
     async def open(self) -> None:
         """Start the program. Raises McpError; McpRefusedError if it must not start as it is now."""
-        await self._check_start()
+        # Immediately before each start: its files may have changed since the last one.
+        if (check := self._server.before_start) and (reason := await Threads().run(check)):
+            raise McpRefusedError(reason)
         theirs: list[int] = []
         ours: list[int] = []
         try:
@@ -77,12 +79,6 @@ class StdioChannel:
             for handle in (*theirs, *([] if self._writer else ours)):
                 with contextlib.suppress(OSError):
                     os.close(handle)
-
-    async def _check_start(self) -> None:
-        """Ask the check of the server immediately before each start: its files may have changed since the last one."""
-        check = self._server.before_start
-        if check and (reason := await Threads().run(check)):
-            raise McpRefusedError(reason)
 
     async def request(
         self,
@@ -128,7 +124,9 @@ class StdioChannel:
     async def _connect(self, input: int, output: int, errors: int) -> None:
         loop = asyncio.get_running_loop()
         self._writer, _ = await loop.connect_write_pipe(_Input, os.fdopen(input, "wb", buffering=0))
-        for handle, take, ended in ((output, self._feed, self._output_ended), (errors, self._keep_stderr, _ignore)):
+        # A program may close its standard error.
+        takers = (output, self._feed, self._output_ended), (errors, self._keep_stderr, lambda: None)
+        for handle, take, ended in takers:
             reader = os.fdopen(handle, "rb", buffering=0)
             transport, _ = await loop.connect_read_pipe(lambda take=take, ended=ended: _Output(take, ended), reader)  # type: ignore[misc]
             transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
@@ -268,10 +266,6 @@ def _end(process: Process, processes: Processes) -> int:
     code = process.reap()
     processes.forget(process)
     return code
-
-
-def _ignore() -> None:
-    """Do nothing: a program may close its standard error."""
 
 
 class _Input(asyncio.BaseProtocol):

@@ -93,11 +93,9 @@ class SupervisedServer:
             self._task = asyncio.get_running_loop().create_task(self._supervise())
 
     async def settled(self) -> None:
-        """Wait until the server is ready, has failed or is closed."""
         await self._settled.wait()
 
     def client(self) -> Client:
-        """Return the client. Raises McpError if the server is not ready."""
         if self._client is None or not self.is_ready:
             raise McpError(self._unavailable())
         return self._client

@@ -115,7 +115,6 @@ class RunningTask:
         raise NotImplementedError
 
     async def _final(self) -> msgspec.Raw:
-        """Return the result of a task that was completed or failed."""
         raise NotImplementedError
 
     async def _poll(self) -> None:

@@ -20,8 +20,6 @@ _LOCK_PAUSE = 0.02
 
 
 class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A client that an authorization server knows."""
-
     client_id: str
     client_secret: str = ""
     auth_method: str = ""
@@ -61,11 +59,9 @@ class TokenStore:
         self._file = folder / FILE
 
     def read(self, url: str) -> Login | None:
-        """Return the login to a server. Raises McpError if the file cannot be read."""
         return self._read().get(url)
 
     def write(self, url: str, login: Login) -> None:
-        """Keep a login. Raises McpError."""
         self._write({**self._read(), url: login})
 
     def remove(self, url: str) -> bool:

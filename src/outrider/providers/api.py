@@ -40,8 +40,7 @@ from outrider.providers.transport.api_errors import (
     message_of,
     too_long,
 )
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse, Timeouts, Transport
+from outrider.providers.transport.http import Body, ErrorResponse, Timeouts, Transport
 from outrider.providers.transport.network import host_name
 
 NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
@@ -238,7 +237,6 @@ class ApiProvider(ABC):
         return NO_GROUPS
 
     def grouped(self, message: Message, groups: Mapping[str, str]) -> Message:
-        """Return a model's message whose calls name their groups."""
         return message
 
     def tools_once(
@@ -274,7 +272,6 @@ class ApiProvider(ABC):
             yield f"{self.name} does not take a temperature{beside}; it was left out"
 
     def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
-        """Return whether the API holds an answer to this schema."""
         offered = self.capabilities.structured_output
         if offered == "no" or (with_tools and offered == "alone"):
             return False
@@ -347,7 +344,6 @@ class ApiProvider(ABC):
         return notice
 
     def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
-        """Yield the bytes of the API's response."""
         explain = partial(self.explain, key=key)
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
 

@@ -144,11 +144,9 @@ class Provider(Protocol):
     @property
     def name(self) -> str:
         """The model's name as the user writes it, for example "demo"."""
-        ...
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send one request."""
-        ...
 
 
 @runtime_checkable
@@ -160,4 +158,3 @@ class SchemaProvider(Provider, Protocol):
 
         `with_tools`: the requests have tools as well. Limits of values, such as `minLength`, may be left to the caller.
         """
-        ...

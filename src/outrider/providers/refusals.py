@@ -20,7 +20,7 @@ from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities, Kind, without_kind
 from outrider.providers.rendering.shown_files import Omission
 from outrider.providers.rendering.transcript import Rendering
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 MAX_FILE_RETRIES = 2
 """How often one request is sent again with fewer files."""
@@ -102,13 +102,9 @@ class Model(Protocol):
     capabilities: Capabilities
 
     @property
-    def label(self) -> str:
-        """The name of the API in messages to the user."""
-        ...
+    def label(self) -> str: ...
 
-    def older_server_tools(self, error: ProviderError, request: Request) -> bool:
-        """Use older versions of server tools if the API refused the newest ones. Return whether it did."""
-        ...
+    def older_server_tools(self, error: ProviderError, request: Request) -> bool: ...
 
 
 class PreparedRequest:
@@ -124,11 +120,9 @@ class PreparedRequest:
     def fall_back(self, model: Model, error: ProviderError, request: Request) -> str:
         """Leave out what the API refused, for the next rendering. Return a notice, or "" if that is not the cause."""
         known = model.capabilities
-        notice = (
-            _send_bytes(model, error, request)
-            or self._drop_files(model, error, request)
-            or _use_older_tools(model, error, request)
-        )
+        notice = _send_bytes(model, error, request) or self._drop_files(model, error, request)
+        if not notice and model.older_server_tools(error, request):
+            notice = f"{error}; retrying with older versions of its tools"
         if model.capabilities is not known:
             self._undo.append(partial(setattr, model, "capabilities", known))
         return notice
@@ -139,7 +133,6 @@ class PreparedRequest:
             restore()
 
     def _drop_files(self, model: Model, error: ProviderError, request: Request) -> str:
-        """Leave out files if the API refused the request because of them."""
         rendering = self.rendering
         sent = frozenset[Kind]().union(*(file.kinds for file in rendering.transcript.shown))
         if not sent or len(self._undo) >= MAX_FILE_RETRIES:
@@ -166,7 +159,3 @@ def _send_bytes(model: Model, error: ProviderError, request: Request) -> str:
         return ""
     model.capabilities = msgspec.structs.replace(model.capabilities, url_types=())
     return f"{error}; retrying with the files themselves"
-
-
-def _use_older_tools(model: Model, error: ProviderError, request: Request) -> str:
-    return f"{error}; retrying with older versions of its tools" if model.older_server_tools(error, request) else ""

@@ -31,7 +31,7 @@ from outrider.providers.rendering.wire_names import object_schema, safe_id, safe
 from outrider.providers.streams.anthropic_server_tools import tools_found
 from outrider.providers.streams.anthropic_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 VERSION = "2023-06-01"
 EPHEMERAL = {"type": "ephemeral"}
@@ -142,12 +142,10 @@ class Anthropic(ApiProvider):
         return fields
 
     def user_items(self, message: UserMessage) -> Iterable[Any]:
-        """Return one message, or none if it is empty."""
         content = [*map(_result, message.results), *map(_part, message.moved), *map(_part, message.content)]
         return [{"role": "user", "content": content}] if content else ()
 
     def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
-        """Return one message, or none if nothing of it can be replayed."""
         content = list(self._assistant_content(message, prefix_changed))
         return [{"role": "assistant", "content": content}] if content else ()
 
@@ -211,11 +209,8 @@ def _function(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    rendered: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": safe_id(result.call_id),
-        "content": [_part(part) for part in result.parts],
-    }
+    content = [_part(part) for part in result.parts]
+    rendered = {"type": "tool_result", "tool_use_id": safe_id(result.call_id), "content": content}
     return rendered | {"is_error": True} if result.is_error else rendered
 
 

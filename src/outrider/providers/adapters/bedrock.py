@@ -17,7 +17,7 @@ from outrider.providers.adapters.anthropic import Anthropic
 from outrider.providers.adapters.aws_signature import Credentials, signed_headers
 from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.api import ApiProvider
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 REGION_VARIABLES = ("AWS_REGION", "AWS_DEFAULT_REGION")
 DEFAULT_REGION = "us-east-1"

@@ -52,7 +52,6 @@ def _audio(file: File) -> dict[str, Any]:
 
 
 def parts_of(content: Any) -> list[Any]:
-    """Return the content of a rendered message as a list of parts."""
     return [part_of(content)] if isinstance(content, str) else content or []
 
 

@@ -29,8 +29,7 @@ from outrider.providers.rendering.wire_names import object_schema, safe_name
 from outrider.providers.streams.gemini_chunks import Chunk, decode_chunks
 from outrider.providers.streams.gemini_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 from outrider.tools.schema import inline_references
 
 NO_SIGNATURE = "skip_thought_signature_validator"
@@ -84,15 +83,12 @@ class Gemini(ApiProvider):
     def user_items(self, message: UserMessage) -> Iterable[Any]:
         """Yield one content with all results, and then one with the moved files and the user's content."""
         if message.results:
-            yield {"role": "user", "parts": [_result(each, self._call_id(each)) for each in message.results]}
+            states = [self.own_data(each.call.state if each.call else None) for each in message.results]
+            yield {"role": "user", "parts": [_result(*each) for each in zip(message.results, states, strict=True)]}
         if message.moved or message.content:
             yield {"role": "user", "parts": [*map(_part, message.moved), *map(_part, message.content)]}
 
-    def _call_id(self, result: Result) -> str | None:
-        return self.own_data(result.call.state).get("id") if result.call else None
-
     def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
-        """Yield one content, or none if nothing of the message can be replayed."""
         if parts := list(self._assistant_parts(message, files)):
             yield {"role": "model", "parts": parts}
 
@@ -172,14 +168,14 @@ def _declaration(spec: ToolSpec) -> dict[str, Any]:
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": parameters}
 
 
-def _result(result: Result, call_id: str | None) -> dict[str, Any]:
+def _result(result: Result, own: dict[str, Any]) -> dict[str, Any]:
     # Always a string: in an object, the API would read {"$ref": …} as a reference to one of the parts.
     text = "\n".join(_result_lines(result))
     outcome = {"error" if result.is_error else "output": text}
     response: dict[str, Any] = {"name": safe_name(result.tool), "response": outcome}
     if blobs := [_part(file) for file in result.files if file.family != "text"]:
         response["parts"] = blobs
-    return {"functionResponse": _identified(response, call_id)}
+    return {"functionResponse": _identified(response, own.get("id"))}
 
 
 def _result_lines(result: Result) -> Iterator[str]:

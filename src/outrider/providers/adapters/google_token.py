@@ -33,8 +33,6 @@ _EARLY = 120.0
 
 
 class _File(msgspec.Struct):
-    """The credentials of a service account or of a user."""
-
     type: str = ""
     project_id: str = ""
     quota_project_id: str = ""
@@ -53,8 +51,6 @@ class _Token(msgspec.Struct):
 
 
 class GoogleToken:
-    """The access token of one provider."""
-
     def __init__(self) -> None:
         self._token = ""
         self._ends = 0.0

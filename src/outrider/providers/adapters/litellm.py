@@ -19,8 +19,7 @@ from outrider.providers.adapters.openai_chat import LONGEST_ID, OpenAIChat
 from outrider.providers.credentials.secrets import configured, masked
 from outrider.providers.rendering.message_parts import Family, Title
 from outrider.providers.rendering.wire_names import safe_id
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 
 INSTALL = "pip install 'outrider[litellm]'"
 

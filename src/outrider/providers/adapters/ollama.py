@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
 from outrider.providers.adapters.openai_chat import OpenAIChat
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 PORT = 11434
 

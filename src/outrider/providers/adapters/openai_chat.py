@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, RawBlock, ThinkingBlock, ToolUseBlock
+from outrider.conversation.messages import AttachmentBlock, Message, RawBlock, ThinkingBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
 from outrider.providers.adapters import model_lookup
-from outrider.providers.adapters.chat_errors import has_bad_call, stated_window, status_of
 from outrider.providers.adapters.chat_items import (
     call_of,
     content_of,
@@ -37,13 +36,12 @@ from outrider.providers.rendering.message_parts import Family, File, Result, Tit
 from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.rendering.transcript import Rendering, Transcript
 from outrider.providers.rendering.wire_names import safe_id, short_id
-from outrider.providers.streams.chat_stream import BAD_CALL, IncomingReply
+from outrider.providers.streams.chat_stream import BAD_CALL, IncomingReply, is_bad_call
 from outrider.providers.streams.stream import Incoming
 from outrider.providers.text_calls import decoded_calls, prompted_tools
 from outrider.providers.text_calls.written_calls_stream import ReplyWithWrittenCalls
 from outrider.providers.transport.api_errors import BadCallError, error_message
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 
 REPLY_TOKENS = 8_192
 """The longest reply of a local server whose context window is not known."""
@@ -53,6 +51,25 @@ _SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|gu
 """Words in the error of a server that does not take a schema."""
 LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
+_WINDOW = re.compile(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
+"""The context window in the errors of vLLM, llama.cpp, LM Studio and others."""
+# Words in the type or code of an error in the stream, and the HTTP status that the error corresponds to.
+_STATUSES = {
+    "rate_limit": 429,
+    "too_many": 429,
+    "quota": 429,
+    "overloaded": 503,
+    "unavailable": 503,
+    "timeout": 504,
+    "server": 500,
+    "internal": 500,
+    "api_error": 500,
+    "api_key": 401,
+    "authentication": 401,
+    "invalid": 400,
+    "bad": 400,
+    "context_length": 400,
+}
 
 
 class OpenAIChat(ApiProvider):
@@ -124,8 +141,6 @@ class OpenAIChat(ApiProvider):
     def _required_key(self) -> str:
         return super()._required_key() if self.is_openai or self.key else ""
 
-    # The request
-
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request. The system message comes before the transcript, which has only the conversation."""
         head: dict[str, Any] = {"model": self.model, "stream": True}
@@ -176,7 +191,6 @@ class OpenAIChat(ApiProvider):
         return {self.quirks.tokens_field: max(longest, window // 16)}
 
     def _reminder_items(self, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the messages for a reminder, which follows the last message."""
         if request.reminder:
             if self.quirks.reply_after_results and request.messages and request.messages[-1].tool_results:
                 yield {"role": "assistant", "content": self.quirks.reply_after_results}
@@ -202,16 +216,18 @@ class OpenAIChat(ApiProvider):
             yield {"role": "user", "content": content_of(content)}
 
     def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
-        """Yield one message, or none if nothing of it can be replayed."""
         if not self.capabilities.tools:
             if text := prompted_tools.assistant_text(message, self.is_own):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
-        if kept := list(filter(None, (_part(block) for block in message.content if isinstance(block, RawBlock)))):
+        own = (self.own_data(block.state) for block in message.content if isinstance(block, RawBlock))
+        if kept := [data["part"] for data in own if data.get("part")]:
             rendered["content"] = [*parts_of(rendered["content"]), *kept]
         if calls := message.tool_calls:
-            rendered["tool_calls"] = list(map(self._call, calls))
+            rendered["tool_calls"] = [
+                {"id": self._id(call.id), **call_of(call, self.own_data(call.state))} for call in calls
+            ]
         if files:
             rendered["images"] = [part_of(file) for file in files.values()]
         if rendered["content"] or calls or files:
@@ -227,13 +243,8 @@ class OpenAIChat(ApiProvider):
                 return replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
-    def _call(self, call: ToolUseBlock) -> dict[str, Any]:
-        return {"id": self._id(call.id), **call_of(call, self.own_data(call.state))}
-
     def _result(self, result: Result) -> dict[str, Any]:
-        content: Any = result.flagged_text
-        if result.files:
-            content = content_of(result.flagged_parts)
+        content = content_of(result.flagged_parts) if result.files else result.flagged_text
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def _id(self, call_id: str) -> str:
@@ -263,8 +274,6 @@ class OpenAIChat(ApiProvider):
         facts = await model_lookup.look_up(self.base_url, self.model, headers, is_ollama=self.prefix == "ollama")
         if facts:
             self.capabilities = facts.applied_to(self.capabilities)
-
-    # The reply
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         if tool := self._decoded_tool(request):
@@ -320,7 +329,30 @@ class OpenAIChat(ApiProvider):
         return ProviderError(f"{self.label} ended the stream with an error: {message}")
 
 
-def _part(block: RawBlock) -> Any:
-    """Return a part of the content that only its server understands, as it came."""
-    data = block.state.data
-    return data.get("part") if isinstance(data, dict) else None
+def stated_window(body: bytes) -> int | None:
+    """Return the context window in tokens that the error of a server states.
+
+    >>> stated_window(b'{"error": {"message": "This model\\'s maximum context length is 16384 tokens."}}')
+    16384
+    """
+    found = _WINDOW.search(body[:5_000])
+    return model_lookup.window_in(int(found[1])) if found else None
+
+
+def has_bad_call(body: bytes) -> bool:
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and is_bad_call(value.get("error"))
+
+
+def status_of(error: Any) -> int | None:
+    """Return the HTTP status that an error in the stream corresponds to, or None if it is not known."""
+    if not isinstance(error, dict):
+        return None
+    code = str(error.get("code") or error.get("status") or "")
+    if code.isdecimal() and 400 <= int(code) < 600:
+        return int(code)
+    kind = f"{error.get('type')} {code}".lower()
+    return next((status for word, status in _STATUSES.items() if word in kind), None)

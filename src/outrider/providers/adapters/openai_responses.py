@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import msgspec
@@ -29,9 +30,11 @@ from outrider.providers.rendering.wire_names import object_schema, safe_id, safe
 from outrider.providers.streams.openai_responses_items import CUSTOM_CALL, answer_of, is_replayable
 from outrider.providers.streams.openai_responses_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 from outrider.tools.server_tool import ServerTool
 
+_ITEMS = TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock
+"""Blocks that are items of their own."""
 _GROUP_NAMES = 400
 """Characters of the names of tools in the description of their group."""
 
@@ -94,11 +97,11 @@ class OpenAIResponses(ApiProvider):
             own = self._own_state(block)
             if isinstance(block, ThinkingBlock):
                 waiting += [own] if is_replayable(own) else []
-            elif isinstance(block, TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock) or _is_in(block, files):
+            elif isinstance(block, _ITEMS) or getattr(block, "sha256", "") in files:
                 if waiting or "follows" in own:
                     reasoned = bool(waiting) and own.get("follows") == waiting[-1]["id"]
                 if reasoned:
-                    yield from map(_without_nulls, waiting)
+                    yield from ({name: value for name, value in item.items() if value is not None} for item in waiting)
                 waiting = []
                 if isinstance(block, RawBlock):
                     yield from _raw(own, reasoned, answered)
@@ -151,20 +154,15 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
     """Yield the tools, those last that the API searches. Of these the model sees the groups first."""
     yield from map(_server_tool, request.server_tools)
     yield from (_function(spec) for spec in request.tools if not spec.deferred)
-    groups = _by_group(request.tools)
+    groups: dict[str, list[ToolSpec]] = {}
+    for spec in request.tools:
+        if spec.deferred:
+            groups.setdefault(spec.deferred, []).append(spec)
     if groups:
         yield {"type": "tool_search"}
     for name, specs in groups.items():
         deferred = [_function(spec) | {"defer_loading": True} for spec in specs]
         yield {"type": "namespace", "name": name, "description": _group_description(name, specs), "tools": deferred}
-
-
-def _by_group(tools: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
-    groups: dict[str, list[ToolSpec]] = {}
-    for tool in tools:
-        if tool.deferred:
-            groups.setdefault(tool.deferred, []).append(tool)
-    return groups
 
 
 def _group_description(group: str, tools: Iterable[ToolSpec]) -> str:
@@ -174,12 +172,7 @@ def _group_description(group: str, tools: Iterable[ToolSpec]) -> str:
     '2 tools: now, zones'
     """
     names = [tool.name.removeprefix(group).strip("_") for tool in tools]
-    shown, length = 0, 0
-    for name in names:
-        length += len(name) + 2
-        if length > _GROUP_NAMES:
-            break
-        shown += 1
+    shown = sum(length <= _GROUP_NAMES for length in accumulate(len(name) + 2 for name in names))
     more = [f"{len(names) - shown} more"] if shown < len(names) else []
     return f"{len(names)} tools: {', '.join([*names[:shown], *more])}"
 
@@ -196,10 +189,6 @@ def _function(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _is_in(block: Block, files: Mapping[str, File]) -> bool:
-    return isinstance(block, AttachmentBlock) and block.sha256 in files
-
-
 def _item(block: Block, own: dict[str, Any], reasoned: bool, files: Mapping[str, File]) -> dict[str, Any]:
     match block:
         case AttachmentBlock(sha256=name):
@@ -209,8 +198,11 @@ def _item(block: Block, own: dict[str, Any], reasoned: bool, files: Mapping[str,
             return _text(block, own, reasoned)
         case ToolUseBlock():
             return _call(block, own, reasoned)
-        case ServerToolUseBlock():
-            return _server_call(block, own, reasoned)
+        case ServerToolUseBlock() if _is_replayable(own, reasoned):
+            item: dict[str, Any] = own["item"]
+            return item
+        case ServerToolUseBlock():  # the API would miss the reasoning before the item
+            return {"type": "message", "role": "assistant", "content": as_text(block, {})}
     raise TypeError(f"{block.type} is not an item of its own")
 
 
@@ -263,27 +255,13 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
     return item
 
 
-def _server_call(block: ServerToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:
-    """Return the item as it came, or as text if the API would miss the reasoning before it."""
-    if _is_replayable(own, reasoned):
-        item: dict[str, Any] = own["item"]
-        return item
-    return {"type": "message", "role": "assistant", "content": as_text(block, {})}
-
-
 def _is_replayable(own: dict[str, Any], reasoned: bool) -> bool:
     return isinstance(own.get("item"), dict) and (reasoned or not own.get("reasoned"))
 
 
-def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in item.items() if value is not None}
-
-
 def _output(result: Result, own: dict[str, Any]) -> dict[str, Any]:
     """Return the output of a call. `own` is the state of the call."""
-    output: Any = result.flagged_text
-    if result.files:
-        output = list(map(_part, result.flagged_parts))
+    output = list(map(_part, result.flagged_parts)) if result.files else result.flagged_text
     raw = own.get("item") if isinstance(own.get("item"), dict) else own.get("extra")
     caller = raw.get("caller") if isinstance(raw, dict) else None
     kind = CUSTOM_CALL if isinstance(own.get("item"), dict) else "function_call"

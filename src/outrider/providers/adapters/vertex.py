@@ -20,7 +20,7 @@ from outrider.providers.adapters.google_token import TOKEN_VARIABLE, GoogleToken
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from outrider.providers.rendering.transcript import Transcript
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 CLAUDE_VERSION = "vertex-2023-10-16"
 
@@ -73,8 +73,6 @@ class _Vertex(ApiProvider):
 
 
 class VertexGemini(_Vertex, Gemini):
-    """Gemini on Vertex AI."""
-
     publisher = "google"
     method = "streamGenerateContent"
 
@@ -83,8 +81,6 @@ class VertexGemini(_Vertex, Gemini):
 
 
 class VertexClaude(_Vertex, Anthropic):
-    """Claude on Vertex AI."""
-
     publisher = "anthropic"
     method = "streamRawPredict"
 

@@ -11,7 +11,6 @@ from outrider.providers.catalogue.known_models import known_models
 
 
 def levels_of(capabilities: Capabilities) -> tuple[str, ...]:
-    """Return the effort levels of a model, the lowest first. Empty if it has none."""
     return tuple(known_models().efforts.scales.get(capabilities.effort, {}))
 
 

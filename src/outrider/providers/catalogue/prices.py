@@ -67,7 +67,6 @@ def rates_of(provider: str, model: str) -> tuple[Rates, ...]:
 
 
 def context_tokens(provider: str, model: str) -> int | None:
-    """Return the context window of a model in tokens, or None if it is unknown."""
     found = _entry(provider, model)
     return found.context_window if found is not None else None
 
@@ -131,7 +130,6 @@ def _at(price: Any, above: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _entry(provider: str, model: str) -> Any:
-    """Return the model's entry in the price list, or None."""
     owner = _OWNERS.get(provider)
     if owner is None or not model:
         return None

@@ -36,13 +36,18 @@ class Vendor(msgspec.Struct, frozen=True):
     """The part of a model name before the first slash."""
     label: str
     base_url: str
-    key_variables: tuple[str, ...]
-    """The environment variables for the key. The first one that is set counts."""
     example: str
     """A model, for messages."""
     quirks: Quirks = Quirks()
     prices: str = ""
     """The name of the vendor in the price list; empty if it is the prefix."""
+    more_keys: tuple[str, ...] = ()
+    """Further environment variables for the key."""
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables for the key. The first one that is set counts."""
+        return (f"{self.prefix.upper()}_API_KEY", *self.more_keys)
 
     @property
     def base_variable(self) -> str:
@@ -55,44 +60,22 @@ class Vendor(msgspec.Struct, frozen=True):
 
 _MISTRAL = Quirks(reply_after_results="OK", id_length=9, usage_option=False, lists_modalities=True)
 _OPENROUTER = Quirks(reply_images=True, reports_cost=True, lists_modalities=True)
+_TOGETHER = ("TOGETHERAI_API_KEY",)
+_KIMI = "accounts/fireworks/models/kimi-k2p5"
+_NEMOTRON = "nvidia/llama-3.3-nemotron-super-49b-v1.5"
 
 VENDORS: dict[str, Vendor] = {
     vendor.prefix: vendor
     for vendor in (
-        Vendor(
-            "openrouter",
-            "OpenRouter",
-            "https://openrouter.ai/api/v1",
-            ("OPENROUTER_API_KEY",),
-            "anthropic/claude-sonnet-5.5",
-            _OPENROUTER,
-        ),
-        Vendor("groq", "Groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
-        Vendor("mistral", "Mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-medium-3-5", _MISTRAL),
-        Vendor("deepseek", "DeepSeek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek-v4-flash"),
-        Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4.3", prices="x-ai"),
-        Vendor(
-            "together",
-            "Together",
-            "https://api.together.xyz/v1",
-            ("TOGETHER_API_KEY", "TOGETHERAI_API_KEY"),
-            "moonshotai/Kimi-K2.5",
-        ),
-        Vendor(
-            "fireworks",
-            "Fireworks",
-            "https://api.fireworks.ai/inference/v1",
-            ("FIREWORKS_API_KEY",),
-            "accounts/fireworks/models/kimi-k2p5",
-        ),
-        Vendor("cerebras", "Cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "gpt-oss-120b"),
-        Vendor(
-            "nvidia",
-            "NVIDIA",
-            "https://integrate.api.nvidia.com/v1",
-            ("NVIDIA_API_KEY",),
-            "nvidia/llama-3.3-nemotron-super-49b-v1.5",
-        ),
+        Vendor("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "anthropic/claude-sonnet-5.5", _OPENROUTER),
+        Vendor("groq", "Groq", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+        Vendor("mistral", "Mistral", "https://api.mistral.ai/v1", "mistral-medium-3-5", _MISTRAL),
+        Vendor("deepseek", "DeepSeek", "https://api.deepseek.com", "deepseek-v4-flash"),
+        Vendor("xai", "xAI", "https://api.x.ai/v1", "grok-4.3", prices="x-ai"),
+        Vendor("together", "Together", "https://api.together.xyz/v1", "moonshotai/Kimi-K2.5", more_keys=_TOGETHER),
+        Vendor("fireworks", "Fireworks", "https://api.fireworks.ai/inference/v1", _KIMI),
+        Vendor("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "gpt-oss-120b"),
+        Vendor("nvidia", "NVIDIA", "https://integrate.api.nvidia.com/v1", _NEMOTRON),
     )
 }
 """The vendors by their prefix."""

@@ -41,7 +41,6 @@ def estimated_tokens(data: str | bytes) -> int:
 
 
 def json_tokens(value: Any) -> int:
-    """Return about how many tokens a value has as JSON."""
     return round(_json_bytes(value) / BYTES_IN_TOKENS)
 
 
@@ -57,7 +56,6 @@ def message_tokens(message: Message) -> int:
 
 
 def file_tokens(file: AttachmentBlock) -> int:
-    """Return about how many tokens a file has in a request."""
     if file.mime_type.startswith("image/"):
         return IMAGE_TOKENS
     return min(FILE_TOKENS, round(file.size / BYTES_IN_TOKENS))
@@ -102,7 +100,6 @@ def _bytes(text: str) -> int:
 
 
 def window_of(provider: Provider) -> int | None:
-    """Return the context window of a model in tokens, or None if it is unknown."""
     window = getattr(provider, "window", None)
     return window if isinstance(window, int) else None
 

@@ -46,7 +46,6 @@ def found_key(variables: Iterable[str]) -> str:
 
 
 def has_key(provider: str) -> bool:
-    """Return whether there is a key for a provider that has tiers."""
     return bool(found_key(KEY_VARIABLES[provider]))
 
 
@@ -80,7 +79,6 @@ def was_asked() -> bool:
 
 
 def remember_asking() -> None:
-    """Remember that the user was asked. Raises OutriderError."""
     _write(_read())
 
 

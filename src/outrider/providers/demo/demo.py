@@ -108,7 +108,7 @@ def _next_calls(question: str, done: list[tuple[ToolUseBlock, ToolResultBlock]],
     if not done:
         return _first_calls(question, tools)
     listed = len(done) == 1 and _EVERYTHING.search(question) and not done[0][1].is_error
-    if listed and done[0][0].name == _name(_tool(tools, "list|glob|ls")):
+    if listed and (listing := _tool(tools, "list|glob|ls")) and done[0][0].name == listing.name:
         return _read_calls(_FILE.findall(done[0][1].text), tools)
     return []
 
@@ -138,10 +138,6 @@ def _read_calls(paths: Sequence[str], tools: Sequence[ToolSpec]) -> _Calls:
 
 def _tool(tools: Sequence[ToolSpec], pattern: str) -> ToolSpec | None:
     return next((spec for spec in tools if re.search(pattern, spec.name, re.I)), None)
-
-
-def _name(spec: ToolSpec | None) -> str:
-    return spec.name if spec else ""
 
 
 # The names of parameters to which the demo model can pass a value.
@@ -174,9 +170,6 @@ def _numbers(spec: ToolSpec, values: list[float]) -> dict[str, Any]:
 def _announcement(calls: Sequence[ToolUseBlock]) -> str:
     names = ", ".join(sorted({call.name for call in calls}))
     return f"I'll use {names}." if len(calls) == 1 else f"I'll make {len(calls)} calls at once ({names})."
-
-
-# The final report
 
 
 def _arithmetic(question: str) -> str:

@@ -46,7 +46,6 @@ def encoded_size(data: bytes) -> int:
 
 
 def check_size(data: bytes, limit: int) -> None:
-    """Raise AttachmentError if the data is too large when encoded."""
     if encoded_size(data) > limit:
         raise AttachmentError(
             f"it has {human_size(encoded_size(data))} in base64; this model takes {human_size(limit)}"

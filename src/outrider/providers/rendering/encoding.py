@@ -72,7 +72,6 @@ def _encode_with_files(items: Sequence[Any]) -> tuple[bytes, tuple[tuple[int, by
 
 
 def interleave(json: bytes | bytearray, files: Sequence[tuple[int, bytes]]) -> Iterator[bytes]:
-    """Yield the JSON with each file at its position."""
     view = memoryview(json)
     positions = [0, *(position for position, _ in files), len(json)]
     for (start, end), (_, data) in zip(pairwise(positions), [*files, (0, b"")], strict=True):

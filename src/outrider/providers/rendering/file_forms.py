@@ -15,7 +15,6 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.providers.catalogue.capabilities import Capabilities, Placement
 from outrider.providers.rendering import documents
-from outrider.providers.rendering.excerpts import excerpt
 from outrider.providers.rendering.message_parts import LONGEST_NAME, Caption, Family, File, Part, family_of
 from outrider.providers.rendering.shown_files import Omission
 from outrider.text import human_size
@@ -25,6 +24,13 @@ NOT_TAKEN = "this model does not take such files"
 IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"
 LONGEST_REASON = 400
 """Characters of the reason in a note. Errors repeat the name of the file."""
+UNKNOWN_WINDOW = 64_000
+"""Tokens, for a model with an unknown window."""
+TOKEN_BYTES = 3
+"""UTF-8 bytes of a token. The number is low because tables of numbers and non-Latin scripts have short tokens."""
+NEWLINE = "\n"
+SMALLEST = 1_000
+"""Bytes. A file of this size is always shown. Of a larger file, at least this much is shown, or nothing."""
 
 
 class RenderedFile(msgspec.Struct, frozen=True):
@@ -50,7 +56,6 @@ class FileForms:
             return self._as_text(block, room, str(error))
 
     def instead_of(self, block: AttachmentBlock, room: int, omission: Omission) -> RenderedFile:
-        """Render what is sent instead of a file that is left out: its text, or a note."""
         if omission.as_text:
             return self._as_text(block, room, omission.reason)
         return RenderedFile((f"[{_describe(block)} was here; it is left out: {omission.reason}]",))
@@ -135,7 +140,6 @@ class FileForms:
             yield File("image", mime_type, page, documents.base64_of(fitting))
 
     def placement(self, family: Family) -> Placement:
-        """Return where files of this family go."""
         if family == "other":
             return "no"
         placements: dict[str, Placement] = {
@@ -178,7 +182,6 @@ def _note(block: AttachmentBlock, reason: str) -> RenderedFile:
 
 
 def _describe(block: AttachmentBlock) -> str:
-    """Describe a file that is not shown, for a note."""
     return f"{Caption.of(block).name} ({one_line(block.mime_type, LONGEST_NAME)}, {human_size(block.size)})"
 
 
@@ -195,3 +198,49 @@ def _document_text(block: AttachmentBlock, data: bytes, limit: int) -> str:
     if block.mime_type in kinds.OLD:
         raise AttachmentError("it is an old Office document, which is not supported; convert it to a PDF")
     return text_of(data, block.mime_type, limit)
+
+
+def room_for_file(context_tokens: int | None, taken: int) -> int:
+    """Return the bytes for the next file, if the files before it have taken `taken` bytes.
+
+    Half of the window is for the text of files. Each file may take half of what the files before it have left, so any
+    number of them fits, and later files do not change the share of earlier ones.
+
+    >>> room_for_file(200_000, 0), room_for_file(200_000, 150_000)
+    (150000, 75000)
+    """
+    for_files = (context_tokens or UNKNOWN_WINDOW) * TOKEN_BYTES // 2
+    return max(0, for_files - taken) // 2
+
+
+def excerpt(text: str, room: int, where: str, *, by_line: bool = True) -> str:
+    """Return the text if it fits, else its head and tail with a note between them. `where` says where the whole is.
+
+    `by_line`: the note also gives the line numbers, for a file that tools can read by line.
+    """
+    if len(text) <= max(room, SMALLEST) // 4:  # no character has more than four bytes
+        return text
+    data = text.encode()
+    if len(data) <= max(room, SMALLEST):
+        return text
+    if room < SMALLEST:
+        return f"[None of its {human_size(len(data))} are shown: earlier files have taken the room. {where}]"
+    # The head ends after a line, and the tail starts with one, if a line ends nearby.
+    head_size, tail_start = room - room // 4, len(data) - room // 4
+    start = data.rfind(b"\n", head_size // 2, head_size) + 1 or head_size
+    end = data.find(b"\n", tail_start - 1, tail_start + room // 4 // 2) + 1 or tail_start
+    note = f"{human_size(end - start)} of {human_size(len(data))} left out here"
+    if by_line and (lines := _lines(data, start, end)):
+        note += f", {lines}"
+    head, tail = data[:start].decode(errors="ignore"), data[end:].decode(errors="ignore")
+    return f"{head.removesuffix(NEWLINE)}{NEWLINE}[{note}. {where}]{NEWLINE}{tail}"
+
+
+def _lines(data: bytes, start: int, end: int) -> str:
+    """Describe the lines between two offsets. Return "" if these are not at the start of lines."""
+    if not (data.startswith(b"\n", start - 1) and data.startswith(b"\n", end - 1)):
+        return ""
+    first = data.count(b"\n", 0, start) + 1
+    last = data.count(b"\n", 0, end)
+    total = data.count(b"\n") + (not data.endswith(b"\n"))
+    return f"from line {first:,} to line {last:,} of {total:,}"

@@ -50,8 +50,6 @@ class Caption(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file in the form in which a model takes it."""
-
     family: Family
     mime_type: str
     caption: Caption
@@ -79,7 +77,6 @@ class File(msgspec.Struct, frozen=True):
 
     @property
     def data_url(self) -> Base64String:
-        """The data as a JSON string with a data URL."""
         return Base64String(self.data, b"data:%b;base64," % self.mime_type.encode())
 
 
@@ -113,12 +110,10 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def flagged_parts(self) -> tuple[Part, ...]:
-        """The text and files, for an API that has no error flag."""
         return (FAILED, *self.parts) if self.is_error else self.parts
 
     @property
     def files(self) -> tuple[File, ...]:
-        """The files that go into the result itself."""
         return tuple(part for part in self.parts if isinstance(part, File))
 
 
@@ -154,10 +149,8 @@ def family_of(mime_type: str) -> Family:
 
 
 def reminder_text(reminder: str) -> str:
-    """Mark a reminder as not the user's."""
     return f"{REMINDER}\n{reminder}"
 
 
 def join_text(parts: Sequence[Part]) -> str:
-    """Join the text of the parts, without their files."""
     return "\n".join(part for part in parts if isinstance(part, str))

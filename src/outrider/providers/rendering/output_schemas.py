@@ -179,14 +179,12 @@ class _Writer:
             written |= self._object(asked, depth)
         elif kind == "array":
             written["items"] = self._schema_of(asked.get("items"), depth + 1)
-        kept = {name: value for name, value in limits.items() if self._takes(name, value)}
+        known, formats = self._dialect.limits, self._dialect.formats
+        kept = {name: each for name, each in limits.items() if name in known and (name != "format" or each in formats)}
         left = [f"{name}: {_text(value)}" for name, value in limits.items() if name not in kept]
         if left:
             words = words | {"description": " ".join(filter(None, (words.get("description"), f"({', '.join(left)})")))}
         return written | kept | words
-
-    def _takes(self, name: str, value: Any) -> bool:
-        return name in self._dialect.limits and (name != "format" or value in self._dialect.formats)
 
     def _object(self, asked: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = asked.get("properties")

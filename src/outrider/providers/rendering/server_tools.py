@@ -88,7 +88,7 @@ def portable(message: Message, is_own: Callable[[ProviderState | None], bool]) -
     names = {block.id: block.name for block in message.content if isinstance(block, ServerToolUseBlock)}
     found = "".join(block.text for block in message.content if isinstance(block, ServerToolResultBlock))
     kept = [block for block in message.content if type(block) is not RawBlock or is_own(block.state)]
-    blocks = [block if is_own(_state_of(block)) else _portable(block, names, found) for block in kept]
+    blocks = [block if is_own(getattr(block, "state", None)) else _portable(block, names, found) for block in kept]
     return Message(message.role, tuple(blocks))
 
 
@@ -99,25 +99,18 @@ def _is_bound(block: Block) -> bool:
     return type(block) in (ServerToolUseBlock, ServerToolResultBlock, RawBlock)
 
 
-def _state_of(block: Block) -> ProviderState | None:
-    return getattr(block, "state", None)
-
-
 def _portable(block: Block, names: Mapping[str, str], found: str) -> Block:
     if isinstance(block, ServerToolUseBlock | ServerToolResultBlock):
         return TextBlock(as_text(block, names))
-    if isinstance(block, TextBlock) and (sources := _unnamed(block.citations, found)):
-        return TextBlock(f"{block.text}\n[sources: {', '.join(map(markdown_link, sources))}]")
+    cited = block.citations if isinstance(block, TextBlock) else ()
+    # The sources that no result in the message names, each address once.
+    sources = {each.url: each for each in cited if each.url and each.url not in found}
+    if isinstance(block, TextBlock) and sources:
+        return TextBlock(f"{block.text}\n[sources: {', '.join(map(markdown_link, sources.values()))}]")
     return block
 
 
-def _unnamed(citations: Iterable[Citation], found: str) -> list[Citation]:
-    """Return the sources that no result in the message names, each address once."""
-    return list({each.url: each for each in citations if each.url and each.url not in found}.values())
-
-
 def as_text(block: ServerToolUseBlock | ServerToolResultBlock, names: Mapping[str, str]) -> str:
-    """Return a block as text that another model understands."""
     if isinstance(block, ServerToolUseBlock):
         return f"\n[{block.name} was called with {msgspec.json.encode(block.input).decode()}]\n"
     name = names.get(block.tool_use_id, "a tool")
@@ -130,7 +123,6 @@ def result_text(text: str) -> str:
 
 
 def source_lines(sources: Iterable[Citation]) -> str:
-    """Return sources as Markdown links, one in a line."""
     return "\n".join(f"- {markdown_link(each)}" for each in sources)
 
 

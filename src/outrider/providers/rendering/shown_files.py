@@ -24,8 +24,6 @@ class ShownFile(msgspec.Struct, frozen=True, eq=False):
 
 
 class Omission(msgspec.Struct, frozen=True):
-    """Why a file is left out, and whether its text is sent instead."""
-
     reason: str
     as_text: bool = False
 

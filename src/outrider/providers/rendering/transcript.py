@@ -14,8 +14,8 @@ from outrider.errors import RequestRefusedError
 from outrider.providers.catalogue.capabilities import Capabilities, Kind
 from outrider.providers.rendering.encoding import Rendered, interleave
 from outrider.providers.rendering.shown_files import LeftOut, Omission, Room, ShownFile, surplus_files
-from outrider.providers.transport.body import Body, Pieces
-from outrider.text import human_size
+from outrider.providers.transport.http import Body, Pieces
+from outrider.text import counted, human_size
 
 CHEAP_TO_RENDER = 500, 1_000_000
 """Messages and bytes that take no more than a few milliseconds to render."""
@@ -115,7 +115,6 @@ class Transcript:
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of text that come from files."""
         return self._end.text_bytes
 
     @property
@@ -176,13 +175,11 @@ class Rendering:
             self.notify(notice)
 
     def notify(self, notice: str) -> None:
-        """Keep a notice for the user, once."""
         if notice not in self._known_notices:
             self._known_notices.add(notice)
             self._notices.append(notice)
 
     def take_notices(self) -> list[str]:
-        """Return the notices that were not returned before."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -202,7 +199,8 @@ class Rendering:
                     "start a new conversation with the parts that matter"
                 )
             for file in surplus:
-                limit = _images(limits) if too_many and file.images else human_size(limits.request_bytes)
+                is_image = too_many and file.images
+                limit = counted(limits.images, "image") if is_image else human_size(limits.request_bytes)
                 reason = f"{label} takes at most {limit} in a request, and newer files come first"
                 self.leave_out([file], Omission(reason))
                 left[reason] += 1
@@ -229,7 +227,3 @@ class Rendering:
     def include(self, files: Iterable[ShownFile]) -> None:
         self.left_out.remove(files)
         self.transcript = Transcript()
-
-
-def _images(limits: Capabilities) -> str:
-    return f"{limits.images:,} image{'s' * (limits.images != 1)}"

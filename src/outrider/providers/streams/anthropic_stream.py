@@ -364,7 +364,6 @@ def _extend(block: dict[str, Any], delta: Any) -> None:
 
 
 def _stop_detail(details: Any) -> str:
-    """Return why the model refused, as the API explains it."""
     if not isinstance(details, dict):
         return ""
     said = text_field(details, "explanation") or text_field(details, "category")

@@ -37,10 +37,8 @@ class _Call(CallAssembler):
             return True  # every call starts with a name
         if same_chunk:
             return False
-        if call_id and self.id:
-            return (
-                name == self.name and not self.is_whole
-            )  # the server sends a new id with every fragment, or always the same index
+        if call_id and self.id:  # the server sends a new id with every fragment, or always the same index
+            return name == self.name and not self.is_whole
         return not self.is_whole or (name == self.name and not piece)
 
     def take(self, call_id: str, name: str, piece: str) -> None:
@@ -107,11 +105,7 @@ def _finished(call: _Call, origin: ProviderState) -> ToolUseBlock:
     if call.is_custom:
         state = msgspec.structs.replace(origin, data={"type": "custom"})
         return ToolUseBlock(call.id, call.name, {"input": call.text}, state=state)
-    return call.finish(_call_state(origin, call.extra))
-
-
-def _call_state(origin: ProviderState, extra: dict[str, Any]) -> ProviderState | None:
-    return msgspec.structs.replace(origin, data={"extra_content": extra}) if extra else None
+    return call.finish(msgspec.structs.replace(origin, data={"extra_content": call.extra}) if call.extra else None)
 
 
 def _arguments(value: Any) -> str:

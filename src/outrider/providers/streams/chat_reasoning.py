@@ -36,7 +36,6 @@ class InlineThinking:
         return bool(self._held)
 
     def feed(self, text: str) -> list[Piece]:
-        """Return the pieces that the text completes."""
         found: list[Piece] = []
         self._held += text
         if self._phase == "start":
@@ -50,7 +49,6 @@ class InlineThinking:
         return found
 
     def finish(self) -> list[Piece]:
-        """Return what is held back: the stream has ended."""
         found: list[Piece] = []
         self._release("thinking" if self._phase == "thinking" else "text", found)
         return found

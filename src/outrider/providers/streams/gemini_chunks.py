@@ -20,8 +20,6 @@ class _Camel(msgspec.Struct, rename="camel"):
 
 
 class PartialArgument(_Camel):
-    """A piece of the arguments of a call, with its place."""
-
     json_path: str = ""
     string_value: str | None = None
     number_value: int | float | None = None
@@ -46,8 +44,6 @@ class Blob(_Camel):
 
 
 class ContentPart(_Camel):
-    """A part of the reply: the field that is not null says which kind."""
-
     text: str | None = None
     inline_data: Blob | None = None
     thought: bool | None = None

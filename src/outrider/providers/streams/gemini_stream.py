@@ -197,7 +197,6 @@ class IncomingReply:
         return ServerToolFinished(call_id, self._server_calls.get(call_id, ""), text, failed)
 
     def _part_state(self, part: ContentPart) -> ProviderState:
-        """Return the part as it came, to be sent back."""
         names = {
             "executableCode": part.executable_code,
             "codeExecutionResult": part.code_execution_result,

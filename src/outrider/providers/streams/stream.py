@@ -178,25 +178,20 @@ class Incoming(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the reply is complete. A later failure does not undo it."""
-        ...
 
     @property
     def done(self) -> bool:
         """Whether the rest of the stream can be ignored."""
-        ...
 
     def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
         """Read events until `done`, and append their deltas to `shown`. Raise ProviderError."""
-        ...
 
     @property
     def usage(self) -> Usage:
         """The usage that the API has reported so far."""
-        ...
 
     def end(self) -> Iterable[Delta | Reply]:
         """Yield the last deltas, and then the reply."""
-        ...
 
 
 class _OneByOne(Protocol):
@@ -233,7 +228,6 @@ class ReplyParser:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage that the API has reported so far, if it did."""
         usage = self._incoming.usage
         return usage if usage.total_tokens else None
 
@@ -325,8 +319,6 @@ def _is_ping(event: bytes) -> bool:
 
 
 class CallAssembler:
-    """A tool call that arrives in pieces."""
-
     def __init__(self, call_id: str = "", name: str = "") -> None:
         self.id = call_id
         self.name = name

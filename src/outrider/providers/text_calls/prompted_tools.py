@@ -25,11 +25,8 @@ SAID = "said"
 LONGEST_STRING = 1_900
 """Characters in a string of the arguments: small models may not stop. llama.cpp refuses 2,000 and more."""
 
-# The request
-
 
 def system_prompt(system: str, tools: Iterable[ToolSpec]) -> str:
-    """Return the system prompt with the tools and how to call them."""
     tools = list(tools)
     answer = next((tool for tool in tools if tool.is_answer), None)
     ending = prompt("prompted_report").replace("{tool}", answer.name) if answer else prompt("prompted_final")
@@ -65,7 +62,6 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capped(schema: Any) -> Any:
-    """Return the schema with a length limit on every string."""
     if not isinstance(schema, dict):
         return schema
     capped = map_subschemas(schema, _capped)
@@ -73,9 +69,6 @@ def _capped(schema: Any) -> Any:
     if kinds == "string" or (isinstance(kinds, list) and "string" in kinds):
         capped["maxLength"] = min(schema.get("maxLength", LONGEST_STRING), LONGEST_STRING)
     return capped
-
-
-# The history
 
 
 def assistant_text(message: Message, is_own: Callable[[ProviderState | None], bool]) -> str:
@@ -103,9 +96,6 @@ def result_parts(results: Iterable[Result]) -> Iterator[Part]:
     for result in results:
         yield f"Result of {result.tool} (call {result.call_id}):"
         yield from result.flagged_parts
-
-
-# The reply
 
 
 async def extract_calls(

@@ -101,7 +101,6 @@ class _Scanner:
         self._fenced = False
 
     def read(self) -> None:
-        """Read until something is no call."""
         while True:
             at = self._opened(self._end)
             found = self._call_at(at)

@@ -99,7 +99,6 @@ def error_message(body: Any) -> str:
 def classified(
     status: int, message: str, *, label: str, model: str, key_variable: str
 ) -> tuple[type[ProviderError], str]:
-    """Return the error class for a status, and a sentence that says what to do."""
     if status in (401, 403):
         return (AuthenticationError, f"{label} does not accept the key ({message}); check {key_variable}")
     if status == 404:
@@ -118,7 +117,6 @@ def classified(
 
 
 def explained(response: ErrorResponse, kind: type[ProviderError], sentence: str) -> ProviderError:
-    """Return the error for a response: what to do, and whether and when to retry."""
     return kind(
         sentence,
         status=response.status,

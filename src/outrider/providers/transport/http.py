@@ -8,7 +8,7 @@ import math
 import os
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -18,7 +18,6 @@ import msgspec
 
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.transport.addresses import is_literal, is_local_name, public_socket, why_private
-from outrider.providers.transport.body import Body, Pieces
 from outrider.providers.transport.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
 
 if TYPE_CHECKING:
@@ -31,11 +30,35 @@ DRAIN_TIMEOUT = 0.2
 MAX_ERROR_BYTES = 64 * 1024
 REFUSED_SECONDS = 10.0
 """Seconds of retries when no server listens at an address."""
+SLICE = 256 * 1024
+"""Bytes that are passed to the network at once."""
+
+
+class Pieces:
+    """A body in pieces that are not joined. It can be sent any number of times."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = tuple(pieces)
+        self._size = sum(map(len, self._pieces))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def slices(self) -> Iterator[memoryview]:
+        """Yield the bytes in order, in small slices and without copying them."""
+        for piece in self._pieces:
+            view = memoryview(piece)
+            for start in range(0, len(piece), SLICE):
+                yield view[start : start + SLICE]
+
+
+Body: TypeAlias = bytes | Pieces
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Timeouts in seconds."""
-
     connect: float = 15.0
     read: float = 300.0
     """For the next bytes. Models may think for minutes before the first ones."""
@@ -130,7 +153,6 @@ class Transport:
             raise _to_error(error, url, started=total > 0) from None
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
-        """Return a whole response, for small requests such as a list of models."""
         client = await self._client()
         import aiohttp
 
@@ -330,14 +352,11 @@ def _to_error(error: Exception, url: str, started: bool = False) -> ProviderErro
             if started:
                 return IncompleteStreamError(f"the response of {host} was cut off: {reason}", retryable=True)
             # Nothing listens at an address that refuses: a server that restarts is back in seconds.
-            patience = REFUSED_SECONDS if _is_refused(error) else None
+            is_refused = isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
+            patience = REFUSED_SECONDS if is_refused else None
             sentence = f"{host} cannot be reached: {reason}; check the address and the network"
             return UnavailableError(sentence, retryable=True, retry_seconds=patience)
     return ProviderError(f"the request to {host} cannot be sent: {reason}")
-
-
-def _is_refused(error: Exception) -> bool:
-    return isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
 
 
 def _reason(error: Exception) -> str:
