@@ -104,7 +104,9 @@ class Client:
         """Call a tool, and follow its task if it becomes one. Cancelling the caller cancels it on the server."""
         agreed, timeout = self._agreed, self.server.timeout
         headers = parameter_headers(self._header_parameters.get(name, ()), arguments)
-        is_task = await self._is_task(name)
+        if agreed.runs_tasks and self._task_tools is None:
+            await self.list_tools()
+        is_task = name in (self._task_tools or ())
 
         async def send(params: dict[str, Any]) -> msgspec.Raw:
             if is_task:
@@ -277,12 +279,6 @@ class Client:
         send = send or (lambda params: self._send(method, params, REQUEST_SECONDS))
         name, rounds = self.server.name, self._host.bounds.rounds
         return await call_with_input(send, params, type, self.answer, name, method, rounds)
-
-    async def _is_task(self, name: str) -> bool:
-        """Return whether to call a tool as a task, which its server says in the list of tools (2025-11-25)."""
-        if self._agreed.runs_tasks and self._task_tools is None:
-            await self.list_tools()
-        return name in (self._task_tools or ())
 
     async def _request(self, method: str, params: dict[str, Any], type: type[T]) -> T:
         return decoded(await self._send(method, params, REQUEST_SECONDS), type, self.server.name, method)

@@ -104,7 +104,8 @@ async def _discover(
         others = one_line(", ".join(found.supported_versions), 200) or "none"
         raise McpError(f"The MCP server {name} supports other versions of the protocol: {others}.")
     info = (found.meta or {}).get(protocol.SERVER_INFO_KEY)
-    return Agreement(version, found.capabilities, _implementation(info), _instructions(found.instructions), meta)
+    instructions = plain_text(found.instructions or "", LONGEST_INSTRUCTIONS)
+    return Agreement(version, found.capabilities, _implementation(info), instructions, meta)
 
 
 async def agree_on_handshake(
@@ -128,8 +129,8 @@ async def agree_on_handshake(
         )
     channel.protocol_version = found.protocol_version
     await channel.notify(protocol.INITIALIZED, {})
-    info, instructions = _plain(found.server_info), _instructions(found.instructions)
-    return Agreement(found.protocol_version, found.capabilities, info, instructions)
+    instructions = plain_text(found.instructions or "", LONGEST_INSTRUCTIONS)
+    return Agreement(found.protocol_version, found.capabilities, _plain(found.server_info), instructions)
 
 
 def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
@@ -145,10 +146,6 @@ def _plain(info: protocol.Implementation) -> protocol.Implementation:
     return protocol.Implementation(
         name=one_line(info.name, _LONGEST_NAME), version=one_line(info.version, _LONGEST_NAME), title=title
     )
-
-
-def _instructions(text: str | None) -> str:
-    return plain_text(text or "", LONGEST_INSTRUCTIONS)
 
 
 def _implementation(info: Any) -> protocol.Implementation:

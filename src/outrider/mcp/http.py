@@ -134,7 +134,10 @@ class HttpChannel:
         """Send a request, read what the server answers, and see that the request ends."""
         try:
             for is_last in (False, True):
-                session = await self._current_session(pending)
+                if self._renewing.locked() and pending.method != protocol.INITIALIZE:
+                    async with self._renewing:
+                        pass
+                session = self._session
                 try:
                     return await self._exchange_once(pending, headers, session)
                 except _SessionLostError:
@@ -147,12 +150,6 @@ class HttpChannel:
             pending.fail(error)
         except ProviderError as error:
             pending.fail(self._transport_error(error, pending))
-
-    async def _current_session(self, pending: PendingRequest) -> str:
-        if self._renewing.locked() and pending.method != protocol.INITIALIZE:
-            async with self._renewing:
-                return self._session
-        return self._session
 
     async def _exchange_once(self, pending: PendingRequest, headers: Mapping[str, str], session: str) -> None:
         reader = EventReader(self._bounds.message_bytes)

@@ -67,7 +67,8 @@ class OAuthRequests:
         except (msgspec.DecodeError, RecursionError):
             failure = OAuthFailure()
         secrets = [value for value in (*fields.values(), *headers.values()) if isinstance(value, str)]
-        raise RefusedError(f"{host_of(url)} {_said(failure, status, secrets)}", failure.error)
+        host = one_line(urlsplit(url).netloc.rpartition("@")[2], 100)
+        raise RefusedError(f"{host} {_said(failure, status, secrets)}", failure.error)
 
     async def check(self, url: str) -> None:
         """Check an address that a server named. Raises McpLoginError if it may not be used."""
@@ -112,10 +113,6 @@ def is_usable_url(url: str, *, allow_http: bool) -> bool:
         return False
     is_safe = parts.scheme == "https" or (parts.scheme == "http" and allow_http)
     return is_safe and has_host and url.isprintable() and " " not in url and parts.username is None
-
-
-def host_of(url: str) -> str:
-    return one_line(urlsplit(url).netloc.rpartition("@")[2], 100)
 
 
 async def _is_private(url: str) -> bool:

@@ -38,14 +38,12 @@ class Guidance:
         self.text = ""
         """The part of the system prompt. Empty if no server says anything."""
 
-    def join(self, said: Mapping[str, str]) -> None:
-        """Add the servers that have not joined yet, by name."""
-        new = {name: text for name, text in said.items() if name not in self._texts}
-        if not new:
+    def join(self, name: str, text: str) -> None:
+        """Add a server that has not joined yet."""
+        if name in self._texts:
             return
-        for name, text in new.items():
-            left = MOST_GUIDANCE - sum(map(len, self._texts.values()))
-            self._texts[name] = _bounded(text.strip(), min(LONGEST_GUIDANCE, left))
+        left = MOST_GUIDANCE - sum(map(len, self._texts.values()))
+        self._texts[name] = _bounded(text.strip(), min(LONGEST_GUIDANCE, left))
         parts = [_marked(name, text) for name, text in self._texts.items() if text]
         self.text = "\n\n".join([prompt("mcp_instructions"), *parts]) if parts else ""
 
@@ -84,7 +82,9 @@ class SessionServers:
             if self.running.starting and not await self.running.settled(self.grace):
                 self._late = self.running.starting
         tools = self._current()
-        self._guidance.join(self._said(tools))
+        for name, said in self.running.instructions().items():
+            if any(tool.name.startswith(tool_prefix(name)) for tool in tools):
+                self._guidance.join(name, said)
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
         self._groups = self._grouped(tools) if self._deferred and searched_by_api else {}
@@ -98,12 +98,6 @@ class SessionServers:
     @property
     def guidance(self) -> str:
         return self._guidance.text
-
-    def _said(self, tools: Sequence[Tool]) -> dict[str, str]:
-        said = self.running.instructions()
-        return {
-            name: text for name, text in said.items() if any(tool.name.startswith(tool_prefix(name)) for tool in tools)
-        }
 
     @property
     def groups(self) -> Mapping[str, str]:

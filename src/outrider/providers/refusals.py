@@ -89,11 +89,6 @@ def file_fault(status: int | None, message: str, sent: Collection[Kind]) -> tupl
     return None
 
 
-def is_about_url(status: int | None, message: str) -> bool:
-    """Return whether an API refused a request because it could not fetch a file by its URL."""
-    return status in (400, 404, 422) and bool(re.search(_URL_WORDS, message, re.I))
-
-
 class Model(Protocol):
     """What a fallback reads and changes of an adapter."""
 
@@ -155,7 +150,8 @@ class PreparedRequest:
 def _send_bytes(model: Model, error: ProviderError, request: Request) -> str:
     """Send bytes instead of URLs if the API cannot fetch one."""
     has_urls = any(file.url for message in request.messages for file in files_in(message))
-    if not (has_urls and model.capabilities.url_types and is_about_url(error.status, str(error))):
+    cannot_fetch = error.status in (400, 404, 422) and re.search(_URL_WORDS, str(error), re.I)
+    if not (has_urls and model.capabilities.url_types and cannot_fetch):
         return ""
     model.capabilities = msgspec.structs.replace(model.capabilities, url_types=())
     return f"{error}; retrying with the files themselves"

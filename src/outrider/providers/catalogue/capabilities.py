@@ -120,8 +120,7 @@ def _changes(provider: str, model: str, url: str) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _known(provider: str, name: str, url: str) -> Capabilities:
     facts = known_models()
-    settings = {"effort": facts.effort_scale(provider, name), "temperature": facts.temperature(provider, name)}
-    fields = {**facts.profile(provider, name), **facts.limits(url), **settings}
+    fields = {**facts.profile(provider, name), **facts.limits(url), **facts.settings(provider, name)}
     return msgspec.convert(fields, described(Capabilities))
 
 

@@ -74,13 +74,10 @@ class KnownModels(msgspec.Struct, frozen=True):
         lists = (self.any_server.text_only, self.any_server.vision)
         return provider in self.defaults and any(any_match(own_name, patterns) for patterns in lists)
 
-    def effort_scale(self, provider: str, name: str) -> str:
-        """Return the name of a model's effort scale, or "" if it has none."""
-        return self._first(self.efforts.models, provider, name) or ""
-
-    def temperature(self, provider: str, name: str) -> str:
-        """Return whether a model takes a temperature: `yes`, `no` or `without_effort`."""
-        return self._first(self.temperatures.models, provider, name) or "yes"
+    def settings(self, provider: str, name: str) -> dict[str, str]:
+        """Return a model's effort scale, or "" if it has none, and whether it takes a temperature."""
+        effort = self._first(self.efforts.models, provider, name) or ""
+        return {"effort": effort, "temperature": self._first(self.temperatures.models, provider, name) or "yes"}
 
     def _first(self, rows: Iterable[tuple[str, str, str]], provider: str, name: str) -> str | None:
         owners = self._owners(provider)

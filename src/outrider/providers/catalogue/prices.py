@@ -94,14 +94,11 @@ def _rates(provider: str, model: str, period: int) -> tuple[Rates, ...]:
         prices = entry.get_prices(datetime.fromtimestamp(period * PERIOD, UTC))
         if prices.input_mtok is None and prices.output_mtok is None:
             return ()  # priced by the hour or the page, which is not part of the usage
-        return tuple(_rates_above(prices, above) for above in sorted(_thresholds(prices), reverse=True))
+        # The numbers of input tokens above which a price changes, and -1 for the first price.
+        starts = {-1, *(tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ()))}
+        return tuple(_rates_above(prices, above) for above in sorted(starts, reverse=True))
     except Exception:  # noqa: BLE001 - the list may have another shape
         return ()
-
-
-def _thresholds(prices: Any) -> set[int]:
-    """Return the numbers of input tokens above which a price changes, and -1 for the first price."""
-    return {-1, *(tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ()))}
 
 
 def _rates_above(prices: Any, above: int) -> Rates:

@@ -110,8 +110,10 @@ class FileForms:
                     block, content, room, lambda text: f"{caption}:\n{text}" if text else f"{caption}: (empty)"
                 )
             if family == "document":
-                limit = self._capabilities.text_characters
-                return _extracted_text(block, _document_text(block, data, limit), room)
+                if block.mime_type in kinds.OLD:
+                    raise AttachmentError("it is an old Office document, which is not supported; convert it to a PDF")
+                text = text_of(data, block.mime_type, self._capabilities.text_characters)
+                return _extracted_text(block, text, room)
             if text := documents.pdf_text(data):
                 return _extracted_text(block, text, room)
             if self._capabilities.image in ("native", "moved"):
@@ -142,15 +144,8 @@ class FileForms:
     def placement(self, family: Family) -> Placement:
         if family == "other":
             return "no"
-        placements: dict[str, Placement] = {
-            "image": self._capabilities.image,
-            "pdf": self._capabilities.pdf,
-            "text": self._capabilities.text_file,
-            "audio": self._capabilities.audio,
-            "video": self._capabilities.video,
-            "document": self._capabilities.document,
-        }
-        return placements[family]
+        placement: Placement = getattr(self._capabilities, "text_file" if family == "text" else family)
+        return placement
 
 
 def _text_file(
@@ -191,13 +186,6 @@ def _check_document(block: AttachmentBlock, data: bytes) -> None:
         text_of(data, block.mime_type, 1)
     elif sniff(data) != kinds.OLE:
         raise AttachmentError("it is not a document that can be read")
-
-
-def _document_text(block: AttachmentBlock, data: bytes, limit: int) -> str:
-    """Return the text of an office document, a book or a notebook. Raise AttachmentError."""
-    if block.mime_type in kinds.OLD:
-        raise AttachmentError("it is an old Office document, which is not supported; convert it to a PDF")
-    return text_of(data, block.mime_type, limit)
 
 
 def room_for_file(context_tokens: int | None, taken: int) -> int:

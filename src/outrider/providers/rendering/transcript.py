@@ -120,10 +120,8 @@ class Transcript:
     @property
     def is_cheap_to_rebuild(self) -> bool:
         """Whether all messages can be rendered again in a moment. Files take longer: they are read and scaled."""
-        max_messages, max_bytes = CHEAP_TO_RENDER
-        if len(self._messages) > max_messages or len(self._buffer) > max_bytes:
-            return False
-        return not any(map(files_in, self._messages))
+        is_short = len(self._messages) <= CHEAP_TO_RENDER[0] and len(self._buffer) <= CHEAP_TO_RENDER[1]
+        return is_short and not any(map(files_in, self._messages))
 
     def contains(self, text: bytes) -> bool:
         return text in self._buffer

@@ -34,7 +34,7 @@ from outrider.providers.deltas import (
 )
 from outrider.providers.rendering.server_tools import SEARCH, text_field
 from outrider.providers.streams.anthropic_server_tools import citation_of, is_error_result, result_text_of
-from outrider.providers.streams.stream import CallAssembler, count_of, decode_event, finished_call, take_each
+from outrider.providers.streams.stream import CallAssembler, OneByOne, count_of, decode_event, finished_call
 from outrider.providers.transport.api_errors import error_message
 from outrider.text import clean
 
@@ -124,12 +124,11 @@ def _shown(name: Any) -> str:
     return SEARCH if str(name).startswith("tool_search_tool_") else str(name or "")
 
 
-class IncomingReply:
+class IncomingReply(OneByOne):
     """A reply that is being received."""
 
     def __init__(self, origin: ProviderState) -> None:
-        self.complete = False
-        self._origin = origin
+        super().__init__(origin)
         self._usage: dict[str, Any] = {}
         self._begin()
 
@@ -148,10 +147,7 @@ class IncomingReply:
         self._stop = StopReason.OTHER
         self._stop_detail = ""
 
-    take_all = take_each
-
     def take(self, data: bytes) -> Iterator[Delta]:
-        """Read one event and yield its deltas. An unknown event is ignored."""
         event = decode_event(data, _EVENT, "Anthropic")
         if event.type == "content_block_delta" and event.delta:
             yield from self._add(event.index, event.delta, data)
@@ -219,13 +215,9 @@ class IncomingReply:
                 case ServerToolUseBlock(id=call_id, name=name, input=input):
                     yield ServerToolStarted(call_id, name, input)
                 case ServerToolResultBlock() as result:
-                    name = self._server_tool(result.tool_use_id)
-                    yield ServerToolFinished(result.tool_use_id, name, result.text, result.is_error)
-
-    def _server_tool(self, call_id: str) -> str:
-        """Return the name of the tool that a result belongs to. A paused reply has the call in an earlier message."""
-        named = (each.get("name") for each in self._raw.values() if each.get("id") == call_id)
-        return _shown(next(named, ""))
+                    call_id = result.tool_use_id  # a paused reply has the call in an earlier message
+                    named = (each.get("name") for each in self._raw.values() if each.get("id") == call_id)
+                    yield ServerToolFinished(call_id, _shown(next(named, "")), result.text, result.is_error)
 
     def _start(self, index: int, block: _Block) -> Iterator[Delta]:
         self._blocks[index] = block
@@ -261,10 +253,6 @@ class IncomingReply:
             self._signatures[index] = self._signatures.get(index, "") + delta.signature
         elif index in self._raw and index not in self._calls:
             _extend(self._raw[index], msgspec.json.decode(data)["delta"])
-
-    @property
-    def done(self) -> bool:
-        return self.complete
 
     def end(self) -> Iterator[Reply]:
         blocks = [self._block(index, block) for index, block in sorted(self._blocks.items())]
@@ -313,18 +301,14 @@ class IncomingReply:
         if kind in ("server_tool_use", "mcp_tool_use"):
             given = block.get("input")
             called_with = given if isinstance(given, dict) else {}
-            state = kept if self._is_whole(block) else None
+            # The API refuses a call that was cut off before it had a result.
+            is_answered = any(each.get("tool_use_id") == block.get("id") for each in self._raw.values())
+            state = kept if is_answered or self._stop not in _CUTS else None
             return ServerToolUseBlock(str(block.get("id") or ""), _shown(block.get("name")), called_with, state)
         if _is_result(block):
             content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
             return ServerToolResultBlock(call_id, result_text_of(content), is_error_result(content), kept)
         return RawBlock(kind, kept) if kind and kind != "tool_use" else None
-
-    def _is_whole(self, block: dict[str, Any]) -> bool:
-        """Return whether a call can be sent back: the API refuses one that was cut off before it had a result."""
-        if self._stop not in _CUTS:
-            return True
-        return any(each.get("tool_use_id") == block.get("id") for each in self._raw.values())
 
     def _call(self, index: int) -> ToolUseBlock:
         """Return the call. If the reply was cut off in it, its arguments are marked invalid and it does not run."""
@@ -333,9 +317,6 @@ class IncomingReply:
         text = self._calls[index].text
         was_cut = self._stop in _CUTS and index == max(self._blocks) and not (call.input and index in self._closed)
         return msgspec.structs.replace(call, input={}, invalid_input=text) if was_cut else call
-
-    def _state(self, data: dict[str, Any]) -> ProviderState:
-        return msgspec.structs.replace(self._origin, data=data)
 
 
 def _usage(counts: dict[str, Any]) -> Usage:

@@ -43,7 +43,7 @@ from outrider.providers.streams.gemini_chunks import (
 )
 from outrider.providers.streams.gemini_server_tools import cited, fetched, grounding_text, server_call, server_result
 from outrider.providers.streams.pictures import picture
-from outrider.providers.streams.stream import take_each
+from outrider.providers.streams.stream import OneByOne
 
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
              "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION")  # fmt: skip
@@ -62,7 +62,7 @@ _BESIDE = {"thought", "thoughtSignature"}
 """Fields of a part that say something about its content."""
 
 
-class IncomingReply:
+class IncomingReply(OneByOne):
     """A reply that is being received. Every chunk may have a finish reason, so only the end of the stream ends it.
 
     `origin` marks its opaque state. `chunks` reads the chunks of an event. `store` takes the pictures.
@@ -73,7 +73,7 @@ class IncomingReply:
     def __init__(
         self, origin: ProviderState, chunks: Callable[[bytes], Iterable[Chunk]], store: AttachmentStore | None = None
     ) -> None:
-        self._origin = origin
+        super().__init__(origin)
         self._chunks = chunks
         self._store = store
         self._pictures: dict[int, tuple[Blob, ProviderState]] = {}
@@ -96,12 +96,6 @@ class IncomingReply:
         self._message = ""
         self._usage = UsageMetadata()
         self._stop = StopReason.OTHER
-
-    @property
-    def complete(self) -> bool:
-        return bool(self._finish)
-
-    take_all = take_each
 
     def take(self, data: bytes) -> Iterator[Delta]:
         for place, chunk in enumerate(self._chunks(data)):
@@ -145,11 +139,11 @@ class IncomingReply:
         kinds = [name for name, value in raw.items() if value and name not in _BESIDE] if isinstance(raw, dict) else []
         if kinds:
             self._flush()
-            self._blocks.append(RawBlock(kinds[0], self._new_state({"part": raw})))
+            self._blocks.append(RawBlock(kinds[0], self._state({"part": raw})))
         return bool(kinds)
 
     def _end(self, reason: str, message: str | None, stop: StopReason) -> None:
-        self._finish, self._message, self._stop = reason, message or "", stop
+        self._finish, self._message, self._stop, self.complete = reason, message or "", stop, True
 
     def _take_text(self, text: str, thought: bool, signature: str | None) -> Iterator[Delta]:
         if not (text or signature):
@@ -167,18 +161,18 @@ class IncomingReply:
         text = "".join(self._pieces)
         self._pieces.clear()
         if self._thought and (text or signature):
-            self._blocks.append(ThinkingBlock(text, self._state(signature)))
+            self._blocks.append(ThinkingBlock(text, self._signed(signature)))
         elif signature and not text.strip():
             # A history keeps no blank text, but the signature must be sent back in a part with the same text.
-            self._blocks.append(ThinkingBlock("", self._state(signature, text=text)))
+            self._blocks.append(ThinkingBlock("", self._signed(signature, text=text)))
         elif text:
-            self._blocks.append(TextBlock(text, self._state(signature)))
+            self._blocks.append(TextBlock(text, self._signed(signature)))
 
     def _take_picture(self, blob: Blob, thought: bool, signature: str | None) -> None:
         if thought:  # a draft of a model that thinks in pictures
             return
         self._flush()
-        self._pictures[len(self._blocks)] = blob, self._new_state({"thoughtSignature": signature} if signature else {})
+        self._pictures[len(self._blocks)] = blob, self._state({"thoughtSignature": signature} if signature else {})
         self._blocks.append(TextBlock("[a picture]"))
 
     def _take_server_call(self, part: ContentPart) -> ServerToolStarted:
@@ -204,7 +198,7 @@ class IncomingReply:
             "toolResponse": part.tool_response,
             "thoughtSignature": part.thought_signature,
         }
-        return self._new_state({"part": {name: value for name, value in names.items() if value}})
+        return self._state({"part": {name: value for name, value in names.items() if value}})
 
     def _ground(self) -> Iterator[Delta]:
         """Add the sources to the text. Without calls in the stream, they are shown from what they have found."""
@@ -222,7 +216,7 @@ class IncomingReply:
         """Show a tool that the API has run before the reply, unless the stream had its call."""
         if name in self._server_calls.values():
             return
-        call_id, state = f"server_{name.removeprefix('web_')}", self._new_state({"part": None})
+        call_id, state = f"server_{name.removeprefix('web_')}", self._state({"part": None})
         use = ServerToolUseBlock(call_id, name, given, state)
         self._blocks[:0] = [use, ServerToolResultBlock(call_id, text, failed, state)]
         self._pictures = {place + 2: each for place, each in self._pictures.items()}
@@ -254,18 +248,15 @@ class IncomingReply:
         valid = isinstance(args, dict) and merge_arguments(args, call.partial_args or ()) and whole
         text = msgspec.json.encode(args).decode()
         text = text if whole else text[:-1]
-        state = self._state(self._signature, id=call.id or None)
+        state = self._signed(self._signature, id=call.id or None)
         block = ToolUseBlock(call.id or "", call.name or "", args if valid else {}, None if valid else text, state)
         self._blocks.append(block)
         yield ToolCallDelta(block.id, block.name, text)
 
-    def _new_state(self, data: dict[str, Any]) -> ProviderState:
-        return msgspec.structs.replace(self._origin, data=data)
-
-    def _state(self, signature: str | None, **more: str | None) -> ProviderState | None:
+    def _signed(self, signature: str | None, **more: str | None) -> ProviderState | None:
         data = {"thoughtSignature": signature or None, **more}
         kept = {name: value for name, value in data.items() if value is not None}
-        return self._new_state(kept) if kept else None
+        return self._state(kept) if kept else None
 
     def end(self) -> Iterator[Delta | Reply]:
         """Yield the last deltas, a note with the finish reason if the reply has no text, and the reply."""

@@ -38,7 +38,7 @@ from outrider.providers.deltas import (
 from outrider.providers.rendering.server_tools import result_text, text_field
 from outrider.providers.streams import openai_responses_items as wire
 from outrider.providers.streams.pictures import picture, picture_at
-from outrider.providers.streams.stream import count_of, decode_event, take_each
+from outrider.providers.streams.stream import OneByOne, count_of, decode_event
 from outrider.providers.transport.api_errors import error_message
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
@@ -92,13 +92,12 @@ _DELTA_OF_ITEM = {
 }
 
 
-class IncomingReply:
+class IncomingReply(OneByOne):
     """A reply that is being received. The last event of an item counts: earlier ones are incomplete."""
 
     def __init__(self, origin: ProviderState, store: AttachmentStore | None = None) -> None:
-        self.complete = False
+        super().__init__(origin)
         self._store = store
-        self._origin = origin
         self._started: dict[int, wire.Item] = {}
         self._pieces: dict[int, list[str]] = {}
         """The deltas of each item so far."""
@@ -108,10 +107,7 @@ class IncomingReply:
         """Why the reply is incomplete, in the words of the API."""
         self._usage: dict[str, Any] = {}
 
-    take_all = take_each
-
     def take(self, data: bytes) -> Iterable[Delta]:
-        """Read one event. It takes effect when the returned deltas are consumed."""
         if data.strip() in (b"", b"[DONE]"):
             return ()
         event = decode_event(data, _EVENT, "OpenAI")
@@ -202,10 +198,6 @@ class IncomingReply:
         cut.arguments, cut.input, cut.content = text, text, [wire.ItemPart(text=text)]
         return cut
 
-    @property
-    def done(self) -> bool:
-        return self.complete
-
     def end(self) -> Iterator[Reply]:
         items = self._settled_items()
         reasoned = any(item.type == "reasoning" for item in items)
@@ -244,7 +236,7 @@ class IncomingReply:
         """Return the state of an item that goes back as it came. The API refuses it without the reasoning before it."""
         order = {"follows": state.get("follows"), "reasoned": bool(state.get("id"))}
         data = {"item": item.raw, **{name: value for name, value in order.items() if value}}
-        return self._state(data) if item.raw else None
+        return self._state_of(data) if item.raw else None
 
     def _server_blocks(self, item: wire.Item, state: dict[str, Any]) -> list[Block]:
         """Return the call and the result of a tool that the API ran, and the pictures that it made."""
@@ -257,7 +249,7 @@ class IncomingReply:
             return [ServerToolUseBlock(item.id or "", name, given, kept)]
         if item.type == wire.SEARCH_OUTPUT:
             return [ServerToolResultBlock(item.call_id or "", result_text(text), item.status in wire.FAILED, kept)]
-        own = self._state({"item": None}) if kept else None
+        own = self._state_of({"item": None}) if kept else None
         return [
             ServerToolUseBlock(item.id or "", name, given, kept),
             ServerToolResultBlock(item.id or "", result_text(text), item.status in wire.FAILED, own),
@@ -270,16 +262,16 @@ class IncomingReply:
             case kind if kind in wire.SERVER_ITEMS:
                 return self._server_blocks(item, data)
             case "message" if item.text.strip():
-                return [self._text(item, self._state(data))]
+                return [self._text(item, self._state_of(data))]
             case "function_call":
-                return [wire.finished_call_of(item, self._state(data))]
+                return [wire.finished_call_of(item, self._state_of(data))]
             case "custom_tool_call":
                 return [wire.finished_call_of(item, self._kept(item, data))]
             case "reasoning":
-                raw = self._state(item.raw if item.raw and wire.is_replayable(item.raw) else {})
+                raw = self._state_of(item.raw if item.raw and wire.is_replayable(item.raw) else {})
                 return [ThinkingBlock(item.text, raw)] if item.text or raw else []
             case "image_generation_call" if item.result:
-                state = self._state(data | {"id": item.id or ""})
+                state = self._state_of(data | {"id": item.id or ""})
                 return [picture(item.result, f"image/{item.output_format or 'png'}", self._store, state)]
             case "image_generation_call":
                 return [TextBlock(wire.picture_failure(item))]
@@ -298,8 +290,8 @@ class IncomingReply:
             state = msgspec.structs.replace(state, data=state.data | {"annotations": raw})
         return TextBlock(item.text, state, tuple(cited))
 
-    def _state(self, data: dict[str, Any]) -> ProviderState | None:
-        return msgspec.structs.replace(self._origin, data=data) if data else None
+    def _state_of(self, data: dict[str, Any]) -> ProviderState | None:
+        return self._state(data) if data else None
 
     def _stop_reason(self, items: list[wire.Item]) -> StopReason:
         if self._incomplete:

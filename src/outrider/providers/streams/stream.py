@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -13,7 +14,7 @@ from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 
-from outrider.conversation.messages import ToolUseBlock, Usage
+from outrider.conversation.messages import ProviderState, ToolUseBlock, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
@@ -194,19 +195,31 @@ class Incoming(Protocol):
         """Yield the last deltas, and then the reply."""
 
 
-class _OneByOne(Protocol):
+class OneByOne(ABC):
+    """A part of replies that read their events one by one. `origin` marks their opaque state."""
+
+    def __init__(self, origin: ProviderState) -> None:
+        self.complete = False
+        self._origin = origin
+
     @property
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Whether the rest of the stream can be ignored."""
+        return self.complete
 
-    def take(self, data: bytes) -> Iterable[Delta]: ...
+    @abstractmethod
+    def take(self, data: bytes) -> Iterable[Delta]:
+        """Read one event. It takes effect when the returned deltas are consumed. An unknown event is ignored."""
 
+    def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
+        """Read events until `done`."""
+        for data in events:
+            shown += self.take(data)
+            if self.done:
+                return
 
-def take_each(incoming: _OneByOne, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
-    """Implement `take_all` for a reply that reads its events one by one."""
-    for data in events:
-        shown += incoming.take(data)
-        if incoming.done:
-            return
+    def _state(self, data: dict[str, Any]) -> ProviderState:
+        return msgspec.structs.replace(self._origin, data=data)
 
 
 class ReplyParser:

@@ -142,7 +142,10 @@ class _JsonReply:
 
     def finish(self, reply: Reply) -> Iterator[Delta | Reply]:
         values = list(_objects(self._text))
-        calls = list(filter(None, map(self._call, values))) or self._written(values) or self._broken_call(values)
+        calls = list(filter(None, map(self._call, values)))
+        if not calls and not any("final" in value for value in values):  # calls in another form: the format was ignored
+            calls = list(written_calls(self._text, self._tools)[1])
+        calls = calls or self._broken_call(values)
         said = msgspec.structs.replace(self._origin, data={SAID: reply.message.text})
         if calls:
             calls[0] = msgspec.structs.replace(calls[0], state=said)
@@ -168,10 +171,6 @@ class _JsonReply:
             return ToolUseBlock("", name, arguments or {})
         text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
         return finished_call("", name, text)
-
-    def _written(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
-        """Return calls in another form, from a server that ignores the format."""
-        return [] if any("final" in value for value in values) else list(written_calls(self._text, self._tools)[1])
 
     def _broken_call(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
         """Return a call that was cut off, marked invalid. As a final answer it would be useless."""
