@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
@@ -13,7 +13,6 @@ from outrider.mcp import protocol
 from outrider.mcp.channel import Authorization, Channel, Headers, OnProgress, Params
 from outrider.mcp.elicitation import OnElicit, elicit
 from outrider.mcp.handshake import Agreement, agree, agree_on, agree_on_handshake, decoded
-from outrider.mcp.input_required import Send, call_with_input
 from outrider.mcp.lists import ListCache, keep_listening, read_list
 from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
 from outrider.mcp.protocol import Prompt, ResourceTemplate
@@ -29,6 +28,10 @@ OutcomeT = TypeVar("OutcomeT", bound=protocol.Outcome)
 
 REQUEST_SECONDS = 60.0
 """How long a server may take for a request other than a tool call."""
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+"""Seconds until a request is sent again to a server that needs more time."""
+
+Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[msgspec.Raw]]
 
 OnChange: TypeAlias = Callable[[protocol.ListKind], None]
 """Learns that a server's tools, resources or prompts changed. Called in the event loop; must not raise."""
@@ -276,9 +279,47 @@ class Client:
     async def _call(
         self, method: str, params: dict[str, Any], type: type[OutcomeT], send: Send | None = None
     ) -> OutcomeT:
+        """Send a request, and again with the input that the server asks for first.
+
+        Since 2026-07-28 a result may ask for input. In version 2025-11-25 an error may name pages to open first.
+        """
         send = send or (lambda params: self._send(method, params, REQUEST_SECONDS))
         name, rounds = self.server.name, self._host.bounds.rounds
-        return await call_with_input(send, params, type, self.answer, name, method, rounds)
+        pause, sent = _FIRST_PAUSE, params
+        for _ in range(rounds + 1):
+            try:
+                raw = await send(sent)
+            except McpError as error:
+                if error.code != protocol.URL_ELICITATION_REQUIRED:
+                    raise
+                await self._open_pages(error)
+                continue
+            outcome = decoded(raw, type, name, method)
+            if outcome.result_type == "complete":
+                return outcome
+            if outcome.result_type != "input_required":
+                raise McpError(f"The MCP server {name} sent a result of an unknown type, {outcome.result_type[:40]!r}.")
+            sent = dict(params)
+            if asked := outcome.input_requests:  # answered one after the other: two questions at once would confuse
+                sent["inputResponses"] = {
+                    key: await self.answer(each.method, each.params) for key, each in asked.items()
+                }
+            else:  # the server only needs more time
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            if outcome.request_state is not None:
+                sent["requestState"] = outcome.request_state
+        raise McpError(f"The MCP server {name} asked for input more than {rounds} times for one {method}.")
+
+    async def _open_pages(self, error: McpError) -> None:
+        """Ask the person to open the pages that the server names. Raises the error again if one is not opened."""
+        pages = error.data.get("elicitations") if isinstance(error.data, dict) else None
+        if not isinstance(pages, list) or not pages:
+            raise error
+        for page in pages:
+            result = await self.answer(protocol.ELICIT, msgspec.Raw(msgspec.json.encode(page)))
+            if result.get("action") != "accept":
+                raise error
 
     async def _request(self, method: str, params: dict[str, Any], type: type[T]) -> T:
         return decoded(await self._send(method, params, REQUEST_SECONDS), type, self.server.name, method)

@@ -40,10 +40,7 @@ class DeferredTools:
         )
 
     def resolve(self, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-        """Return the tool and the arguments that a call of `call_tool` stands for, so that a person can judge it.
-
-        Return None if there is no such tool; the call is then an error and runs nothing.
-        """
+        """Return the tool and arguments that a call of `call_tool` stands for, for a person to judge; None if none."""
         given = _decoded_arguments(arguments)
         name, inner = given.get("name"), given.get("arguments", {})
         tool = self.index().get(name) if isinstance(name, str) else None

@@ -119,10 +119,7 @@ _LONGEST_PAUSE = 300.0
 
 
 async def keep_listening(channel: Channel, meta: dict[str, Any], kinds: Sequence[ListKind]) -> None:
-    """Listen until the channel closes. The notifications go to the channel's receiver.
-
-    A stream that ends is opened again, after longer and longer pauses.
-    """
+    """Listen until the channel closes. A stream that ends is opened again, after longer and longer pauses."""
     wanted = {f"{kind}ListChanged": True for kind in kinds}
     pause = _FIRST_PAUSE
     while True:

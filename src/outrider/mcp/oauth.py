@@ -87,16 +87,20 @@ class LoginRedirect:
 
 
 @contextlib.asynccontextmanager
-async def login_redirect(port: int, state: str) -> AsyncIterator[LoginRedirect]:
-    """Listen on a port of 127.0.0.1; 0 for any. Raises McpLoginError if it is taken."""
+async def login_redirect(known: Registration | None, state: str) -> AsyncIterator[LoginRedirect]:
+    """Listen on the port of the registration if it is free, otherwise on any. Raises McpLoginError."""
     redirect = LoginRedirect(state)
-    try:
-        server = await asyncio.start_server(redirect.handle, HOST, port, limit=_MAX_LINE)
-    except OSError:
-        raise McpLoginError(f"The login needs port {port} of this machine, which is taken.") from None
+    registered = urlsplit(known.redirect_uri).port or 0 if known and known.redirect_uri else 0
+    for port in (registered, 0):
+        with contextlib.suppress(OSError):
+            server = await asyncio.start_server(redirect.handle, HOST, port, limit=_MAX_LINE)
+            break
+    else:
+        raise McpLoginError("The login needs port 0 of this machine, which is taken.")
     async with server:
         redirect.uri = f"http://{HOST}:{server.sockets[0].getsockname()[1]}{PATH}"
         yield redirect
+        await asyncio.sleep(0)
 
 
 class OAuth:
@@ -176,7 +180,7 @@ class OAuth:
             scope = f"{scope} offline_access".strip()
         state = secrets.token_urlsafe(32)
         known = self._known_client(found.server)
-        async with _redirect(known, state) as redirect:
+        async with login_redirect(known, state) as redirect:
             is_usable = known and known.redirect_uri in ("", redirect.uri)
             client = known if known and is_usable else await register(self._requests, found.server, redirect.uri, scope)
             login = Login(found.server.issuer, found.server.token_endpoint, found.resource, client)
@@ -260,19 +264,6 @@ class OAuth:
     def _write(self, login: Login, tokens: Tokens) -> None:
         self._login = replace(login, tokens=tokens)
         self._store.write(self._url, self._login)
-
-
-@contextlib.asynccontextmanager
-async def _redirect(known: Registration | None, state: str) -> AsyncIterator[LoginRedirect]:
-    """Listen on the port of the registration if it is free, otherwise on any."""
-    port = urlsplit(known.redirect_uri).port or 0 if known and known.redirect_uri else 0
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            redirect = await stack.enter_async_context(login_redirect(port, state))
-        except McpLoginError:
-            redirect = await stack.enter_async_context(login_redirect(0, state))
-        yield redirect
-        await asyncio.sleep(0)
 
 
 def _check_server(server: ServerMetadata) -> None:

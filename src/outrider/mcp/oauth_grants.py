@@ -45,10 +45,7 @@ async def request_token(
     scope: str,
     methods: Sequence[str] | None = None,
 ) -> Tokens:
-    """Ask a token endpoint for tokens. `scope` counts if the server does not say what it granted.
-
-    Raises McpLoginError.
-    """
+    """Ask for tokens. `scope` counts if the server does not say what it granted. Raises McpLoginError."""
     headers, credentials = _authentication(client, methods)
     answer = await requests.post(endpoint, {**fields, **credentials}, TokenResponse, headers=headers)
     if answer.token_type.lower() != "bearer":

@@ -28,10 +28,7 @@ class OAuthFailure(msgspec.Struct, frozen=True):
 
 
 class OAuthRequests:
-    """Sends the requests of one login. A public server cannot send it to private addresses, or to http.
-
-    Redirects are not followed.
-    """
+    """Sends the requests of one login, for a public server never to private addresses or http."""
 
     def __init__(self, server_url: str) -> None:
         self._server_url = server_url

@@ -116,11 +116,7 @@ class ApiProvider(ABC):
     def incoming(
         self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
     ) -> Incoming:
-        """Return an object that builds the reply from the events.
-
-        `tools` are the tools that the model may call, with the schemas of their arguments. `store` takes the pictures
-        that it makes.
-        """
+        """Return an object that builds the reply from the events. `tools` have the schemas of their arguments."""
 
     def replays(self, block: AttachmentBlock) -> bool:
         """Return whether a picture that the model made goes back in its own message, not in the user's next one."""
@@ -242,10 +238,7 @@ class ApiProvider(ABC):
     def tools_once(
         self, request: Request, describe: Callable[[Request], Iterable[Any]], found: tuple[str | bool, ...] = ()
     ) -> msgspec.Raw:
-        """Return the tools as this API describes them. They are encoded once a session: there may be many.
-
-        `found` is what the description depends on beside the tools of the request.
-        """
+        """Return the tools as this API describes them, encoded once a session. `found`: what else they depend on."""
         name = f"{self._memory_key} tools"
         known: tuple[Any, Any, Any, msgspec.Raw] | None = request.memory.get(name)
         if known is None or known[0] is not request.tools or known[1:3] != (request.server_tools, found):
@@ -254,10 +247,7 @@ class ApiProvider(ABC):
         return known[3]
 
     def setting_fields(self, settings: ModelSettings, tokens_field: str) -> dict[str, Any]:
-        """Return the fields of a request for its effort, its temperature and the longest reply.
-
-        Raise RequestRefusedError if the model does not have the effort.
-        """
+        """Return the fields for the effort, the temperature and the longest reply. Raise RequestRefusedError."""
         fields = effort_fields(self.capabilities, settings.effort, self.name)
         fields = fields | temperature_fields(self.capabilities, settings)
         return fields | ({tokens_field: settings.max_tokens} if settings.max_tokens else {})

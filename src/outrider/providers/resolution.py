@@ -22,7 +22,7 @@ from typing import TypeAlias
 from outrider.errors import MissingKeyError, OutriderError, UnknownModelError
 from outrider.providers.base import Provider, Reply, Request
 from outrider.providers.catalogue import tiers
-from outrider.providers.catalogue.vendors import VENDORS
+from outrider.providers.catalogue.vendors import VENDORS, qualified
 from outrider.providers.catalogue.windows import window_of
 from outrider.providers.deltas import Delta, Notice
 
@@ -77,8 +77,6 @@ def resolve(model: str | Provider) -> Provider:
         return _load("adapters.openai_compatible:provider", model)
     if model in tiers.TIERS:
         return _first_with_key(model)
-    from outrider.providers.catalogue.names import qualified
-
     prefix, _, name = qualified(model).partition("/")
     if prefix not in PREFIXES:
         raise _unknown(model)

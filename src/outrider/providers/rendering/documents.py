@@ -215,11 +215,7 @@ def _document(data: bytes) -> Iterator[Any]:
 
 @contextmanager
 def _unreadable(kind: str) -> Iterator[None]:
-    """Turn any error of a library into an AttachmentError.
-
-    The text of the error is not repeated: some contain memory addresses, and the same file must always give the same
-    text.
-    """
+    """Turn any error of a library into an AttachmentError, without its text, which may differ each time."""
     try:
         yield
     except AttachmentError:

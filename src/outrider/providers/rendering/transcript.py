@@ -132,10 +132,7 @@ class Transcript:
         return self.enclosed(before, b"]}", b",".join(map(msgspec.json.encode, extra)))
 
     def enclosed(self, before: bytes, after: bytes, extra: bytes = b"") -> Body:
-        """Return all messages between `before` and `after`. `extra` are items for this request only.
-
-        Large files are not copied.
-        """
+        """Return all messages, and items for this request only, between two texts. Large files are not copied."""
         comma = b"," if extra and self._buffer else b""
         if not self._files:
             return b"".join((before, self._buffer, comma, extra, after))

@@ -29,10 +29,7 @@ class _Call(CallAssembler):
         return bool(self.text) and self.finish().invalid_input is None
 
     def continues(self, call_id: str, name: str, piece: str, *, same_chunk: bool) -> bool:
-        """Return whether a fragment with the same index continues this call, or starts another one.
-
-        `same_chunk`: the chunk of the fragment has another fragment of this call.
-        """
+        """Return whether a fragment of the same index, perhaps of one chunk, continues this call, or starts another."""
         if not name or (call_id and call_id == self.id):
             return True  # every call starts with a name
         if same_chunk:

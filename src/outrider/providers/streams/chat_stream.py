@@ -67,11 +67,7 @@ _CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w
 
 
 class IncomingReply:
-    """A reply that is being received.
-
-    `origin` marks its opaque state. `to_error` makes an exception from an error that the server sends. `store` takes
-    the pictures of the reply. `inline_thinking`: the text may begin with <think>.
-    """
+    """A reply that is being received. `to_error` makes an exception from an error that the server sends."""
 
     def __init__(
         self,

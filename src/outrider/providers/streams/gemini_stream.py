@@ -63,10 +63,7 @@ _BESIDE = {"thought", "thoughtSignature"}
 
 
 class IncomingReply(OneByOne):
-    """A reply that is being received. Every chunk may have a finish reason, so only the end of the stream ends it.
-
-    `origin` marks its opaque state. `chunks` reads the chunks of an event. `store` takes the pictures.
-    """
+    """A reply that is being received. Every chunk may have a finish reason: only the end of the stream ends it."""
 
     done = False
 

@@ -59,10 +59,7 @@ class EventParser:
         return list(filter(None, map(_repair, found) if _needs_repair(whole) else found))
 
     def finish(self) -> list[bytes]:
-        """Return the event that the end of the stream completes: servers may omit the last blank line.
-
-        An incomplete event is dropped.
-        """
+        """Return the event that the end of the stream completes, without a blank line. Drop an incomplete one."""
         rest = b"".join(self._pieces)
         self._pieces, self._pending_bytes = [], 0
         data = _repair(rest if self._plain else _data(rest.strip(b"\n")))
@@ -125,10 +122,7 @@ T = TypeVar("T")
 
 
 def decode_event(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], label: str) -> T:
-    """Decode an event. What does not fit keeps its default: APIs send new forms before their clients know them.
-
-    Raise IncompleteStreamError if it is not JSON.
-    """
+    """Decode an event. What does not fit keeps its default. Raise IncompleteStreamError if it is not JSON."""
     try:
         try:
             return decoder.decode(data)
@@ -140,10 +134,7 @@ def decode_event(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], la
 
 
 def lenient(kind: Any, value: Any) -> Any:
-    """Convert a value to a struct or a list of structs. Fields that do not fit keep their defaults.
-
-    Raise ValidationError for any other type that does not fit.
-    """
+    """Convert to a struct or a list of structs, without fields that do not fit. Raise ValidationError for others."""
     kinds = [each for each in get_args(kind) if each is not NoneType] if isinstance(kind, UnionType) else [kind]
     if len(kinds) != 1 or (value is None and kinds != [kind]):
         return msgspec.convert(value, kind)
@@ -223,10 +214,7 @@ class OneByOne(ABC):
 
 
 class ReplyParser:
-    """Parses the bytes of a response into deltas and the reply.
-
-    It raises IncompleteStreamError when only keep-alives have arrived for `idle_seconds`.
-    """
+    """Parses the bytes of a response. Raises IncompleteStreamError after `idle_seconds` of keep-alives alone."""
 
     def __init__(self, incoming: Incoming, label: str, idle_seconds: float = math.inf) -> None:
         self._incoming = incoming

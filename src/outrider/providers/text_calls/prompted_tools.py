@@ -101,10 +101,7 @@ def result_parts(results: Iterable[Result]) -> Iterator[Part]:
 async def extract_calls(
     items: AsyncIterator[Delta | Notice | Reply], tools: Sequence[ToolSpec], origin: ProviderState
 ) -> AsyncGenerator[Delta | Notice | Reply, None]:
-    """Yield the items of a stream, with calls and the final answer in place of the JSON that contains them.
-
-    The first block keeps the model's own text, as state of the `origin`.
-    """
+    """Yield the items of a stream, with calls or the answer for their JSON, which the first block keeps."""
     reply = _JsonReply({tool.name: tool.parameters for tool in tools}, origin)
     async with aclosing(items):  # type: ignore[type-var]
         async for item in items:

@@ -126,10 +126,7 @@ class Transport:
     async def post(
         self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float = math.inf
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response.
-
-        A response without new bytes for `idle_seconds`, or for the timeout, fails.
-        """
+        """Yield the bytes of a response. Raise ProviderError, also after `idle_seconds` without new bytes."""
         client = await self._client()
         import aiohttp
 
@@ -168,10 +165,7 @@ class Transport:
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AsyncIterator[Response]:
-        """Send a request and give its response, whatever its status. Raises ProviderError.
-
-        The caller limits the size and the time. Redirects are not followed.
-        """
+        """Send a request and give its response, whatever its status and size. Raises ProviderError."""
         client = await self._client()
         import aiohttp
 
