@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from outrider.errors import McpError, McpLoginError
-from outrider.mcp.channel import Authorization
-from outrider.mcp.exchange import PendingRequest
+from outrider.errors import McpClosedError, McpError, McpLoginError
+from outrider.mcp.channel import Authorization, ServerListener
+from outrider.mcp.exchange import Exchange, PendingRequest
+from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer, secrets_of
 from outrider.providers.transport.http import Response, Timeouts, Transport
 from outrider.text.visible import one_line
@@ -153,6 +154,32 @@ class Endpoint:
         finally:
             if pending:
                 pending.on_hold = False
+
+
+class EndpointChannel:
+    """What the channels to an address share. `bounds` limit what the server may send."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        listener: ServerListener,
+        *,
+        authorization: Authorization | None = None,
+        bounds: Bounds,
+    ) -> None:
+        self.protocol_version = ""
+        self._server = server
+        self._listener = listener
+        self._authorization = authorization
+        self._endpoint = Endpoint(server, authorization)
+        self._bounds = bounds
+        self._exchange = Exchange(server.name, listener, bounds)
+        self._tasks = BackgroundTasks(bounds.answers)
+        self._is_closed = False
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
 
 
 def redirect_target(url: str, location: str) -> str | None:

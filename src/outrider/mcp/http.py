@@ -18,12 +18,11 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
 from outrider.mcp import protocol
-from outrider.mcp.channel import Authorization, Headers, OnProgress, Params, ServerListener
-from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint
-from outrider.mcp.exchange import Exchange, PendingRequest, result_of
+from outrider.mcp.channel import Headers, OnProgress, Params, ServerListener
+from outrider.mcp.endpoint import EVENTS, EndpointChannel
+from outrider.mcp.exchange import PendingRequest, result_of
 from outrider.mcp.handshake import decoded
 from outrider.mcp.parameter_headers import standard_headers
-from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.sse import EventReader
 from outrider.providers.transport.http import Response
@@ -37,32 +36,18 @@ _CLOSE_SECONDS = 2.0
 _RENEW_SECONDS = 60.0
 
 
-class HttpChannel:
+class HttpChannel(EndpointChannel):
     """A channel to a server at an address. It has no connection of its own: a server that is back is reached again."""
 
-    def __init__(
-        self,
-        server: HttpServer,
-        listener: ServerListener,
-        *,
-        authorization: Authorization | None = None,
-        bounds: Bounds,
-    ) -> None:
-        self.protocol_version = ""
+    def __init__(self, server: HttpServer, listener: ServerListener, **settings: Any) -> None:
+        super().__init__(server, listener, **settings)
         self.is_refused = False
         """Whether the address takes no messages at all, as one of the older transport of 2024-11-05."""
-        self._server = server
-        self._listener = listener
-        self._endpoint = Endpoint(server, authorization)
-        self._bounds = bounds
-        self._exchange = Exchange(server.name, listener, bounds)
         self._session = ""
         self._greeting: dict[str, Any] = {}
         """The parameters of `initialize`, to begin a new session after the server has lost this one."""
         self._renewing = asyncio.Lock()
-        self._tasks = BackgroundTasks(bounds.answers)
         self._listening: asyncio.Task[None] | None = None
-        self._is_closed = False
 
     async def open(self) -> None:
         """Check the description: the first request connects. Raises McpError."""
@@ -112,10 +97,6 @@ class HttpChannel:
 
     def _headers_of(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         return standard_headers(method, params) if self._is_stateless else {}
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
 
     def _send_later(self, line: bytes) -> None:
         """Send a message in the background: an answer to a server's request, or a notification."""

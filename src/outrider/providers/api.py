@@ -195,38 +195,24 @@ class ApiProvider(ABC):
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
         check_server_tools(self.capabilities, request, self.name)
+        left_out, groups = rendering.left_out, self.call_groups(request)
         renderer = Renderer(
-            self.capabilities,
-            request.store,
-            rendering.left_out,
-            self.titles,
-            self.replays,
-            errors_hold_files=self.errors_hold_files,
+            self.capabilities, request.store, left_out, self.titles, self.replays, self.errors_hold_files
         )
-        groups = self.call_groups(request)
+
+        def render(message: Message, previous: Message | None, text_bytes: int) -> Rendered:
+            """Render one message: place its files, turn it into the API's items, encode these."""
+            if message.role == "assistant":
+                files, shown = renderer.pictures(message)
+                message = portable(message, self.is_own)
+                message = self.grouped(message, groups) if groups else message
+                return encode_items(self.assistant_items(message, files, bool(left_out)), shown)
+            user = renderer.user(message, previous, text_bytes)
+            return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
+
         rendering.depend_on(groups)
-        render = partial(self._render_message, renderer, bool(rendering.left_out), groups)
         rendering.update(request.messages, render)
         return self.body(request, rendering.transcript)
-
-    def _render_message(
-        self,
-        renderer: Renderer,
-        prefix_changed: bool,
-        groups: Mapping[str, str],
-        message: Message,
-        previous: Message | None,
-        text_bytes: int,
-    ) -> Rendered:
-        """Render one message: place its files, turn it into the API's items, encode these."""
-        if message.role == "assistant":
-            files, shown = renderer.pictures(message)
-            message = portable(message, self.is_own)
-            if groups:
-                message = self.grouped(message, groups)
-            return encode_items(self.assistant_items(message, files, prefix_changed), shown)
-        user = renderer.user(message, previous, text_bytes)
-        return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
 
     def call_groups(self, request: Request) -> Mapping[str, str]:
         """Return the groups of deferred tools by tool, if calls in the history must name them."""

@@ -53,22 +53,14 @@ LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
 _WINDOW = re.compile(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
 """The context window in the errors of vLLM, llama.cpp, LM Studio and others."""
-# Words in the type or code of an error in the stream, and the HTTP status that the error corresponds to.
+# HTTP statuses, and words in the type or code of errors in the stream that correspond to them.
 _STATUSES = {
-    "rate_limit": 429,
-    "too_many": 429,
-    "quota": 429,
-    "overloaded": 503,
-    "unavailable": 503,
-    "timeout": 504,
-    "server": 500,
-    "internal": 500,
-    "api_error": 500,
-    "api_key": 401,
-    "authentication": 401,
-    "invalid": 400,
-    "bad": 400,
-    "context_length": 400,
+    429: ("rate_limit", "too_many", "quota"),
+    503: ("overloaded", "unavailable"),
+    504: ("timeout",),
+    500: ("server", "internal", "api_error"),
+    401: ("api_key", "authentication"),
+    400: ("invalid", "bad", "context_length"),
 }
 
 
@@ -355,4 +347,4 @@ def status_of(error: Any) -> int | None:
     if code.isdecimal() and 400 <= int(code) < 600:
         return int(code)
     kind = f"{error.get('type')} {code}".lower()
-    return next((status for word, status in _STATUSES.items() if word in kind), None)
+    return next((status for status, words in _STATUSES.items() if any(word in kind for word in words)), None)

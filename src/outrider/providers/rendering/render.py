@@ -37,7 +37,6 @@ class Renderer:
         left_out: LeftOut | None = None,
         titles: Mapping[Family, Title] | None = None,
         replays: Callable[[AttachmentBlock], bool] = lambda _: False,
-        *,
         errors_hold_files: bool = True,
     ) -> None:
         self._capabilities = capabilities
