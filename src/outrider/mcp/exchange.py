@@ -200,7 +200,6 @@ class Exchange:
             send(line)
 
     def _cancel_answer(self, params: msgspec.Raw) -> None:
-        """Stop answering a request that the server has cancelled."""
         try:
             key = jsonrpc.id_key(bytes(jsonrpc.decode(params, protocol.CancelledParams).request_id))
         except (ValueError, RecursionError):

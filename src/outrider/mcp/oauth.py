@@ -193,7 +193,6 @@ class OAuth:
     async def _authorize(
         self, server: ServerMetadata, login: Login, redirect: LoginRedirect, state: str, scope: str
     ) -> Tokens:
-        """Let the person log in, and exchange the code for tokens."""
         assert self._open_url is not None
         verifier = secrets.token_urlsafe(48)
         hashed = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()

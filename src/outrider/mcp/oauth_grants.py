@@ -82,7 +82,6 @@ async def register(requests: OAuthRequests, server: ServerMetadata, redirect_uri
 
 
 def _authentication(client: Registration, methods: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers and the fields with which a client authenticates."""
     if not client.client_secret or client.auth_method == "none":
         return {}, {"client_id": client.client_id}
     takes_only_post = "client_secret_post" in (methods or ()) and "client_secret_basic" not in (methods or ())

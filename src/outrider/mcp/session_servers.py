@@ -63,7 +63,8 @@ class SessionServers:
                 self.running, self._is_owner = RunningServers(mcp), True
         self._deferred: DeferredTools | None = None
         """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
-        self._groups: dict[str, str] = {}
+        self.groups: Mapping[str, str] = {}
+        """The tools that the API searches, with the group of each: its server."""
         self._guidance = Guidance()
         self.grace = self.running.grace
         """Seconds that the first request waits for servers that are still starting."""
@@ -87,8 +88,8 @@ class SessionServers:
                 self._guidance.join(name, said)
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
-        self._groups = self._grouped(tools) if self._deferred and searched_by_api else {}
-        return _judged_by_the_real_tool(self._deferred) if self._deferred and not self._groups else tools
+        self.groups = self._grouped(tools) if self._deferred and searched_by_api else {}
+        return _judged_by_the_real_tool(self._deferred) if self._deferred and not self.groups else tools
 
     @property
     def deferred_tools(self) -> tuple[Tool, ...]:
@@ -98,11 +99,6 @@ class SessionServers:
     @property
     def guidance(self) -> str:
         return self._guidance.text
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        """The tools that the API searches, with the group of each: its server."""
-        return self._groups
 
     def _grouped(self, tools: Iterable[Tool]) -> dict[str, str]:
         prefixes = [tool_prefix(server.name) for server in self.running.servers]

@@ -31,15 +31,7 @@ from outrider.providers.rendering.render import Renderer
 from outrider.providers.rendering.server_tools import check_server_tools, portable
 from outrider.providers.rendering.transcript import Rendering, Transcript
 from outrider.providers.streams.stream import Incoming, ReplyParser, merge_deltas
-from outrider.providers.transport.api_errors import (
-    BadCallError,
-    classified,
-    explained,
-    has_no_quota,
-    mask_key,
-    message_of,
-    too_long,
-)
+from outrider.providers.transport import api_errors
 from outrider.providers.transport.http import Body, ErrorResponse, Timeouts, Transport
 from outrider.providers.transport.network import host_name
 
@@ -57,6 +49,8 @@ class ApiProvider(ABC):
     key_variables: ClassVar[tuple[str, ...]]
     base_variable: ClassVar[str]
     default_base: ClassVar[str]
+    endpoint: ClassVar[str] = ""
+    """The path of requests below the base URL."""
     key_required: ClassVar[bool] = True
     titles: ClassVar[Mapping[Family, Title]] = {}
     """Kinds of files for which a request has a field for the name, or for the name and description."""
@@ -89,10 +83,6 @@ class ApiProvider(ABC):
     # For adapters to implement
 
     @abstractmethod
-    def url(self) -> str:
-        """Return the URL of a request."""
-
-    @abstractmethod
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers of a request, including the key."""
 
@@ -123,6 +113,10 @@ class ApiProvider(ABC):
         return False
 
     # Shared by the adapters
+
+    def url(self) -> str:
+        """Return the URL of a request."""
+        return f"{self.base_url}{self.endpoint}"
 
     def is_own(self, state: ProviderState | None) -> bool:
         """Return whether opaque state is this model's and may be sent back to it."""
@@ -284,13 +278,15 @@ class ApiProvider(ABC):
                                 return
                 rest = parser.finish()
             except ProviderError as error:
-                mask_key(error, key)
+                api_errors.mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
-                if isinstance(error, BadCallError):
+                if isinstance(error, api_errors.BadCallError):
                     rest = parser.feed(error.body) + parser.finish()
                 elif not parser.complete:
                     error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
-                    yield Notice(await self._without_refused(too_long(error) or error, request, prepared, shown))
+                    yield Notice(
+                        await self._without_refused(api_errors.too_long(error) or error, request, prepared, shown)
+                    )
                     continue
                 else:
                     rest = parser.finish()  # the failure came after the reply
@@ -361,13 +357,13 @@ class ApiProvider(ABC):
 
     def explain(self, response: ErrorResponse, key: str) -> ProviderError:
         """Return the error for a response that is not a reply."""
-        message = masked(message_of(response), key)
+        message = masked(api_errors.message_of(response), key)
         kind, sentence = self._classify(response.status, message)
-        if has_no_quota(response):
+        if api_errors.has_no_quota(response):
             sentence = f"this key has no quota left with {self.label} ({message}); check the plan and its billing"
-        return explained(response, kind, sentence)
+        return api_errors.explained(response, kind, sentence)
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         """Return the error class for a status, and a sentence that says what to do."""
         variable = next(iter(self.key_variables), "api_key")
-        return classified(status, message, label=self.label, model=self.model, key_variable=variable)
+        return api_errors.classified(status, message, label=self.label, model=self.model, key_variable=variable)

@@ -148,7 +148,6 @@ class PreparedRequest:
 
 
 def _send_bytes(model: Model, error: ProviderError, request: Request) -> str:
-    """Send bytes instead of URLs if the API cannot fetch one."""
     has_urls = any(file.url for message in request.messages for file in files_in(message))
     cannot_fetch = error.status in (400, 404, 422) and re.search(_URL_WORDS, str(error), re.I)
     if not (has_urls and model.capabilities.url_types and cannot_fetch):

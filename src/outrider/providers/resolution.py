@@ -176,7 +176,6 @@ def _unknown(model: str) -> UnknownModelError:
 
 
 def _suggestion(model: str) -> str:
-    """Return the name that the user probably meant, or ""."""
     from difflib import get_close_matches
 
     prefix, slash, name = model.partition("/")

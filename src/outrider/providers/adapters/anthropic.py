@@ -66,12 +66,10 @@ class Anthropic(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["anthropic"]
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
+    endpoint = "/v1/messages"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
     dialect = ANTHROPIC
     errors_hold_files = False
-
-    def url(self) -> str:
-        return f"{self.base_url}/v1/messages"
 
     def headers(self, key: str) -> dict[str, str]:
         return {"x-api-key": key, "anthropic-version": VERSION, "content-type": "application/json"}
@@ -180,7 +178,6 @@ def _has_expired(container: dict[str, Any]) -> bool:
 
 
 def _thinking(thinking: str, data: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a thinking block as it came; None if it has no signature."""
     if redacted := data.get("redacted"):
         return {"type": "redacted_thinking", "data": redacted}
     signature = data.get("signature")

@@ -34,11 +34,6 @@ class Azure(OpenAIChat):
         self.base_url = base.removesuffix("/v1").removesuffix("/openai")
         self._version = api_version or next(filter(None, map(os.environ.get, VERSION_VARIABLES)), "")
 
-    @property
-    def route(self) -> str:
-        """The host: state is sent back only to the resource that made it."""
-        return self.host
-
     def url(self) -> str:
         if self._version:
             deployment = f"{self.base_url}/openai/deployments/{self.model}"

@@ -14,15 +14,7 @@ import msgspec
 from outrider.conversation.messages import AttachmentBlock, Message, RawBlock, ThinkingBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
-from outrider.providers.adapters import model_lookup
-from outrider.providers.adapters.chat_items import (
-    call_of,
-    content_of,
-    part_of,
-    parts_of,
-    replayed_reasoning,
-    tool_items,
-)
+from outrider.providers.adapters import chat_items, model_lookup
 from outrider.providers.api import NO_TOOLS, ApiProvider
 from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.catalogue.capabilities import is_overridden
@@ -75,6 +67,7 @@ class OpenAIChat(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["openai"]
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
+    endpoint = "/chat/completions"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
     dialect = OPENAI
     can_look_up: ClassVar[bool] = False
@@ -118,9 +111,6 @@ class OpenAIChat(ApiProvider):
         """Whether calls written as text count as calls. Small models on local servers need it; else it is a risk."""
         return not self.is_openai
 
-    def url(self) -> str:
-        return f"{self.base_url}/chat/completions"
-
     def headers(self, key: str) -> dict[str, str]:
         headers = {"content-type": "application/json"}
         return headers | {"authorization": f"Bearer {key}"} if key else headers
@@ -144,7 +134,7 @@ class OpenAIChat(ApiProvider):
             reminder = "\n\n".join(filter(None, (request.reminder, decoded_calls.instruction(tool))))
             request = msgspec.structs.replace(request, reminder=reminder)
         elif request.server_tools or (request.tools and self.capabilities.tools):
-            head["tools"] = self.tools_once(request, tool_items)
+            head["tools"] = self.tools_once(request, chat_items.tool_items)
         elif request.tools:
             required = request.settings.tool_choice == "required"
             head["response_format"] = prompted_tools.response_format(request.tools, required=required)
@@ -178,7 +168,7 @@ class OpenAIChat(ApiProvider):
         if window is None:
             return {self.quirks.tokens_field: REPLY_TOKENS}
         if request.tools and self.capabilities.tools:
-            size += len(bytes(self.tools_once(request, tool_items)))
+            size += len(bytes(self.tools_once(request, chat_items.tool_items)))
         longest = min(self.capabilities.output_tokens, window // 4, window - size // BYTES_A_TOKEN)
         return {self.quirks.tokens_field: max(longest, window // 16)}
 
@@ -205,7 +195,7 @@ class OpenAIChat(ApiProvider):
         if content and message.results and self.quirks.reply_after_results and self.capabilities.tools:
             yield {"role": "assistant", "content": self.quirks.reply_after_results}
         if content:
-            yield {"role": "user", "content": content_of(content)}
+            yield {"role": "user", "content": chat_items.content_of(content)}
 
     def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         if not self.capabilities.tools:
@@ -215,13 +205,13 @@ class OpenAIChat(ApiProvider):
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
         own = (self.own_data(block.state) for block in message.content if isinstance(block, RawBlock))
         if kept := [data["part"] for data in own if data.get("part")]:
-            rendered["content"] = [*parts_of(rendered["content"]), *kept]
+            rendered["content"] = [*chat_items.parts_of(rendered["content"]), *kept]
         if calls := message.tool_calls:
             rendered["tool_calls"] = [
-                {"id": self._id(call.id), **call_of(call, self.own_data(call.state))} for call in calls
+                {"id": self._id(call.id), **chat_items.call_of(call, self.own_data(call.state))} for call in calls
             ]
         if files:
-            rendered["images"] = [part_of(file) for file in files.values()]
+            rendered["images"] = [chat_items.part_of(file) for file in files.values()]
         if rendered["content"] or calls or files:
             yield rendered
 
@@ -232,11 +222,11 @@ class OpenAIChat(ApiProvider):
         """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
             if type(block) is ThinkingBlock and block.state and self.is_own(block.state):
-                return replayed_reasoning(block.thinking, block.state.data, message.text)
+                return chat_items.replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
     def _result(self, result: Result) -> dict[str, Any]:
-        content = content_of(result.flagged_parts) if result.files else result.flagged_text
+        content = chat_items.content_of(result.flagged_parts) if result.files else result.flagged_text
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def _id(self, call_id: str) -> str:

@@ -47,11 +47,9 @@ class OpenAIResponses(ApiProvider):
     key_variables = ("OPENAI_API_KEY",)
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
+    endpoint = "/responses"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
     dialect = OPENAI
-
-    def url(self) -> str:
-        return f"{self.base_url}/responses"
 
     def headers(self, key: str) -> dict[str, str]:
         return {"authorization": f"Bearer {key}", "content-type": "application/json"}

@@ -168,7 +168,6 @@ def _extracted_text(block: AttachmentBlock, text: str, room: int) -> RenderedFil
 
 
 def _note(block: AttachmentBlock, reason: str) -> RenderedFile:
-    """Say to the model and to the user that a file cannot be shown."""
     text = f"{_describe(block)} cannot be shown: {one_line(reason, LONGEST_REASON)}"
     notice = f"{text}; {IF_IT_DOES}" if reason == NOT_TAKEN else text
     description = Caption.of(block).description

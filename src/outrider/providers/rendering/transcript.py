@@ -45,13 +45,14 @@ class Transcript:
         """The JSON without large files."""
         self._files: list[tuple[int, bytes]] = []
         """Each large file, encoded, with its position in the buffer. Files are never copied."""
-        self._shown: list[ShownFile] = []
+        self.shown: list[ShownFile] = []
+        """The files that the messages show, the oldest first."""
 
     def copy(self) -> Transcript:
         other = Transcript()
         other._messages, other._ends = self._messages.copy(), self._ends.copy()
         other._buffer, other._files = self._buffer.copy(), self._files.copy()
-        other._shown = self._shown.copy()
+        other.shown = self.shown.copy()
         return other
 
     def update(self, messages: Sequence[Message], render: Render) -> list[str]:
@@ -80,7 +81,7 @@ class Transcript:
         del self._ends[length:]
         del self._buffer[self._end.json :]
         del self._files[self._end.files :]
-        del self._shown[self._end.shown :]
+        del self.shown[self._end.shown :]
 
     def _append(self, message: Message, rendered: Rendered) -> None:
         before = self._end
@@ -92,9 +93,9 @@ class Transcript:
                 self._files += [(start + position, data) for position, data in rendered.files]
             self._buffer += rendered.json
         self._messages.append(message)
-        self._shown += rendered.shown
+        self.shown += rendered.shown
         text_bytes = before.text_bytes + rendered.text_bytes
-        self._ends.append(_End(len(self._buffer), len(self._files), len(self._shown), text_bytes))
+        self._ends.append(_End(len(self._buffer), len(self._files), len(self.shown), text_bytes))
 
     @property
     def _end(self) -> _End:
@@ -106,12 +107,7 @@ class Transcript:
 
     @property
     def images(self) -> int:
-        return sum(file.images for file in self._shown)
-
-    @property
-    def shown(self) -> Sequence[ShownFile]:
-        """The files that the messages show, the oldest first."""
-        return self._shown
+        return sum(file.images for file in self.shown)
 
     @property
     def text_bytes(self) -> int:

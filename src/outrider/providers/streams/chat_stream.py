@@ -22,19 +22,9 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.streams import chat_chunks as wire
 from outrider.providers.streams.chat_calls import BadCall, Calls
-from outrider.providers.streams.chat_chunks import (
-    DONE,
-    Choice,
-    Chunk,
-    ContentDelta,
-    Fragment,
-    decode_events,
-    object_of,
-    only_text,
-    text_of,
-    usage_of,
-)
+from outrider.providers.streams.chat_chunks import decode_events, only_text, text_of
 from outrider.providers.streams.chat_reasoning import InlineThinking, Piece, ReasoningDetails
 from outrider.providers.streams.chat_server_tools import ExecutedTools, citations_of
 from outrider.providers.streams.pictures import picture_at
@@ -146,11 +136,11 @@ class IncomingReply:
         """Return the deltas for new text. Subclasses may hold text back."""
         return [TextDelta(text)]
 
-    def _take_chunk(self, chunk: Chunk) -> list[Delta]:
+    def _take_chunk(self, chunk: wire.Chunk) -> list[Delta]:
         if chunk.usage:
             self._usage = chunk.usage
         elif chunk.x_groq is not None:
-            self._usage = object_of(object_of(chunk.x_groq).get("usage")) or self._usage
+            self._usage = wire.object_of(wire.object_of(chunk.x_groq).get("usage")) or self._usage
         if failure := chunk.failure:
             if is_bad_call(failure):
                 return self._take_bad_call(failure)
@@ -176,21 +166,21 @@ class IncomingReply:
 
     def _take_invalid(self, data: bytes) -> list[Delta]:
         """Read an event that is not a valid chunk, such as [DONE]."""
-        if data.startswith(DONE):
+        if data.startswith(wire.DONE):
             self.done = True
         if self.done or not data.strip():
             return []
         import json  # takes what some servers send and msgspec refuses: NaN, lone surrogates
 
         try:
-            chunk: Chunk = lenient(Chunk, clean_value(json.loads(data)))
+            chunk: wire.Chunk = lenient(wire.Chunk, clean_value(json.loads(data)))
         except (ValueError, RecursionError) as error:
             raise IncompleteStreamError(
                 f"{self._label} sent an event that cannot be decoded: {error}", retryable=True
             ) from None
         return self._take_chunk(chunk)
 
-    def _take_choice(self, choice: Choice, shown: list[Delta]) -> None:
+    def _take_choice(self, choice: wire.Choice, shown: list[Delta]) -> None:
         if delta := choice.delta or choice.message:
             if delta.annotations is not None or delta.extra_content is not None or delta.images is not None:
                 self._take_state(delta)
@@ -207,7 +197,7 @@ class IncomingReply:
             if delta.tool_calls:
                 shown += self._calls.take(delta.tool_calls)
             elif delta.function_call:
-                shown += self._calls.take([Fragment(0, function=delta.function_call)])
+                shown += self._calls.take([wire.Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
             self._take_finish(choice.finish_reason or "stop")
 
@@ -216,14 +206,14 @@ class IncomingReply:
             raise IncompleteStreamError(f"{self._label} ended the stream with an error: {reason}", retryable=True)
         self._finish_reason = reason
 
-    def _take_state(self, delta: ContentDelta) -> None:
+    def _take_state(self, delta: wire.ContentDelta) -> None:
         """Keep what the next request must repeat, the pictures and the sources."""
         if isinstance(delta.annotations, list):
             self._annotations += delta.annotations
         if isinstance(delta.extra_content, dict):
             self._extra |= delta.extra_content
         for image in delta.images if isinstance(delta.images, list) else ():
-            if url := object_of(object_of(image).get("image_url")).get("url"):
+            if url := wire.object_of(wire.object_of(image).get("image_url")).get("url"):
                 self._images.append(str(url))
 
     def _take_content(self, content: Any, shown: list[Delta]) -> None:
@@ -236,7 +226,7 @@ class IncomingReply:
             elif isinstance(part, dict) and part.get("type") not in (None, "text"):
                 self._raw.append(part)
 
-    def _take_reasoning(self, delta: ContentDelta) -> Iterator[Delta]:
+    def _take_reasoning(self, delta: wire.ContentDelta) -> Iterator[Delta]:
         """Read reasoning. Some servers send it in two fields; the one with the first text counts."""
         if delta.reasoning_details:
             self._details.take(delta.reasoning_details)
@@ -294,7 +284,7 @@ class IncomingReply:
 
     @property
     def usage(self) -> Usage:
-        usage = usage_of(self._usage)
+        usage = wire.usage_of(self._usage)
         if self._executed:
             usage = msgspec.structs.replace(usage, context_tokens=0)
         cost = self._usage.get("cost") if self._reports_cost else None

@@ -32,15 +32,7 @@ from outrider.providers.deltas import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from outrider.providers.streams.gemini_chunks import (
-    Blob,
-    Chunk,
-    ContentPart,
-    FunctionCall,
-    UsageMetadata,
-    merge_arguments,
-    usage_of,
-)
+from outrider.providers.streams import gemini_chunks as wire
 from outrider.providers.streams.gemini_server_tools import cited, fetched, grounding_text, server_call, server_result
 from outrider.providers.streams.pictures import picture
 from outrider.providers.streams.stream import OneByOne
@@ -68,19 +60,22 @@ class IncomingReply(OneByOne):
     done = False
 
     def __init__(
-        self, origin: ProviderState, chunks: Callable[[bytes], Iterable[Chunk]], store: AttachmentStore | None = None
+        self,
+        origin: ProviderState,
+        chunks: Callable[[bytes], Iterable[wire.Chunk]],
+        store: AttachmentStore | None = None,
     ) -> None:
         super().__init__(origin)
         self._chunks = chunks
         self._store = store
-        self._pictures: dict[int, tuple[Blob, ProviderState]] = {}
+        self._pictures: dict[int, tuple[wire.Blob, ProviderState]] = {}
         """The pictures by their place among the blocks. They are stored when the reply is complete."""
         self._blocks: list[Block] = []
         self._pieces: list[str] = []
         """The text since the last block."""
         self._thought = False
         """Whether that text is thinking."""
-        self._call: FunctionCall | None = None
+        self._call: wire.FunctionCall | None = None
         """A call with incomplete arguments."""
         self._signature: str | None = None
         """The signature of that call."""
@@ -91,14 +86,14 @@ class IncomingReply(OneByOne):
         """What the API tells about the pages that it has read."""
         self._finish = ""
         self._message = ""
-        self._usage = UsageMetadata()
+        self._usage = wire.UsageMetadata()
         self._stop = StopReason.OTHER
 
     def take(self, data: bytes) -> Iterator[Delta]:
         for place, chunk in enumerate(self._chunks(data)):
             yield from self._take_chunk(chunk, data, place)
 
-    def _take_chunk(self, chunk: Chunk, data: bytes, place: int) -> Iterator[Delta]:
+    def _take_chunk(self, chunk: wire.Chunk, data: bytes, place: int) -> Iterator[Delta]:
         self._usage = chunk.usage_metadata or self._usage
         feedback = chunk.prompt_feedback
         if feedback and feedback.block_reason:
@@ -112,7 +107,7 @@ class IncomingReply(OneByOne):
             if reason := candidate.finish_reason:
                 self._end(reason, candidate.finish_message, _STOP_REASONS.get(reason, StopReason.OTHER))
 
-    def _take_part(self, part: ContentPart) -> Generator[Delta, None, bool]:
+    def _take_part(self, part: wire.ContentPart) -> Generator[Delta, None, bool]:
         """Yield the deltas of a part. Return whether we know what it is."""
         if part.function_call:
             yield from self._take_call(part.function_call, part.thought_signature)
@@ -165,14 +160,14 @@ class IncomingReply(OneByOne):
         elif text:
             self._blocks.append(TextBlock(text, self._signed(signature)))
 
-    def _take_picture(self, blob: Blob, thought: bool, signature: str | None) -> None:
+    def _take_picture(self, blob: wire.Blob, thought: bool, signature: str | None) -> None:
         if thought:  # a draft of a model that thinks in pictures
             return
         self._flush()
         self._pictures[len(self._blocks)] = blob, self._state({"thoughtSignature": signature} if signature else {})
         self._blocks.append(TextBlock("[a picture]"))
 
-    def _take_server_call(self, part: ContentPart) -> ServerToolStarted:
+    def _take_server_call(self, part: wire.ContentPart) -> ServerToolStarted:
         self._flush()
         name, call_id, given = server_call(part.executable_code, part.tool_call)
         call_id = call_id or f"server_{len(self._server_calls) + 1}"
@@ -180,14 +175,14 @@ class IncomingReply(OneByOne):
         self._blocks.append(ServerToolUseBlock(call_id, name, given, self._part_state(part)))
         return ServerToolStarted(call_id, name, given)
 
-    def _take_server_result(self, part: ContentPart) -> ServerToolFinished:
+    def _take_server_result(self, part: wire.ContentPart) -> ServerToolFinished:
         self._flush()
         call_id, text, failed = server_result(part.code_execution_result, part.tool_response)
         call_id = call_id or next(reversed(self._server_calls), "")
         self._blocks.append(ServerToolResultBlock(call_id, text, failed, self._part_state(part)))
         return ServerToolFinished(call_id, self._server_calls.get(call_id, ""), text, failed)
 
-    def _part_state(self, part: ContentPart) -> ProviderState:
+    def _part_state(self, part: wire.ContentPart) -> ProviderState:
         names = {
             "executableCode": part.executable_code,
             "codeExecutionResult": part.code_execution_result,
@@ -220,7 +215,7 @@ class IncomingReply(OneByOne):
         yield ServerToolStarted(call_id, name, given)
         yield ServerToolFinished(call_id, name, text, failed)
 
-    def _take_call(self, call: FunctionCall, signature: str | None) -> Iterator[Delta]:
+    def _take_call(self, call: wire.FunctionCall, signature: str | None) -> Iterator[Delta]:
         if call.name:
             self._flush()
             yield from self._finish_call(whole=False)
@@ -242,7 +237,7 @@ class IncomingReply(OneByOne):
         if call is None:
             return
         args = {} if call.args is None else call.args
-        valid = isinstance(args, dict) and merge_arguments(args, call.partial_args or ()) and whole
+        valid = isinstance(args, dict) and wire.merge_arguments(args, call.partial_args or ()) and whole
         text = msgspec.json.encode(args).decode()
         text = text if whole else text[:-1]
         state = self._signed(self._signature, id=call.id or None)
@@ -278,7 +273,7 @@ class IncomingReply(OneByOne):
     def usage(self) -> Usage:
         queries = self._grounding.get("webSearchQueries")
         searches = len(queries) if isinstance(queries, list) else 0
-        return msgspec.structs.replace(usage_of(self._usage), web_searches=searches)
+        return msgspec.structs.replace(wire.usage_of(self._usage), web_searches=searches)
 
     @property
     def _has_text(self) -> bool:

@@ -150,16 +150,11 @@ class Transport:
             raise _to_error(error, url, started=total > 0) from None
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
-        client = await self._client()
-        import aiohttp
-
-        try:
-            async with client.request("GET", url, headers) as response:
-                if not _is_good(response):
-                    raise explain(await _error_response(response))
-                return await response.read()
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _to_error(error, url) from None
+        async with self.open("GET", url, headers) as found:
+            response = found._response
+            if not _is_good(response):
+                raise explain(await _error_response(response))
+            return await response.read()
 
     @contextlib.asynccontextmanager
     async def open(
