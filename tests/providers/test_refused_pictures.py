@@ -11,8 +11,8 @@ import pytest
 
 from outrider import Agent, Attachment, Session
 from outrider.errors import RequestRefusedError
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.adapters.openai_chat import OpenAIChat
-from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.api import ApiProvider
 from outrider.providers.refusals import file_fault
 from outrider.providers.transport.http import Body, ErrorResponse

@@ -84,7 +84,16 @@ async def discover(requests: OAuthRequests, server_url: str, challenge: Challeng
     """Find the authorization server of an MCP server. Raises McpLoginError."""
     metadata = await _resource_metadata(requests, server_url, challenge)
     if metadata is None:  # until 2025-03-26 an MCP server was its own authorization server
-        return Discovered(canonical(server_url), await _own_server(requests, server_url))
+        parts = urlsplit(server_url)
+        issuer = f"{parts.scheme}://{parts.netloc}"
+        own = await _server_metadata(requests, issuer) or ServerMetadata(
+            issuer,
+            authorization_endpoint=f"{issuer}/authorize",
+            token_endpoint=f"{issuer}/token",
+            registration_endpoint=f"{issuer}/register",
+            code_challenge_methods_supported=["S256"],
+        )
+        return Discovered(canonical(server_url), own)
     if not metadata.authorization_servers:
         raise McpLoginError("The login failed: the MCP server names no authorization server.")
     issuer = metadata.authorization_servers[0]
@@ -165,16 +174,3 @@ def _metadata_places(issuer: str) -> Iterator[str]:
     yield f"{root}{OPENID}{path}"
     if path:
         yield f"{root}{path}{OPENID}"
-
-
-async def _own_server(requests: OAuthRequests, server_url: str) -> ServerMetadata:
-    parts = urlsplit(server_url)
-    issuer = f"{parts.scheme}://{parts.netloc}"
-    found = await _server_metadata(requests, issuer)
-    return found or ServerMetadata(
-        issuer,
-        authorization_endpoint=f"{issuer}/authorize",
-        token_endpoint=f"{issuer}/token",
-        registration_endpoint=f"{issuer}/register",
-        code_challenge_methods_supported=["S256"],
-    )

@@ -20,7 +20,6 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
-SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.mcp.deferred import CALL, DeferredTools
+from outrider.mcp.deferred import DeferredTools
 from outrider.mcp.pool import distinct
 from outrider.mcp.running import RunningServers, ServerTools
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
@@ -89,7 +89,10 @@ class SessionServers:
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
         self.groups = self._grouped(tools) if self._deferred and searched_by_api else {}
-        return _judged_by_the_real_tool(self._deferred) if self._deferred and not self.groups else tools
+        if self._deferred is None or self.groups:
+            return tools
+        search, call = self._deferred.tools
+        return search, msgspec.structs.replace(call, stands_for=self._deferred.resolve)  # judged by the real tool
 
     @property
     def deferred_tools(self) -> tuple[Tool, ...]:
@@ -142,13 +145,6 @@ def tokens_of(tools: Iterable[Tool]) -> int:
     """Return about how many tokens the descriptions of tools take in each request."""
     encode = msgspec.json.encode
     return sum(estimated_tokens(encode((tool.name, tool.description, tool.parameters))) for tool in tools)
-
-
-def _judged_by_the_real_tool(deferred: DeferredTools) -> tuple[Tool, ...]:
-    return tuple(
-        msgspec.structs.replace(tool, stands_for=deferred.resolve) if tool.name == CALL else tool
-        for tool in deferred.tools
-    )
 
 
 def _bounded(text: str, limit: int) -> str:

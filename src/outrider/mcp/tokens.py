@@ -79,8 +79,13 @@ class TokenStore:
             handle = open_lock(self._file.with_name(f"{FILE}.lock"))
         except OSError as error:
             raise McpError(f"The logins in {self._file} cannot be locked: {error.strerror}.") from None
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LOCK_SECONDS
         try:
-            await _lock(handle, self._file)
+            while not try_lock(handle):
+                if loop.time() > until:
+                    raise McpError(f"Another process holds {self._file}. End it, or try again.")
+                await asyncio.sleep(_LOCK_PAUSE)
             yield
         finally:
             os.close(handle)
@@ -101,12 +106,3 @@ class TokenStore:
             replace_private(self._file, msgspec.json.format(msgspec.json.encode(logins)))
         except OSError as error:
             raise McpError(f"The login cannot be kept in {self._file}: {error.strerror}.") from None
-
-
-async def _lock(handle: int, file: Path) -> None:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _LOCK_SECONDS
-    while not try_lock(handle):
-        if loop.time() > until:
-            raise McpError(f"Another process holds {file}. End it, or try again.")
-        await asyncio.sleep(_LOCK_PAUSE)

@@ -52,16 +52,8 @@ _EXAMPLES = {
 }
 
 # Prefixes of names that resemble a vendor's own, and the probable provider.
-_LIKELY_PROVIDERS = {
-    "claude": "anthropic",
-    "gpt-oss": "ollama",
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "gemini": "gemini",
-}
+_LIKELY_PROVIDERS = {"claude": "anthropic", "gpt-oss": "ollama", "gemini": "gemini"}
+_LIKELY_PROVIDERS |= dict.fromkeys(("gpt", "chatgpt", "o1", "o3", "o4"), "openai")
 
 
 def resolve(model: str | Provider) -> Provider:
@@ -74,7 +66,7 @@ def resolve(model: str | Provider) -> Provider:
         return resolve_all(model)[0]
     model = model.strip()
     if model.startswith(("http://", "https://")):
-        return _load("adapters.openai_compatible:provider", model)
+        return _load("adapters.hosted:provider", model)
     if model in tiers.TIERS:
         return _first_with_key(model)
     prefix, _, name = qualified(model).partition("/")

@@ -16,11 +16,8 @@ from outrider.providers.streams.chat_server_tools import openrouter_tools
 from outrider.providers.streams.chat_stream import INLINE, REASONING_FIELDS, THINKING_PARTS
 
 _AUDIO_FORMATS = {
-    "audio/wav": "wav",
-    "audio/x-wav": "wav",
-    "audio/wave": "wav",
-    "audio/mpeg": "mp3",
-    "audio/mp3": "mp3",
+    **dict.fromkeys(("audio/wav", "audio/x-wav", "audio/wave"), "wav"),
+    **dict.fromkeys(("audio/mpeg", "audio/mp3"), "mp3"),
 }
 
 

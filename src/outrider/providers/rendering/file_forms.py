@@ -75,12 +75,15 @@ class FileForms:
             return RenderedFile((File(family, block.mime_type, caption, url=block.url),))
         data = self._store.read(block)
         if family == "text":
-
-            def text_part(text: str) -> Part:
-                # APIs refuse an empty document.
-                return File("text", block.mime_type, caption, text=text) if text.strip() else f"{caption}: (empty)"
-
-            return _text_file(block, self._text_of(block, data, room), room, text_part)
+            # APIs refuse an empty document.
+            return _text_file(
+                block,
+                self._text_of(block, data, room),
+                room,
+                lambda text: (
+                    File("text", block.mime_type, caption, text=text) if text.strip() else f"{caption}: (empty)"
+                ),
+            )
         if family == "image":
             mime_type, data = documents.fitting_image(block.mime_type, data, self._capabilities)
             return RenderedFile((File("image", mime_type, caption, documents.base64_of(data)),))

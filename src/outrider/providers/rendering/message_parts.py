@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -81,8 +80,6 @@ class File(msgspec.Struct, frozen=True):
 
 
 Part: TypeAlias = str | File
-
-NO_FILES: Mapping[str, File] = MappingProxyType({})
 
 
 class Result(msgspec.Struct, frozen=True):

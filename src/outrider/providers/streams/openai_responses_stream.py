@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from outrider import errors
 from outrider.conversation.messages import (
     Block,
     Message,
@@ -19,13 +20,6 @@ from outrider.conversation.messages import (
     Usage,
 )
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import (
-    IncompleteStreamError,
-    ProviderError,
-    RateLimitedError,
-    RequestRefusedError,
-    UnavailableError,
-)
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import (
     Delta,
@@ -187,7 +181,7 @@ class IncomingReply(OneByOne):
             self._incomplete = _INCOMPLETE.get(self._reason, StopReason.OTHER)
             self._items |= {index: self._cut_short(index) for index in unfinished}
         elif unfinished:
-            raise IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
+            raise errors.IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
         self.complete = True
 
     def _cut_short(self, index: int) -> wire.Item:
@@ -323,24 +317,26 @@ def _usage(usage: dict[str, Any]) -> Usage:
     )
 
 
-def _error(error: Any, model: str) -> ProviderError:
+def _error(error: Any, model: str) -> errors.ProviderError:
     message = (error_message({"error": error}) if error else "") or "an error without a message"
     fields = error if isinstance(error, dict) else {}
     kinds = {text_field(fields, "code"), text_field(fields, "type")} - {""}
     if said := text_field(fields.get("misalignment"), "detailed_explanation"):
         message = f"{message} ({said})"
     if "context_length_exceeded" in kinds:
-        return RequestRefusedError(
+        return errors.RequestRefusedError(
             f"the conversation is too long for {model} ({message}); start a new one or send less"
         )
     if "insufficient_quota" in kinds:
-        return RateLimitedError(f"this key has no quota left with OpenAI ({message}); check the plan and its billing")
+        return errors.RateLimitedError(
+            f"this key has no quota left with OpenAI ({message}); check the plan and its billing"
+        )
     if kinds & {"rate_limit_exceeded", "too_many_requests"}:
-        return RateLimitedError(f"OpenAI received too many requests ({message})", retryable=True)
+        return errors.RateLimitedError(f"OpenAI received too many requests ({message})", retryable=True)
     if kinds & {"server_error", "server_is_overloaded", "overloaded_error", "timeout", "vector_store_timeout"}:
-        return UnavailableError(f"OpenAI ended the stream with an error: {message}", retryable=True)
+        return errors.UnavailableError(f"OpenAI ended the stream with an error: {message}", retryable=True)
     if any(kind.startswith(("invalid_", "image_")) for kind in kinds):
-        return RequestRefusedError(f"OpenAI refused the request: {message}")
+        return errors.RequestRefusedError(f"OpenAI refused the request: {message}")
     if named := next((kind for kind in sorted(kinds) if "policy" in kind), ""):
-        return RequestRefusedError(f"OpenAI refused the request by its rules ({named}): {message}")
-    return ProviderError(f"OpenAI ended the stream with an error: {message}")
+        return errors.RequestRefusedError(f"OpenAI refused the request by its rules ({named}): {message}")
+    return errors.ProviderError(f"OpenAI ended the stream with an error: {message}")
