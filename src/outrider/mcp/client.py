@@ -26,8 +26,7 @@ from outrider.trace_context import trace_context
 T = TypeVar("T")
 OutcomeT = TypeVar("OutcomeT", bound=protocol.Outcome)
 
-REQUEST_SECONDS = 60.0
-"""How long a server may take for a request other than a tool call."""
+REQUEST_SECONDS = 60.0  # how long a server may take for a request other than a tool call
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 """Seconds until a request is sent again to a server that needs more time."""
 
@@ -78,8 +77,7 @@ class Client:
         self._header_parameters: dict[str, tuple[HeaderParameter, ...]] = {}
         self._task_tools: frozenset[str] | None = None
         """The tools that are called as tasks (2025-11-25); None if the list has not been read."""
-        self._asking = 0
-        """How many questions of the server wait for a person."""
+        self._asking = 0  # how many questions of the server wait for a person
         self._tasks = Tasks(
             TaskServer(server.name, server.timeout, host.bounds, self._send, self.answer, lambda: self._asking > 0)
         )

@@ -25,10 +25,8 @@ _SENT = {
     "user-agent": f"outrider/{__version__}",
 }
 _SHOWN = 300
-_PASSING = (429, 502, 503, 504)
-"""Statuses of a server, or of a gateway before it, that is away for a while."""
-_MOST_REPEATS = 5
-"""How often one message is sent again: after redirects, and after the authorization has changed."""
+_PASSING = (429, 502, 503, 504)  # statuses of a server, or of a gateway before it, that is away for a while
+_MOST_REPEATS = 5  # how often one message is sent again: after redirects, and after the authorization has changed
 
 
 class BackgroundTasks:

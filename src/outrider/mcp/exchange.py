@@ -28,8 +28,7 @@ _TAIL = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?
 _TAIL_BYTES = 100
 _BUSY = -32000
 _LONGEST_MESSAGE = 2_000
-_CLOCK_STEP = 0.01
-"""The event loop may call a little early."""
+_CLOCK_STEP = 0.01  # the event loop may call a little early
 
 
 class PendingRequest(msgspec.Struct, eq=False):
@@ -41,11 +40,9 @@ class PendingRequest(msgspec.Struct, eq=False):
     timeout: float | None
     on_progress: OnProgress
     future: asyncio.Future[msgspec.Raw]
-    on_hold: bool = False
-    """Whether the request waits for a person, so that its time does not run."""
+    on_hold: bool = False  # whether the request waits for a person, so that its time does not run
     progressed: int = 0
-    until: float | None = None
-    """When the time is over, on the clock of the event loop; None if there is no limit."""
+    until: float | None = None  # when the time is over, on the clock of the event loop; None if there is no limit
 
     def fail(self, error: McpError) -> None:
         if not self.future.done():
@@ -61,10 +58,8 @@ class Exchange:
         self._bounds = bounds
         self._ids = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
-        self._answers: dict[bytes, asyncio.Task[None]] = {}
-        """The requests of the server that are being answered, by id."""
-        self._timer: asyncio.TimerHandle | None = None
-        """One timer for all requests: it is set for the earliest end."""
+        self._answers: dict[bytes, asyncio.Task[None]] = {}  # the requests of the server that are being answered, by id
+        self._timer: asyncio.TimerHandle | None = None  # one timer for all requests: it is set for the earliest end
         self._strays = 0.0
         self._counted_at = 0.0
 

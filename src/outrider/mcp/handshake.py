@@ -15,8 +15,7 @@ from outrider.struct_types import described
 from outrider.text.visible import one_line, plain_text
 from outrider.version import __version__
 
-SILENCE_SECONDS = 10.0
-"""How long `server/discover` may stay without an answer before `initialize` is tried."""
+SILENCE_SECONDS = 10.0  # how long `server/discover` may stay without an answer before `initialize` is tried
 LONGEST_INSTRUCTIONS = 4_000
 _LONGEST_NAME = 100
 CLIENT_INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
@@ -31,8 +30,7 @@ class Agreement(msgspec.Struct, frozen=True):
     capabilities: protocol.ServerCapabilities
     server_info: protocol.Implementation = protocol.Implementation()
     instructions: str = ""
-    meta: dict[str, Any] | None = None
-    """The `_meta` of every request; None before 2026-07-28."""
+    meta: dict[str, Any] | None = None  # the `_meta` of every request; None before 2026-07-28
 
     @property
     def is_stateless(self) -> bool:

@@ -25,8 +25,7 @@ _ERROR_BYTES = 64 * 1024
 class LegacySseChannel(EndpointChannel):
     """A channel whose answers come on one stream. It ends with the stream."""
 
-    _messages: Endpoint | None = None
-    """Where messages go; `_endpoint` has the stream."""
+    _messages: Endpoint | None = None  # where messages go; `_endpoint` has the stream
 
     async def open(self) -> None:
         """Open the stream, and wait until it says where messages go. Raises McpError."""

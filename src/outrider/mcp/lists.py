@@ -32,8 +32,7 @@ class FullList(msgspec.Struct, Generic[T]):
 
     items: tuple[T, ...]
     skipped: list[str]
-    seconds: float | None
-    """How long the list may be kept; None if the server did not say."""
+    seconds: float | None  # how long the list may be kept; None if the server did not say
 
 
 async def read_list(read: _ReadPage, method: str, field: str, type: type[T], bounds: Bounds) -> FullList[T]:

@@ -29,12 +29,9 @@ from outrider.text.visible import one_line
 OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]
 """Shows a page to the person, in a browser."""
 
-LOGIN_SECONDS = 600.0
-"""How long a person may take to log in."""
-_EARLY_SECONDS = 30.0
-"""How long before its end a token is refreshed."""
-_MOST_LOGINS = 5
-"""How often one connection may ask the person to log in."""
+LOGIN_SECONDS = 600.0  # how long a person may take to log in
+_EARLY_SECONDS = 30.0  # how long before its end a token is refreshed
+_MOST_LOGINS = 5  # how often one connection may ask the person to log in
 
 
 HOST = "127.0.0.1"

@@ -76,8 +76,7 @@ class Discovered(msgspec.Struct, frozen=True):
 
     resource: str
     server: ServerMetadata
-    scopes: str = ""
-    """The scopes that the MCP server names, for a challenge that names none."""
+    scopes: str = ""  # the scopes that the MCP server names, for a challenge that names none
 
 
 async def discover(requests: OAuthRequests, server_url: str, challenge: Challenge) -> Discovered:

@@ -99,8 +99,7 @@ class ClientCredentials:
         self._client = client
         self._requests = OAuthRequests(server.url)
         self._tokens: Tokens | None = None
-        self._asked = ""
-        """The scopes of the last refused token: asking for them again would not help."""
+        self._asked = ""  # the scopes of the last refused token: asking for them again would not help
 
     async def headers(self) -> Mapping[str, str]:
         """Return the header with the token; none before the first challenge."""

@@ -11,8 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-MODERN_VERSIONS: Final = ("2026-07-28",)
-"""Stateless versions, newest first."""
+MODERN_VERSIONS: Final = ("2026-07-28",)  # stateless versions, newest first
 HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions that begin with `initialize`, newest first."""
 
@@ -78,8 +77,7 @@ class ServerCapabilities(_Wire, frozen=True):
     prompts: dict[str, Any] | None = None
     completions: dict[str, Any] | None = None
     extensions: dict[str, Any] | None = None
-    tasks: Any = None
-    """Up to 2025-11-25; since then tasks are an extension."""
+    tasks: Any = None  # up to 2025-11-25; since then tasks are an extension
 
     def announces(self, kind: ListKind) -> bool:
         """Return whether the server notifies of changes of a list."""
@@ -227,20 +225,14 @@ class Task(_Wire, frozen=True):
     status: str
     status_message: str | None = None
     last_updated_at: str | None = None
-    ttl: float | None = None
-    """Milliseconds from its creation for which the server keeps the task (2025-11-25)."""
-    ttl_ms: float | None = None
-    """The same since 2026-07-28."""
-    poll_interval: float | None = None
-    """Milliseconds between two polls (2025-11-25)."""
-    poll_interval_ms: float | None = None
-    """The same since 2026-07-28."""
+    ttl: float | None = None  # milliseconds from its creation for which the server keeps the task (2025-11-25)
+    ttl_ms: float | None = None  # the same since 2026-07-28
+    poll_interval: float | None = None  # milliseconds between two polls (2025-11-25)
+    poll_interval_ms: float | None = None  # the same since 2026-07-28
     input_requests: dict[str, InputRequest] | None = None
     """What the server needs while the task waits for input (since 2026-07-28)."""
-    result: msgspec.Raw = msgspec.Raw()
-    """The result of a completed task (since 2026-07-28)."""
-    error: msgspec.Raw = msgspec.Raw()
-    """The JSON-RPC error of a failed task (since 2026-07-28)."""
+    result: msgspec.Raw = msgspec.Raw()  # the result of a completed task (since 2026-07-28)
+    error: msgspec.Raw = msgspec.Raw()  # the JSON-RPC error of a failed task (since 2026-07-28)
 
 
 class CreateTaskResult(_Wire, frozen=True):
@@ -281,8 +273,7 @@ class Page(_Wire, frozen=True):
     resource_templates: list[msgspec.Raw] = []
     prompts: list[msgspec.Raw] = []
     next_cursor: str | None = None
-    ttl_ms: float | None = None
-    """Milliseconds for which the list may be used without asking again (since 2026-07-28)."""
+    ttl_ms: float | None = None  # milliseconds for which the list may be used without asking again (since 2026-07-28)
 
 
 class ElicitParams(_Wire, frozen=True):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from outrider.mcp.pool import Authorize, OnNotice, ServerPool
     from outrider.mcp.supervision import ServerStatus
 
-GRACE = 1.0
-"""Seconds that the first request of a session waits for servers that are still starting."""
+GRACE = 1.0  # seconds that the first request of a session waits for servers that are still starting
 TOOLS_SHARE = 0.05
 """The share of the context window that the tools of servers may take before they are searched for instead."""
 CLOSE_SECONDS = 5.0

@@ -18,10 +18,8 @@ from outrider.tools.tool import Tool
 
 Mcp: TypeAlias = Sequence[McpServer] | RunningServers | ServerTools
 """What `Agent(mcp=…)` takes: servers that the session starts and ends, or servers that run for several sessions."""
-USUAL_WINDOW = 128_000
-"""The context window that is assumed for a model whose window is unknown."""
-LONGEST_GUIDANCE = 2_000
-"""Characters of the instructions of one server, and below of all servers."""
+USUAL_WINDOW = 128_000  # the context window that is assumed for a model whose window is unknown
+LONGEST_GUIDANCE = 2_000  # characters of the instructions of one server, and below of all servers
 MOST_GUIDANCE = 10_000
 _CUT = "… [cut]"
 
@@ -63,11 +61,9 @@ class SessionServers:
                 self.running, self._is_owner = RunningServers(mcp), True
         self._deferred: DeferredTools | None = None
         """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
-        self.groups: Mapping[str, str] = {}
-        """The tools that the API searches, with the group of each: its server."""
+        self.groups: Mapping[str, str] = {}  # the tools that the API searches, with the group of each: its server
         self._guidance = Guidance()
-        self.grace = self.running.grace
-        """Seconds that the first request waits for servers that are still starting."""
+        self.grace = self.running.grace  # seconds that the first request waits for servers that are still starting
         self._has_waited = False
         self._late: tuple[str, ...] = ()
         self.running.start()

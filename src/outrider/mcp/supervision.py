@@ -21,8 +21,7 @@ from outrider.tools.tool import Tool
 
 State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 
-CALL_WAIT = 30.0
-"""Seconds that a call waits for a server that is being started again."""
+CALL_WAIT = 30.0  # seconds that a call waits for a server that is being started again
 _LONGEST_ERROR = 1_500
 _MOST_NOTICES = 5
 
@@ -53,8 +52,7 @@ class SupervisedServer:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
         """The tools that were read last. They stay while the server restarts, so that requests stay the same."""
-        self.is_old = False
-        """Whether the server needed `initialize` when it connected last."""
+        self.is_old = False  # whether the server needed `initialize` when it connected last
         self._make_client = make_client
         self._notice = notice
         self._changed = changed

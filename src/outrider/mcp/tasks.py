@@ -36,11 +36,9 @@ Send: TypeAlias = Callable[[str, dict[str, Any], float | None], Awaitable[msgspe
 LONGEST_ID: Final = 1_000
 ENDED: Final = ("completed", "failed", "cancelled")
 _STATUSES = ("working", "input_required", *ENDED)
-_LEAST_PAUSE = 0.1
-"""The server cannot make the client poll faster, neither by its interval nor by notifications."""
+_LEAST_PAUSE = 0.1  # the server cannot make the client poll faster, neither by its interval nor by notifications
 _FIRST_PAUSE = 0.25
-_LONGEST_PAUSE = 5.0
-"""The first and the longest pause if the server suggests none."""
+_LONGEST_PAUSE = 5.0  # the first and the longest pause if the server suggests none
 _REQUEST_SECONDS = 60.0
 _LONGEST_MESSAGE = 2_000
 
@@ -49,14 +47,11 @@ class TaskServer(msgspec.Struct, frozen=True):
     """What a task needs of the client of its server."""
 
     name: str
-    timeout: float
-    """Seconds without progress until the call fails."""
+    timeout: float  # seconds without progress until the call fails
     bounds: Bounds
     send: Send
-    answer: Callable[[str, msgspec.Raw], Awaitable[Any]]
-    """Answers a request of the server."""
-    is_asking: Callable[[], bool]
-    """Whether a person is being asked, so that the time does not run."""
+    answer: Callable[[str, msgspec.Raw], Awaitable[Any]]  # answers a request of the server
+    is_asking: Callable[[], bool]  # whether a person is being asked, so that the time does not run
 
 
 class RunningTask:
@@ -68,16 +63,14 @@ class RunningTask:
             raise McpError(f"The MCP server {server.name} sent a task whose id has not 1 to {LONGEST_ID} characters.")
         self.id = task.task_id
         self.token = token
-        self.task = task
-        """The state that the server told last."""
+        self.task = task  # the state that the server told last
         self._server = server
         self._on_progress = on_progress
         self._loop = asyncio.get_running_loop()
         self._began = self._moved_at = self._loop.time()
         self._woken = asyncio.Event()
         self._own_pause = _FIRST_PAUSE
-        self._failure: McpError | None = None
-        """Why the last request did not reach the server."""
+        self._failure: McpError | None = None  # why the last request did not reach the server
         self._take(task)
 
     @property

@@ -24,10 +24,8 @@ class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
     client_secret: str = ""
     auth_method: str = ""
     """How the client authenticates at the token endpoint; empty to choose by what the server supports."""
-    redirect_uri: str = ""
-    """The registered redirect; empty if any port of this machine is allowed."""
-    issuer: str = ""
-    """The server that knows the client; empty for any."""
+    redirect_uri: str = ""  # the registered redirect; empty if any port of this machine is allowed
+    issuer: str = ""  # the server that knows the client; empty for any
 
     def __repr__(self) -> str:
         return f"Registration({self.client_id!r})"
@@ -37,8 +35,7 @@ class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
     access_token: str
     refresh_token: str = ""
     expires_at: float | None = None
-    scope: str = ""
-    """The scopes that were asked for, and granted as far as the server says."""
+    scope: str = ""  # the scopes that were asked for, and granted as far as the server says
 
     def __repr__(self) -> str:
         return f"Tokens(scope={self.scope!r})"

@@ -22,15 +22,13 @@ from outrider.providers.rendering.shown_files import Omission
 from outrider.providers.rendering.transcript import Rendering
 from outrider.providers.transport.http import Body
 
-MAX_FILE_RETRIES = 2
-"""How often one request is sent again with fewer files."""
+MAX_FILE_RETRIES = 2  # how often one request is sent again with fewer files
 _PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
 Cause: TypeAlias = Literal["model", "file"]
 """The model takes no files of the kind, or the API refused one file."""
 
 REFUSALS = frozenset({400, 404, 415, 422})
-BROKEN = frozenset({500, 501})
-"""Local servers without support for a kind fail with these instead of refusing."""
+BROKEN = frozenset({500, 501})  # local servers without support for a kind fail with these instead of refusing
 
 # These are compiled when the first error is seen.
 _SUBJECTS: Mapping[Kind, str] = {
@@ -61,8 +59,7 @@ def _none_taken(subject: str) -> str:
     )
 
 
-_URL_WORDS = r"\burls?\b|download|fetch|_url\b"
-"""Words in the error of an API that could not fetch a file."""
+_URL_WORDS = r"\burls?\b|download|fetch|_url\b"  # words in the error of an API that could not fetch a file
 
 
 def file_fault(status: int | None, message: str, sent: Collection[Kind]) -> tuple[Kind, Cause] | None:

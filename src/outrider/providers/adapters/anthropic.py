@@ -54,8 +54,7 @@ _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_b
 _SEARCH_RESULT = b'"tool_search_tool_result"'
 _CODE_RESULT = b'code_execution_tool_result"'
 _GONE = "This tool is not available at the moment."
-_LEAST_BUDGET = 1024
-"""The smallest budget for thinking that the API takes."""
+_LEAST_BUDGET = 1024  # the smallest budget for thinking that the API takes
 
 
 class Anthropic(ApiProvider):

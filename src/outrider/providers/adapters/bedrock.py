@@ -89,8 +89,7 @@ class _Bedrock(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = ("AWS_BEARER_TOKEN_BEDROCK",)
     base_variable = "BEDROCK_BASE_URL"
     default_base = ""
-    path: ClassVar[str]
-    """The path of the API."""
+    path: ClassVar[str]  # the path of the API
 
     def __init__(self, model: str, **settings: Any) -> None:
         super().__init__(model, **settings)

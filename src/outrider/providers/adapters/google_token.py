@@ -28,8 +28,7 @@ FILE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 TOKEN_URL = "https://oauth2.googleapis.com/token"
 _SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
-_EARLY = 120.0
-"""Seconds before its end at which a token is renewed."""
+_EARLY = 120.0  # seconds before its end at which a token is renewed
 
 
 class _File(msgspec.Struct):

@@ -35,8 +35,7 @@ _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a server said about one model. None for what it did not say."""
 
-    date: float
-    """When it was asked, in seconds since 1970."""
+    date: float  # when it was asked, in seconds since 1970
     context_tokens: int | None = None
     image: bool | None = None
     tools: bool | None = None

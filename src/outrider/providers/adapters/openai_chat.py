@@ -35,10 +35,8 @@ from outrider.providers.text_calls.written_calls_stream import ReplyWithWrittenC
 from outrider.providers.transport.api_errors import BadCallError, error_message
 from outrider.providers.transport.http import Body, ErrorResponse
 
-REPLY_TOKENS = 8_192
-"""The longest reply of a local server whose context window is not known."""
-BYTES_A_TOKEN = 3
-"""Bytes of a request for each token, at least about so many."""
+REPLY_TOKENS = 8_192  # the longest reply of a local server whose context window is not known
+BYTES_A_TOKEN = 3  # bytes of a request for each token, at least about so many
 _SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
 """Words in the error of a server that does not take a schema."""
 LONGEST_ID = 40
@@ -77,8 +75,7 @@ class OpenAIChat(ApiProvider):
         """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
         super().__init__(model, **settings)
         self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
-        self._refuses_schemas = False
-        """Whether the server has refused a schema."""
+        self._refuses_schemas = False  # whether the server has refused a schema
         self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)

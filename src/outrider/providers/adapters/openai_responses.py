@@ -33,10 +33,8 @@ from outrider.providers.streams.stream import Incoming
 from outrider.providers.transport.http import Body
 from outrider.tools.server_tool import ServerTool
 
-_ITEMS = TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock
-"""Blocks that are items of their own."""
-_GROUP_NAMES = 400
-"""Characters of the names of tools in the description of their group."""
+_ITEMS = TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock  # blocks that are items of their own
+_GROUP_NAMES = 400  # characters of the names of tools in the description of their group
 
 
 class OpenAIResponses(ApiProvider):

@@ -78,8 +78,7 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the API searches deferred tools itself, so that very many of them do not fill the context window."""
 
 
-SAFE = Capabilities()
-"""For models that are not in the table: text results, no images, PDF as text."""
+SAFE = Capabilities()  # for models that are not in the table: text results, no images, PDF as text
 
 
 def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:

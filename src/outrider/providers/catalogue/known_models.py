@@ -28,8 +28,7 @@ class _AnyServer(msgspec.Struct, frozen=True):
 
 
 class _Efforts(msgspec.Struct, frozen=True):
-    scales: dict[str, dict[str, dict[str, Any]]]
-    """For each scale and level, the fields that a request gets."""
+    scales: dict[str, dict[str, dict[str, Any]]]  # for each scale and level, the fields that a request gets
     models: tuple[tuple[str, str, str], ...]
     """A provider, a pattern of the model name, and its scale, which may be empty. The first match counts."""
 
@@ -44,8 +43,7 @@ class KnownModels(msgspec.Struct, frozen=True):
     profiles: dict[str, dict[str, Any]]
     models: tuple[_Row, ...]
     """The first match counts. `{text_only}` is any name in the list of that name."""
-    same_as: dict[str, tuple[str, ...]]
-    """Providers that have the models of other providers."""
+    same_as: dict[str, tuple[str, ...]]  # providers that have the models of other providers
     any_server: _AnyServer
     defaults: dict[str, str]
     hosts: dict[str, dict[str, Any] | str]

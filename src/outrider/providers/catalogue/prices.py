@@ -28,8 +28,7 @@ _OWNERS = {
     "vertex": "google",
     **{vendor.prefix: vendor.prices or vendor.prefix for vendor in VENDORS.values()},
 }
-PERIOD = 900
-"""Seconds for which rates are cached: prices change at a certain date or hour."""
+PERIOD = 900  # seconds for which rates are cached: prices change at a certain date or hour
 
 
 class Rates(msgspec.Struct, frozen=True):
@@ -41,10 +40,8 @@ class Rates(msgspec.Struct, frozen=True):
     written: float
     output: float
     reasoning: float
-    request: float
-    """For the request itself."""
-    search: float
-    """For a web search of the API."""
+    request: float  # for the request itself
+    search: float  # for a web search of the API
 
 
 def with_cost(provider: str, model: str, usage: Usage) -> Usage:

@@ -17,34 +17,26 @@ class Quirks(msgspec.Struct, frozen=True):
     reply_after_results: str = ""
     """Text of an assistant message between tool results and a user message, where the API refuses one after the
     other."""
-    id_length: int = 0
-    """The exact length of call ids, if they must be letters and digits of one length."""
+    id_length: int = 0  # the exact length of call ids, if they must be letters and digits of one length
     usage_option: bool = True
     """Whether the API takes `stream_options`. If not, it sends the usage without being asked."""
     tokens_field: str = "max_tokens"
     """The field for the longest reply. OpenAI's reasoning models refuse the older name, which other servers know."""
-    reply_images: bool = False
-    """Whether an assistant message may have `images`."""
-    reports_cost: bool = False
-    """Whether `usage.cost` is the price of the request in US dollars."""
-    lists_modalities: bool = False
-    """Whether the list of models says which of them take pictures."""
+    reply_images: bool = False  # whether an assistant message may have `images`
+    reports_cost: bool = False  # whether `usage.cost` is the price of the request in US dollars
+    lists_modalities: bool = False  # whether the list of models says which of them take pictures
 
 
 class Vendor(msgspec.Struct, frozen=True):
     """A vendor of models behind a Chat Completions API."""
 
-    prefix: str
-    """The part of a model name before the first slash."""
+    prefix: str  # the part of a model name before the first slash
     label: str
     base_url: str
-    example: str
-    """A model, for messages."""
+    example: str  # a model, for messages
     quirks: Quirks = Quirks()
-    prices: str = ""
-    """The name of the vendor in the price list; empty if it is the prefix."""
-    more_keys: tuple[str, ...] = ()
-    """Further environment variables for the key."""
+    prices: str = ""  # the name of the vendor in the price list; empty if it is the prefix
+    more_keys: tuple[str, ...] = ()  # further environment variables for the key
 
     @property
     def key_variables(self) -> tuple[str, ...]:

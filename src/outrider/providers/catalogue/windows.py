@@ -21,14 +21,10 @@ from outrider.conversation.messages import (
 )
 from outrider.providers.base import Provider
 
-BYTES_IN_TOKENS = 3.8
-"""Bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder."""
-BLOCK_BYTES = 40
-"""Bytes of JSON around a block, about."""
-IMAGE_TOKENS = 1_500
-"""Tokens of a picture: APIs scale large ones down to about this."""
-FILE_TOKENS = 50_000
-"""Tokens of any other file, at most: longer text is sent as an excerpt."""
+BYTES_IN_TOKENS = 3.8  # bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder
+BLOCK_BYTES = 40  # bytes of JSON around a block, about
+IMAGE_TOKENS = 1_500  # tokens of a picture: APIs scale large ones down to about this
+FILE_TOKENS = 50_000  # tokens of any other file, at most: longer text is sent as an excerpt
 
 
 def estimated_tokens(data: str | bytes) -> int:

@@ -31,8 +31,7 @@ KEY_VARIABLES = {
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    key: str = ""
-    """Empty if the keyring has it."""
+    key: str = ""  # empty if the keyring has it
 
     def __repr__(self) -> str:
         return "_Stored(…)"

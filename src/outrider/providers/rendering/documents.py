@@ -16,18 +16,15 @@ from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.text import human_size
 
 MAX_PAGES_AS_PICTURES = 20
-PAGE_SCALE = 1.5
-"""Points to pixels: 1.5 gives a page of paper about 900 × 1260 pixels, which is readable."""
+PAGE_SCALE = 1.5  # points to pixels: 1.5 gives a page of paper about 900 × 1260 pixels, which is readable
 SMALLEST_SIDE = 64
 QUALITIES = (95, 85, 75)
-LOSSY = frozenset({"JPEG", "MPO", "WEBP"})
-"""Formats that are lossy already: a lossless copy would only cost bytes."""
+LOSSY = frozenset({"JPEG", "MPO", "WEBP"})  # formats that are lossy already: a lossless copy would only cost bytes
 OPAQUE = 255
 PDF_PICTURES = ((2000, 80), (1300, 60))
 """The longer side and the quality of images in a PDF that is too large. A scanned page stays readable at 1300."""
 MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
-_PDFIUM = Lock()
-"""PDFium is not thread-safe, and files are rendered in several threads."""
+_PDFIUM = Lock()  # PDFium is not thread-safe, and files are rendered in several threads
 PDF_BEGIN, PDF_HEAD = b"%PDF-", 1024
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 

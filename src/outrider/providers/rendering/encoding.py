@@ -31,14 +31,10 @@ class Rendered(msgspec.Struct, frozen=True):
 
     json: bytes
     """The API's items, joined by commas, without the large files. Empty if the message has no items."""
-    files: tuple[tuple[int, bytes], ...] = ()
-    """Each large file with its position in the JSON."""
-    shown: tuple[ShownFile, ...] = ()
-    """The files that the message shows."""
-    text_bytes: int = 0
-    """Bytes of text that come from files."""
-    notices: tuple[str, ...] = ()
-    """What the user should know, such as a file that the model cannot see."""
+    files: tuple[tuple[int, bytes], ...] = ()  # each large file with its position in the JSON
+    shown: tuple[ShownFile, ...] = ()  # the files that the message shows
+    text_bytes: int = 0  # bytes of text that come from files
+    notices: tuple[str, ...] = ()  # what the user should know, such as a file that the model cannot see
 
 
 def encode_items(

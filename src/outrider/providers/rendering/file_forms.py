@@ -24,8 +24,7 @@ NOT_TAKEN = "this model does not take such files"
 IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"
 LONGEST_REASON = 400
 """Characters of the reason in a note. Errors repeat the name of the file."""
-UNKNOWN_WINDOW = 64_000
-"""Tokens, for a model with an unknown window."""
+UNKNOWN_WINDOW = 64_000  # tokens, for a model with an unknown window
 TOKEN_BYTES = 3
 """UTF-8 bytes of a token. The number is low because tables of numbers and non-Latin scripts have short tokens."""
 NEWLINE = "\n"

@@ -52,10 +52,8 @@ class File(msgspec.Struct, frozen=True):
     family: Family
     mime_type: str
     caption: Caption
-    data: bytes = b""
-    """The bytes, encoded in base64."""
-    text: str = ""
-    """The text, if the file is a text."""
+    data: bytes = b""  # the bytes, encoded in base64
+    text: str = ""  # the text, if the file is a text
     url: str = ""
     """The URL, if the API fetches the file itself. There is no data then."""
 
@@ -89,8 +87,7 @@ class Result(msgspec.Struct, frozen=True):
     call: ToolUseBlock | None
     """The call that it answers. None if the history has lost it."""
     is_error: bool
-    parts: tuple[Part, ...]
-    """Never empty."""
+    parts: tuple[Part, ...]  # never empty
 
     @property
     def tool(self) -> str:
@@ -120,14 +117,10 @@ class UserMessage(msgspec.Struct, frozen=True):
     results: tuple[Result, ...]
     moved: tuple[Part, ...]
     """Files that the results could not hold. They follow the results."""
-    content: tuple[Part, ...]
-    """What the user wrote and attached."""
-    shown: tuple[ShownFile, ...] = ()
-    """The files that the request contains."""
-    text_bytes: int = 0
-    """Bytes of text that come from files."""
-    notices: tuple[str, ...] = ()
-    """What the user should know, such as a file that the model cannot see."""
+    content: tuple[Part, ...]  # what the user wrote and attached
+    shown: tuple[ShownFile, ...] = ()  # the files that the request contains
+    text_bytes: int = 0  # bytes of text that come from files
+    notices: tuple[str, ...] = ()  # what the user should know, such as a file that the model cannot see
 
 
 def family_of(mime_type: str) -> Family:

@@ -22,8 +22,7 @@ import msgspec
 from outrider.tools.schema import inline_references
 from outrider.tools.schema.references import target_of
 
-OUTPUT_NAME = "answer"
-"""The name of the schema in requests that need one."""
+OUTPUT_NAME = "answer"  # the name of the schema in requests that need one
 MOST_DEPTH = 10
 """Levels of objects and arrays. OpenAI refuses more; the others publish no number."""
 MOST_PROPERTIES = 1_000
@@ -59,15 +58,12 @@ class Dialect(msgspec.Struct, frozen=True):
     limits: frozenset[str]
     """The limits that it enforces. Others go into the description."""
     formats: frozenset[str] = _FORMATS
-    all_required: bool = False
-    """Whether every property must be required."""
+    all_required: bool = False  # whether every property must be required
     references: bool = True
     """Whether `$ref` to `$defs` is understood. If not, references are replaced by their targets."""
     recursion: bool = False
-    most_optional: int = MOST_PROPERTIES
-    """The number of properties that may be optional."""
-    most_unions: int = MOST_PROPERTIES
-    """The number of properties that may have a union as their schema."""
+    most_optional: int = MOST_PROPERTIES  # the number of properties that may be optional
+    most_unions: int = MOST_PROPERTIES  # the number of properties that may have a union as their schema
 
 
 # Read from the vendors' documentation and SDKs (anthropic 2.8, openai 3.49, google-genai 3.1).

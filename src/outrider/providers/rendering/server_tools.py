@@ -25,8 +25,7 @@ from outrider.tools.server_tool import ServerTool
 
 LONGEST_RESULT = 20_000
 """Characters of a result that are kept as text, for people and other models. The API gets back the whole."""
-SEARCH = "tool_search"
-"""The name under which people and other models see an API's search for deferred tools."""
+SEARCH = "tool_search"  # the name under which people and other models see an API's search for deferred tools
 _LEFT_OUT = "[{left_out} of {total} characters left out]"
 
 

@@ -14,13 +14,11 @@ class ShownFile(msgspec.Struct, frozen=True, eq=False):
     """A file that a request contains: which one it is, and what it adds to the request."""
 
     message: Message
-    position: int
-    """Its position among the files of the message."""
+    position: int  # its position among the files of the message
     kinds: frozenset[Kind]
     """What the API gets. A scanned PDF may be sent as images of its pages."""
     images: int = 0
-    size: int = 0
-    """Its bytes in the request."""
+    size: int = 0  # its bytes in the request
 
 
 class Omission(msgspec.Struct, frozen=True):
@@ -33,8 +31,7 @@ class LeftOut:
 
     def __init__(self) -> None:
         self._omissions: dict[tuple[int, int], Omission] = {}
-        self._messages: dict[int, Message] = {}
-        """The messages, kept alive: they are recognized by their identity."""
+        self._messages: dict[int, Message] = {}  # the messages, kept alive: they are recognized by their identity
 
     def __bool__(self) -> bool:
         return bool(self._omissions)

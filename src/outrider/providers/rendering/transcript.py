@@ -17,8 +17,7 @@ from outrider.providers.rendering.shown_files import LeftOut, Omission, Room, Sh
 from outrider.providers.transport.http import Body, Pieces
 from outrider.text import counted, human_size
 
-CHEAP_TO_RENDER = 500, 1_000_000
-"""Messages and bytes that take no more than a few milliseconds to render."""
+CHEAP_TO_RENDER = 500, 1_000_000  # messages and bytes that take no more than a few milliseconds to render
 Render = Callable[[Message, Message | None, int], Rendered]
 """Renders a message, given the message before it and the bytes of file text before it."""
 
@@ -41,12 +40,10 @@ class Transcript:
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._ends: list[_End] = []
-        self._buffer = bytearray()
-        """The JSON without large files."""
+        self._buffer = bytearray()  # the JSON without large files
         self._files: list[tuple[int, bytes]] = []
         """Each large file, encoded, with its position in the buffer. Files are never copied."""
-        self.shown: list[ShownFile] = []
-        """The files that the messages show, the oldest first."""
+        self.shown: list[ShownFile] = []  # the files that the messages show, the oldest first
 
     def copy(self) -> Transcript:
         other = Transcript()
@@ -141,8 +138,7 @@ class Rendering:
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self.left_out = LeftOut()
-        """The oldest files if a request was too large, and files that the API refused."""
+        self.left_out = LeftOut()  # the oldest files if a request was too large, and files that the API refused
         self._groups: Mapping[str, str] = {}
         """What messages were rendered with beside themselves: the groups of deferred tools."""
         self._notices: list[str] = []

@@ -48,8 +48,7 @@ _STOP_REASONS = {
     "compaction": StopReason.PAUSE,  # the API has shortened the conversation, and has not answered yet
     "model_context_window_exceeded": StopReason.CONTEXT_EXCEEDED,
 }
-_CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
-"""Stop reasons that may cut off a call."""
+_CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)  # stop reasons that may cut off a call
 
 
 _PLAIN = ("text", "thinking", "redacted_thinking")
@@ -141,8 +140,7 @@ class IncomingReply(OneByOne):
         """Blocks that go back as they came, or parts of them: of server tools, of unknown types, calls."""
         self._citations: dict[int, list[Any]] = {}
         self._closed: set[int] = set()
-        self._first_input = 0
-        """The tokens of the conversation as it was sent."""
+        self._first_input = 0  # the tokens of the conversation as it was sent
         self._container: dict[str, Any] = {}
         self._stop = StopReason.OTHER
         self._stop_detail = ""

@@ -19,10 +19,8 @@ class _Call(CallAssembler):
     def __init__(self, index: int | None) -> None:
         super().__init__()
         self.index = index
-        self.extra: dict[str, Any] = {}
-        """State of the vendor, to be sent back with the call."""
-        self.is_custom = False
-        """Whether the tool takes text instead of JSON."""
+        self.extra: dict[str, Any] = {}  # state of the vendor, to be sent back with the call
+        self.is_custom = False  # whether the tool takes text instead of JSON
 
     @property
     def is_whole(self) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 OPEN, CLOSE = "<think>", "</think>"
-_GROWING = ("text", "summary", "data")
-"""Fields that arrive in pieces."""
+_GROWING = ("text", "summary", "data")  # fields that arrive in pieces
 Piece: TypeAlias = tuple[Literal["thinking", "text"], str]
 
 
@@ -17,14 +16,10 @@ class InlineThinking:
     """
 
     def __init__(self) -> None:
-        self.before = ""
-        """White space before the thinking."""
-        self.after = ""
-        """White space between the thinking and the text."""
-        self.found = False
-        """Whether the reply began with thinking."""
-        self._held = ""
-        """Text that may be part of a tag."""
+        self.before = ""  # white space before the thinking
+        self.after = ""  # white space between the thinking and the text
+        self.found = False  # whether the reply began with thinking
+        self._held = ""  # text that may be part of a tag
         self._phase: Literal["start", "thinking", "gap", "text"] = "start"
 
     @property

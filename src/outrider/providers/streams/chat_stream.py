@@ -33,10 +33,8 @@ from outrider.text import clean_value
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which vendors put the model's reasoning, in replies and in requests."""
-THINKING_PARTS = "content"
-"""Marks reasoning that came as parts of the content, as Mistral sends it."""
-INLINE = "<think>"
-"""Marks reasoning that the model wrote into its text."""
+THINKING_PARTS = "content"  # marks reasoning that came as parts of the content, as Mistral sends it
+INLINE = "<think>"  # marks reasoning that the model wrote into its text
 
 _STOP_REASONS = {
     "stop": StopReason.END,
@@ -51,8 +49,7 @@ _FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_r
 """Finish reasons that report a failure of the server."""
 
 
-BAD_CALL = "tool_use_failed"
-"""The code of an error about a call that the model wrote."""
+BAD_CALL = "tool_use_failed"  # the code of an error about a call that the model wrote
 _CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
 
 
@@ -69,8 +66,7 @@ class IncomingReply:
         inline_thinking: bool = False,
         reports_cost: bool = False,
     ) -> None:
-        self.done = False
-        """Whether the server has ended the stream."""
+        self.done = False  # whether the server has ended the stream
         self._label = label
         self._origin = origin
         self._to_error = to_error
@@ -86,8 +82,7 @@ class IncomingReply:
         self._images: list[str] = []
         self._annotations: list[Any] = []
         self._executed = ExecutedTools()
-        self._raw: list[dict[str, Any]] = []
-        """Parts of the content that we do not know."""
+        self._raw: list[dict[str, Any]] = []  # parts of the content that we do not know
         self._refused = False
         self._calls = Calls()
         self._usage: dict[str, Any] = {}

@@ -50,8 +50,7 @@ _STOP_REASONS = {
 }
 
 
-_BESIDE = {"thought", "thoughtSignature"}
-"""Fields of a part that say something about its content."""
+_BESIDE = {"thought", "thoughtSignature"}  # fields of a part that say something about its content
 
 
 class IncomingReply(OneByOne):
@@ -71,19 +70,13 @@ class IncomingReply(OneByOne):
         self._pictures: dict[int, tuple[wire.Blob, ProviderState]] = {}
         """The pictures by their place among the blocks. They are stored when the reply is complete."""
         self._blocks: list[Block] = []
-        self._pieces: list[str] = []
-        """The text since the last block."""
-        self._thought = False
-        """Whether that text is thinking."""
-        self._call: wire.FunctionCall | None = None
-        """A call with incomplete arguments."""
-        self._signature: str | None = None
-        """The signature of that call."""
-        self._server_calls: dict[str, str] = {}
-        """The tools that the API has run, by the ids of their calls."""
+        self._pieces: list[str] = []  # the text since the last block
+        self._thought = False  # whether that text is thinking
+        self._call: wire.FunctionCall | None = None  # a call with incomplete arguments
+        self._signature: str | None = None  # the signature of that call
+        self._server_calls: dict[str, str] = {}  # the tools that the API has run, by the ids of their calls
         self._grounding: dict[str, Any] = {}
-        self._fetched: dict[str, Any] = {}
-        """What the API tells about the pages that it has read."""
+        self._fetched: dict[str, Any] = {}  # what the API tells about the pages that it has read
         self._finish = ""
         self._message = ""
         self._usage = wire.UsageMetadata()

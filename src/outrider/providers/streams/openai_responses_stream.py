@@ -56,8 +56,7 @@ class _Event(msgspec.Struct, gc=False):
     """
 
     type: str = ""
-    object: Any = ""
-    """`response` in a whole response, from a server that does not stream."""
+    object: Any = ""  # `response` in a whole response, from a server that does not stream
     status: Any = ""
     delta: Any = ""
     output_index: Any = 0
@@ -93,12 +92,10 @@ class IncomingReply(OneByOne):
         super().__init__(origin)
         self._store = store
         self._started: dict[int, wire.Item] = {}
-        self._pieces: dict[int, list[str]] = {}
-        """The deltas of each item so far."""
+        self._pieces: dict[int, list[str]] = {}  # the deltas of each item so far
         self._items: dict[int, wire.Item] = {}
         self._incomplete: StopReason | None = None
-        self._reason = ""
-        """Why the reply is incomplete, in the words of the API."""
+        self._reason = ""  # why the reply is incomplete, in the words of the API
         self._usage: dict[str, Any] = {}
 
     def take(self, data: bytes) -> Iterable[Delta]:

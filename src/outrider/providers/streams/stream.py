@@ -20,8 +20,7 @@ from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.text import clean
 
-MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""No event of a reply is larger than this."""
+MAX_EVENT_BYTES = 64 * 1024 * 1024  # no event of a reply is larger than this
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Escaped surrogates in JSON, in pairs or alone. An escaped backslash also matches, so that the text after it does not.
@@ -37,8 +36,7 @@ class EventParser:
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         """The unfinished event. It may grow to megabytes, so its pieces are joined only once."""
-        self._pending_bytes = 0
-        """The size of the unfinished event."""
+        self._pending_bytes = 0  # the size of the unfinished event
         self._after_cr = False
         self._started = False
         self._plain = False
@@ -220,8 +218,7 @@ class ReplyParser:
         self._incoming = incoming
         self._label = label
         self._events = EventParser()
-        self.ended = False
-        """Whether the reply was returned."""
+        self.ended = False  # whether the reply was returned
         self._idle_seconds = idle_seconds
         self._quiet_since: float | None = None
         """When the first keep-alive after the last progress came. The transport watches for bytes."""

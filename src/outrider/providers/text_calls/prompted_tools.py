@@ -20,8 +20,7 @@ from outrider.text import clean
 from outrider.tools.schema.raw_schemas import map_subschemas
 from outrider.tools.schema.references import inline_references
 
-SAID = "said"
-"""The field of a block's state with the text of the whole reply."""
+SAID = "said"  # the field of a block's state with the text of the whole reply
 LONGEST_STRING = 1_900
 """Characters in a string of the arguments: small models may not stop. llama.cpp refuses 2,000 and more."""
 

@@ -15,8 +15,7 @@ from outrider.providers.text_calls import written_calls as written
 from outrider.providers.text_calls.written_calls import FENCES, MARKS, NAMES, Parameters
 from outrider.tools.near_names import nearest_name
 
-LONGEST_HELD = 100_000
-"""Characters of text that may be a call and are held back."""
+LONGEST_HELD = 100_000  # characters of text that may be a call and are held back
 _SUSPECT = re.compile(r"[<\[{`]")
 _KEYS = (*NAMES, *written.ARGUMENTS, *written.LISTS, *written.BESIDE)
 _FENCE = re.compile(r"```[ \t]*([\w-]*)[ \t]*")

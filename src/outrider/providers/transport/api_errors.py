@@ -40,8 +40,7 @@ _LIMIT = r"""
     | (?:context\ size|token\ limit|limit|window|model)\ ?(?::|\(|of|with|is)\ ?\(?(\d[\d,]*)(?![\d,]*\ \+)
     """
 ADVICE = "send less at once, or choose a model with a larger context window"
-LEAST_WINDOW = 512
-"""A smaller number in an error is not a context window."""
+LEAST_WINDOW = 512  # a smaller number in an error is not a context window
 
 
 class BadCallError(errors.RequestRefusedError):

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-MAX_BYTES = 20 * 1024 * 1024
-"""The limit on a response, after decompression."""
-TIME_LIMIT = 60.0
-"""Seconds for the whole fetch, redirects included."""
+MAX_BYTES = 20 * 1024 * 1024  # the limit on a response, after decompression
+TIME_LIMIT = 60.0  # seconds for the whole fetch, redirects included
 MOST_REDIRECTS = 10
 LONGEST_URL = 8000
 
@@ -51,8 +49,7 @@ class FetchError(Exception):
 
 
 class WebResponse(msgspec.Struct, frozen=True):
-    url: str
-    """The URL after redirects."""
+    url: str  # the URL after redirects
     status: int
     reason: str
     content_type: str

@@ -23,15 +23,11 @@ from outrider.providers.transport.network import CA_VARIABLES, environment_proxi
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_RESPONSE_BYTES = 96 * 1024 * 1024
-"""No reply is larger than this."""
-DRAIN_TIMEOUT = 0.2
-"""Seconds that a server may take to end its response after the reply in it has ended."""
+MAX_RESPONSE_BYTES = 96 * 1024 * 1024  # no reply is larger than this
+DRAIN_TIMEOUT = 0.2  # seconds that a server may take to end its response after the reply in it has ended
 MAX_ERROR_BYTES = 64 * 1024
-REFUSED_SECONDS = 10.0
-"""Seconds of retries when no server listens at an address."""
-SLICE = 256 * 1024
-"""Bytes that are passed to the network at once."""
+REFUSED_SECONDS = 10.0  # seconds of retries when no server listens at an address
+SLICE = 256 * 1024  # bytes that are passed to the network at once
 
 
 class Pieces:
@@ -62,16 +58,14 @@ class Timeouts(msgspec.Struct, frozen=True):
     connect: float = 15.0
     read: float = 300.0
     """For the next bytes. Models may think for minutes before the first ones."""
-    total: float = 3600.0
-    """For the whole response, so that an endless stream ends."""
+    total: float = 3600.0  # for the whole response, so that an endless stream ends
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
     """A response that is not a reply: an error status, or a web page."""
 
     status: int
-    headers: Mapping[str, str]
-    """The names are in lower case."""
+    headers: Mapping[str, str]  # the names are in lower case
     body: bytes
 
 
