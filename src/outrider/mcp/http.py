@@ -136,7 +136,9 @@ class HttpChannel(EndpointChannel):
         reader = EventReader(self._bounds.message_bytes)
         async with self._send("POST", pending.line, headers, pending) as response:
             if pending.method == protocol.INITIALIZE:
-                self._session = _session_id(response)
+                session_id = response.headers.get("mcp-session-id", "")
+                is_usable = session_id.isascii() and session_id.isprintable() and len(session_id) <= 1_000
+                self._session = session_id if is_usable else ""
             if response.status >= 300:
                 raise await self._refusal(response, pending, session)
             if response.content_type == EVENTS:
@@ -275,8 +277,3 @@ class HttpChannel(EndpointChannel):
 
 class _SessionLostError(McpClosedError):
     """The server does not know the session any more."""
-
-
-def _session_id(response: Response) -> str:
-    session = response.headers.get("mcp-session-id", "")
-    return session if session.isascii() and session.isprintable() and len(session) <= 1_000 else ""

@@ -21,6 +21,7 @@ T = TypeVar("T")
 
 _ReadPage: TypeAlias = Callable[[str, dict[str, Any], type[Page]], Awaitable[Page]]
 _LONGEST_SECONDS = 24 * 3600.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 _MOST_REASONS = 20
 _IDENTIFIERS = ("name", "uri", "uri_template")
 _TEXTS = ("title", "description")
@@ -111,10 +112,6 @@ class ListCache:
     def forget(self, kind: ListKind) -> None:
         self._versions[kind] = self.version(kind) + 1
         self._kept = {method: kept for method, kept in self._kept.items() if kept[0] != kind}
-
-
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 300.0
 
 
 async def keep_listening(channel: Channel, meta: dict[str, Any], kinds: Sequence[ListKind]) -> None:

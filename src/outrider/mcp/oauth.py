@@ -26,13 +26,11 @@ from outrider.mcp.servers import HttpServer
 from outrider.mcp.tokens import Login, Registration, Tokens, TokenStore
 from outrider.text.visible import one_line
 
-OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]
-"""Shows a page to the person, in a browser."""
+OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]  # shows a page to the person, in a browser
 
 LOGIN_SECONDS = 600.0  # how long a person may take to log in
 _EARLY_SECONDS = 30.0  # how long before its end a token is refreshed
 _MOST_LOGINS = 5  # how often one connection may ask the person to log in
-
 
 HOST = "127.0.0.1"
 PATH = "/callback"
@@ -204,7 +202,9 @@ class OAuth:
             **({"scope": scope} if scope else {}),
             **({"prompt": "consent"} if "offline_access" in scope.split() else {}),
         }
-        await self._open_url(_with_query(server.authorization_endpoint, fields))
+        page = urlsplit(server.authorization_endpoint)
+        query = urlencode([*parse_qsl(page.query), *fields.items()])
+        await self._open_url(page._replace(query=query, fragment="").geturl())
         granted = {
             "grant_type": "authorization_code",
             "code": _code(await redirect.answer(self._login_seconds), server),
@@ -281,8 +281,3 @@ def _code(answer: Mapping[str, str], server: ServerMetadata) -> str:
         said = ": ".join(filter(None, (answer.get("error"), answer.get("error_description"))))
         raise McpLoginError(f"The login failed: {one_line(said, 300) or 'the server sent no code'}.")
     return answer["code"]
-
-
-def _with_query(url: str, fields: Mapping[str, str]) -> str:
-    parts = urlsplit(url)
-    return parts._replace(query=urlencode([*parse_qsl(parts.query), *fields.items()]), fragment="").geturl()

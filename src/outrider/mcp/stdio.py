@@ -131,7 +131,10 @@ class StdioChannel:
             transport, _ = await loop.connect_read_pipe(lambda take=take, ended=ended: _Output(take, ended), reader)  # type: ignore[misc]
             transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
             self._readers.append(transport)
-        self._watch_exit()
+        # Notice the end of a program whose children keep its output open.
+        if self._process and (exit_handle := self._process.exit_handle) is not None:
+            self._exit_handle = os.dup(exit_handle)
+            loop.add_reader(self._exit_handle, self._exited)
 
     def _send(self, line: bytes) -> None:
         writer = self._writer
@@ -160,17 +163,9 @@ class StdioChannel:
         if not self._is_closed:
             self._lose(None)
 
-    def _watch_exit(self) -> None:
-        """Notice the end of a program whose children keep its output open."""
-        handle = self._process.exit_handle if self._process else None
-        if handle is not None:
-            self._exit_handle = os.dup(handle)
-            asyncio.get_running_loop().add_reader(self._exit_handle, self._exited)
-
     def _exited(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._forget_exit()
-        loop.call_later(EXIT_SECONDS, self._output_ended)  # what it has written is read first
+        self._forget_exit()  # what it has written is read first
+        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._output_ended)
 
     def _forget_exit(self) -> None:
         if self._exit_handle is not None:

@@ -206,18 +206,14 @@ class SupervisedServer:
         specs = await client.list_tools()
         tools, skipped = server_tools(self.server.name, specs, self.call, trusted=self.server.trusted)
         reasons = [f"The MCP server {self.server.name}: {reason}." for reason in client.skipped.get("tools", ())]
-        self._tell([one_line(sentence, _LONGEST_ERROR) for sentence in [*reasons, *skipped][:_MOST_NOTICES]])
+        told, self._told = self._told, [one_line(each, _LONGEST_ERROR) for each in [*reasons, *skipped][:_MOST_NOTICES]]
+        for sentence in self._told:  # each notice once, however often the list is read
+            if sentence not in told:
+                self._notice(sentence)
         before = [(tool.name, tool.description, tool.parameters) for tool in self.tools]
         if before != [(tool.name, tool.description, tool.parameters) for tool in tools]:
             self.tools = tuple(tools)
             self._changed()
-
-    def _tell(self, sentences: list[str]) -> None:
-        """Give each notice once, however often the list is read."""
-        for sentence in sentences:
-            if sentence not in self._told:
-                self._notice(sentence)
-        self._told = sentences
 
     def _set(self, state: State, error: str) -> None:
         self._state, self._error = state, error

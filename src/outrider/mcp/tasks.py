@@ -30,7 +30,6 @@ _CANCEL_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
 _MOST_CHANGED = 16
 
-
 Send: TypeAlias = Callable[[str, dict[str, Any], float | None], Awaitable[msgspec.Raw]]
 
 LONGEST_ID: Final = 1_000

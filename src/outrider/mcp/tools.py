@@ -27,7 +27,6 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 _HASH_LENGTH = 8
 _PROGRESS_BURST, _PROGRESS_RATE = 20, 10
 
-
 CallServer: TypeAlias = Callable[[str, Mapping[str, Any], Callable[[CallProgress], None]], Awaitable[CallToolResult]]
 """Calls a tool of one server by the server's own name of it. Raises McpError."""
 

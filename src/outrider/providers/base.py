@@ -38,7 +38,6 @@ REMARKABLE: Mapping[str, str] = {
 }
 """Stop reasons that the user should see, with their messages."""
 
-
 Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
 """How much a reasoning model thinks before it answers. `none` and `max` are the least and the most that it offers."""
 EFFORTS: tuple[Effort, ...] = get_args(Effort)

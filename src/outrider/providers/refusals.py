@@ -24,8 +24,7 @@ from outrider.providers.transport.http import Body
 
 MAX_FILE_RETRIES = 2  # how often one request is sent again with fewer files
 _PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
-Cause: TypeAlias = Literal["model", "file"]
-"""The model takes no files of the kind, or the API refused one file."""
+Cause: TypeAlias = Literal["model", "file"]  # the model takes no files of the kind, or the API refused one file
 
 REFUSALS = frozenset({400, 404, 415, 422})
 BROKEN = frozenset({500, 501})  # local servers without support for a kind fail with these instead of refusing

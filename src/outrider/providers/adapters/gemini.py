@@ -35,6 +35,11 @@ from outrider.tools.schema import inline_references
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The API takes this instead of a signature for calls that this model did not make."""
 
+_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "web_search": ({"googleSearch": {}}, ()),
+    "web_fetch": ({"urlContext": {}}, ()),
+    "code_execution": ({"codeExecution": {}}, ()),
+}
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 
 
@@ -142,13 +147,6 @@ class Gemini(ApiProvider):
         if status == 400 and "api key" in message.lower():
             status = 401
         return super()._classify(status, message)
-
-
-_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "web_search": ({"googleSearch": {}}, ()),
-    "web_fetch": ({"urlContext": {}}, ()),
-    "code_execution": ({"codeExecution": {}}, ()),
-}
 
 
 def _tool_config(request: Request) -> dict[str, Any]:

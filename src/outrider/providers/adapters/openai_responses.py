@@ -34,6 +34,8 @@ from outrider.providers.transport.http import Body
 from outrider.tools.server_tool import ServerTool
 
 _ITEMS = TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock  # blocks that are items of their own
+_INCLUDED = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
+"""What the API leaves out of the items of its tools unless it is asked for."""
 _GROUP_NAMES = 400  # characters of the names of tools in the description of their group
 
 
@@ -131,10 +133,6 @@ class OpenAIResponses(ApiProvider):
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
         return IncomingReply(self.origin, store)
-
-
-_INCLUDED = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
-"""What the API leaves out of the items of its tools unless it is asked for."""
 
 
 def _server_tool(tool: ServerTool) -> dict[str, Any]:

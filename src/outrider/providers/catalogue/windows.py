@@ -22,6 +22,7 @@ from outrider.conversation.messages import (
 from outrider.providers.base import Provider
 
 BYTES_IN_TOKENS = 3.8  # bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder
+_encoder = msgspec.json.Encoder(enc_hook=str)
 BLOCK_BYTES = 40  # bytes of JSON around a block, about
 IMAGE_TOKENS = 1_500  # tokens of a picture: APIs scale large ones down to about this
 FILE_TOKENS = 50_000  # tokens of any other file, at most: longer text is sent as an excerpt
@@ -86,9 +87,6 @@ def _json_bytes(value: Any) -> int:
         return len(_encoder.encode(value))
     except (TypeError, ValueError, RecursionError):  # such as a lone surrogate, which is cleaned before it is sent
         return len(repr(value))
-
-
-_encoder = msgspec.json.Encoder(enc_hook=str)
 
 
 def _bytes(text: str) -> int:

@@ -84,7 +84,9 @@ def answer(request: Request) -> Message:
     if calls:
         number = len(request.messages)
         blocks = [ToolUseBlock(f"demo_{number}_{index}", name, args) for index, (name, args) in enumerate(calls, 1)]
-        return Message.assistant(_announcement(blocks), *blocks)
+        names = ", ".join(sorted({block.name for block in blocks}))
+        several = f"I'll make {len(blocks)} calls at once ({names})."
+        return Message.assistant(f"I'll use {names}." if len(blocks) == 1 else several, *blocks)
     if done:
         lines = [f"- {line}" for call, result in done for line in _report(call, result, request.store)]
         return Message.assistant("\n".join([f"Here is what I found {LABEL}:", *lines]))
@@ -167,11 +169,6 @@ def _arguments(spec: ToolSpec, **values: str) -> dict[str, Any]:
 def _numbers(spec: ToolSpec, values: list[float]) -> dict[str, Any]:
     plain = [int(value) if value.is_integer() else value for value in values]
     return dict(zip(spec.parameters.get("properties", {}), plain, strict=False))
-
-
-def _announcement(calls: Sequence[ToolUseBlock]) -> str:
-    names = ", ".join(sorted({call.name for call in calls}))
-    return f"I'll use {names}." if len(calls) == 1 else f"I'll make {len(calls)} calls at once ({names})."
 
 
 def _arithmetic(question: str) -> str:

@@ -50,7 +50,6 @@ _STOP_REASONS = {
 }
 _CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)  # stop reasons that may cut off a call
 
-
 _PLAIN = ("text", "thinking", "redacted_thinking")
 _CALL_FIELDS = {"type", "id", "name", "input"}
 

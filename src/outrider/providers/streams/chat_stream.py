@@ -48,7 +48,6 @@ _STOP_REASONS = {
 _FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
 """Finish reasons that report a failure of the server."""
 
-
 BAD_CALL = "tool_use_failed"  # the code of an error about a call that the model wrote
 _CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
 

@@ -49,7 +49,6 @@ _STOP_REASONS = {
     **dict.fromkeys(_MALFORMED, StopReason.MALFORMED_CALL),
 }
 
-
 _BESIDE = {"thought", "thoughtSignature"}  # fields of a part that say something about its content
 
 

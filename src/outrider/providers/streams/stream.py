@@ -21,6 +21,7 @@ from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallD
 from outrider.text import clean
 
 MAX_EVENT_BYTES = 64 * 1024 * 1024  # no event of a reply is larger than this
+T = TypeVar("T")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Escaped surrogates in JSON, in pairs or alone. An escaped backslash also matches, so that the text after it does not.
@@ -114,9 +115,6 @@ def _repair(data: bytes) -> bytes:
     if data.isascii():
         return data
     return data.decode("utf-8", "replace").encode()
-
-
-T = TypeVar("T")
 
 
 def decode_event(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], label: str) -> T:

@@ -38,9 +38,7 @@ HEADERS = {
     "Accept-Encoding": "gzip, deflate",
 }
 
-
-ShowProgress: TypeAlias = Callable[[Callable[[], str]], None]
-"""Takes a function that describes the progress."""
+ShowProgress: TypeAlias = Callable[[Callable[[], str]], None]  # takes a function that describes the progress
 SETTING = "The user can allow private ones with web.private_addresses in the configuration."
 
 

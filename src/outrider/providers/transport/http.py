@@ -69,8 +69,7 @@ class ErrorResponse(msgspec.Struct, frozen=True):
     body: bytes
 
 
-Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]
-"""Makes an exception from an error response."""
+Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]  # makes an exception from an error response
 
 
 class Response:
