@@ -56,10 +56,7 @@ class Client:
         processes: Processes | None = None,
         handshake_first: bool = False,
     ) -> None:
-        """`processes` ends a program if this process is killed.
-
-        `handshake_first` saves time with a server that is known to be old: some do not answer the newest first request.
-        """
+        """`processes` ends programs with this process. `handshake_first` saves time with a server that is old."""
         self.server = server
         self.agreement: Agreement | None = None
         """What was agreed in `connect`: the version, the server's capabilities, name and instructions."""

@@ -6,6 +6,7 @@ The pair stays the same whatever the servers offer, so that the prompt cache of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -80,10 +81,8 @@ def _decoded_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with inner ones that a model wrote as a string of JSON decoded."""
     inner = arguments.get("arguments")
     if isinstance(inner, str):
-        try:
+        with suppress(msgspec.DecodeError, RecursionError):
             return {**arguments, "arguments": msgspec.json.decode(inner or "{}")}
-        except (msgspec.DecodeError, RecursionError):
-            return arguments
     return arguments
 
 

@@ -195,12 +195,10 @@ class Exchange:
             send(line)
 
     def _cancel_answer(self, params: msgspec.Raw) -> None:
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             key = jsonrpc.id_key(bytes(jsonrpc.decode(params, protocol.CancelledParams).request_id))
-        except (ValueError, RecursionError):
-            return
-        if task := self._answers.get(key):
-            task.cancel()
+            if task := self._answers.get(key):
+                task.cancel()
 
     def _restart_time(self, pending: PendingRequest) -> None:
         if pending.timeout is not None:

@@ -73,10 +73,7 @@ def _decode_item(raw: msgspec.Raw, type: type[T], items: list[T], skipped: list[
 
 
 def _harmless(item: T) -> T:
-    """Return the item with a title and a description that can be shown. Raises ValidationError for its name.
-
-    A name or an address is sent back to the server as it is, so it cannot be changed.
-    """
+    """Return the item with texts that can be shown. Raises ValidationError for a name, which must stay as it is."""
     for field in _IDENTIFIERS:
         if not getattr(item, field, "").isprintable():
             raise msgspec.ValidationError(f"its {field} has characters that cannot be shown")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -37,12 +38,9 @@ class OAuthRequests:
 
     async def get(self, url: str, wanted: type[T]) -> T | None:
         status, body = await self._send("GET", url, _HEADERS, None)
-        if status != 200:
-            return None
-        try:
-            return msgspec.json.decode(body, type=described(wanted))
-        except (msgspec.DecodeError, RecursionError):
-            return None
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(body, type=described(wanted)) if status == 200 else None
+        return None
 
     async def post(
         self,
@@ -63,9 +61,13 @@ class OAuthRequests:
             failure = msgspec.json.decode(answer, type=described(OAuthFailure))
         except (msgspec.DecodeError, RecursionError):
             failure = OAuthFailure()
-        secrets = [value for value in (*fields.values(), *headers.values()) if isinstance(value, str)]
+        said = ": ".join(part for part in (failure.error, failure.error_description) if part)
+        for secret in (*fields.values(), *headers.values()):
+            if isinstance(secret, str) and len(secret) >= 6:
+                said = said.replace(secret, "…")
         host = one_line(urlsplit(url).netloc.rpartition("@")[2], 100)
-        raise RefusedError(f"{host} {_said(failure, status, secrets)}", failure.error)
+        told = f" ({one_line(said, 300)})" if said else ""
+        raise RefusedError(f"{host} answered with status {status}{told}", failure.error)
 
     async def check(self, url: str) -> None:
         """Check an address that a server named. Raises McpLoginError if it may not be used."""
@@ -125,11 +127,3 @@ async def _is_private(url: str) -> bool:
     except OSError:
         return False  # a proxy may resolve it
     return any(why_private(address) for address in found)
-
-
-def _said(failure: OAuthFailure, status: int, secrets: Iterable[str]) -> str:
-    text = ": ".join(part for part in (failure.error, failure.error_description) if part)
-    for secret in secrets:
-        if len(secret) >= 6:
-            text = text.replace(secret, "…")
-    return f"answered with status {status}" + (f" ({one_line(text, 300)})" if text else "")

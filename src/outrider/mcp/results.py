@@ -37,10 +37,7 @@ _SUFFIXES = {
 
 
 def tool_result(result: CallToolResult, tool: str) -> ToolResult:
-    """Return the result of a call. `tool` names its files.
-
-    The model reads the structured content or the text, not both: servers repeat the one in the other.
-    """
+    """Return the result of a call: structured content or text, as servers repeat the one in the other."""
     content = Content(tool)
     for raw in result.content:
         content.add(raw)

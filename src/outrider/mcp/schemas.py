@@ -31,10 +31,7 @@ def accepted_schema(raw: dict[str, Any]) -> Schema:
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema with titles and descriptions made harmless, and without references by name.
-
-    References by path are counted before anything is validated; those by name could multiply unseen.
-    """
+    """Return the schema with harmless texts, and without references by name, which could multiply unseen."""
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref", "#")

@@ -42,12 +42,7 @@ class Guidance:
             return
         left = MOST_GUIDANCE - sum(map(len, self._texts.values()))
         self._texts[name] = _bounded(text.strip(), min(LONGEST_GUIDANCE, left))
-        # Between marks that the text cannot close itself.
-        labels = {name: one_line(name, 80).replace('"', "'") for name, text in self._texts.items() if text}
-        parts = [
-            f'<mcp_server name="{label}">\n{self._texts[name].replace("<", "‹")}\n</mcp_server>'
-            for name, label in labels.items()
-        ]
+        parts = [_marked(name, text) for name, text in self._texts.items() if text]
         self.text = "\n\n".join([prompt("mcp_instructions"), *parts]) if parts else ""
 
 
@@ -157,3 +152,9 @@ def _bounded(text: str, limit: int) -> str:
     if len(text) <= limit:
         return text
     return text[: limit - len(_CUT)] + _CUT if limit > len(_CUT) else ""
+
+
+def _marked(name: str, text: str) -> str:
+    """Return the text between marks that it cannot close itself."""
+    label = one_line(name, 80).replace('"', "'")
+    return f'<mcp_server name="{label}">\n{text.replace("<", "‹")}\n</mcp_server>'

@@ -159,10 +159,7 @@ class SupervisedServer:
             await asyncio.sleep(self._restarts.pause(failures))
 
     def _may_restart(self, failures: int, reason: Exception) -> bool:
-        """Return whether to start again. A program that never worked would fail again; an address may come back.
-
-        A login or a consent that is missing needs a person.
-        """
+        """Return whether to start again: not a program that never worked, nor what waits for a person."""
         needs_person = isinstance(reason, McpLoginError | McpRefusedError)
         worth_it = (self._was_ready or isinstance(self.server, HttpServer)) and not needs_person
         return worth_it and failures <= self._restarts.most

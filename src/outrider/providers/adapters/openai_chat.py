@@ -155,10 +155,7 @@ class OpenAIChat(ApiProvider):
         return decoded_calls.only_call(request) if self.decodes_schemas else None
 
     def _longest_reply(self, request: Request, size: int) -> dict[str, int]:
-        """Return the length limit of a reply from a local server, which would let a small model write on.
-
-        `size` is that of the conversation in bytes: some servers refuse a request whose reply may not fit.
-        """
+        """Return the limit of a reply from a local server, beside `size` bytes: a small model may write on."""
         if request.settings.max_tokens or not self.is_local:
             return {}
         window = self.capabilities.context_tokens

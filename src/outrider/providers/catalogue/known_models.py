@@ -83,10 +83,8 @@ class KnownModels(msgspec.Struct, frozen=True):
 
     def limits(self, url: str) -> dict[str, Any]:
         """Return the limits of a server, by its URL in lower case."""
-        for host, found in self.hosts.items():
-            if isinstance(found, dict) and f"://{host}/" in url:
-                return found
-        return {}
+        found = (limits for host, limits in self.hosts.items() if f"://{host}/" in url)
+        return next((limits for limits in found if isinstance(limits, dict)), {})
 
     def _owners(self, provider: str) -> tuple[str, ...]:
         return (provider, *self.same_as.get(provider, ()))

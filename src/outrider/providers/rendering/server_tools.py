@@ -39,10 +39,7 @@ def searches_tools(provider: Provider) -> bool:
 
 
 def check_server_tools(capabilities: Capabilities, request: Request, model: str) -> None:
-    """Raise RequestRefusedError if a model does not have a server tool of the request.
-
-    It is an error and not a notice: an answer without the search that the caller asked for looks like one with it.
-    """
+    """Raise RequestRefusedError for a server tool that a model lacks: an answer must not only seem to use it."""
     for tool in request.server_tools:
         if tool.name not in capabilities.server_tools:
             known = ", ".join(capabilities.server_tools) or "none"
@@ -78,10 +75,7 @@ def described(
 
 
 def portable(message: Message, is_own: Callable[[ProviderState | None], bool]) -> Message:
-    """Return a message in which server tools and sources of another model are text. The same object if it has none.
-
-    What only the other model's API understands is left out.
-    """
+    """Return a message in which server tools and sources of another model are text; the same object if it has none."""
     if not any(map(_is_bound, message.content)):
         return message
     names = {block.id: block.name for block in message.content if isinstance(block, ServerToolUseBlock)}

@@ -47,9 +47,7 @@ class Transcript:
 
     def copy(self) -> Transcript:
         other = Transcript()
-        other._messages, other._ends = self._messages.copy(), self._ends.copy()
-        other._buffer, other._files = self._buffer.copy(), self._files.copy()
-        other.shown = self.shown.copy()
+        vars(other).update((name, value.copy()) for name, value in vars(self).items())
         return other
 
     def update(self, messages: Sequence[Message], render: Render) -> list[str]:

@@ -257,10 +257,7 @@ class IncomingReply:
         yield Reply(Message("assistant", tuple(blocks)), stop, self.usage, detail)
 
     def _thinking(self, has_calls: bool) -> Iterator[ThinkingBlock]:
-        """Yield the reasoning with what the next request must repeat.
-
-        Empty reasoning is kept beside calls: a server may require its field in the next request.
-        """
+        """Yield the reasoning that the next request must repeat: servers may require it beside calls, even if empty."""
         data: dict[str, Any] = {}
         if self._inline and self._inline.found:
             data = {"field": INLINE, "before": self._inline.before, "after": self._inline.after}

@@ -29,10 +29,7 @@ _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-
 
 
 class EventParser:
-    """Parses server-sent events from chunks of bytes. Chunks may split lines, characters and JSON anywhere.
-
-    A response of plain JSON, from a server that does not stream, is one event.
-    """
+    """Parses server-sent events from chunks that are split anywhere. A response of plain JSON is one event."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
@@ -153,11 +150,10 @@ def count_of(counts: Any, name: str) -> int:
 
 
 def _is_json(data: bytes) -> bool:
-    try:
+    with suppress(ValueError, RecursionError):
         msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return True
+    return False
 
 
 class Incoming(Protocol):

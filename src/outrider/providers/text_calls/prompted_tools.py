@@ -40,10 +40,7 @@ def _describe(tool: ToolSpec) -> str:
 
 
 def response_format(tools: Sequence[ToolSpec], *, required: bool = False) -> dict[str, Any]:
-    """Return the format that the server enforces: a call of one of the tools, or the final answer.
-
-    Where a call is required, or a tool takes the answer, there is no final answer to give.
-    """
+    """Return the format that the server enforces: a call, or the final answer where no call has to be made."""
     final = [] if required or any(tool.is_answer for tool in tools) else [_object({"final": {"type": "string"}})]
     schema = {"oneOf": [*map(_branch, tools), *final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
@@ -71,10 +68,7 @@ def _capped(schema: Any) -> Any:
 
 
 def assistant_text(message: Message, is_own: Callable[[ProviderState | None], bool]) -> str:
-    """Return a model's message as it wrote it, so that the server's cache holds.
-
-    Another model's message is what this one would have written: the text, and each call as a line of JSON.
-    """
+    """Return a message as this model wrote it, so that the server's cache holds, or as it would have written it."""
     lines = []
     for block in message.content:
         state = block.state if isinstance(block, TextBlock | ToolUseBlock) else None
@@ -175,10 +169,8 @@ class _JsonReply:
         return [ToolUseBlock("", str(name), {}, invalid_input=self._text)] if is_tool else []
 
     def _final(self, values: Sequence[dict[str, Any]]) -> str:
-        for value in values:
-            if isinstance(value.get("final"), str):
-                return str(value["final"])
-        return self._shown if not values and self._shown else self._text
+        finals = (value["final"] for value in values if isinstance(value.get("final"), str))
+        return next(finals, self._shown if not values and self._shown else self._text)
 
 
 def _final_in(text: str) -> str:

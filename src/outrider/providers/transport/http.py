@@ -168,7 +168,7 @@ class Transport:
         """Close the connections of the running event loop. A later request opens new ones."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client:
-            await client.close()
+            await client.lifetime.aclose()
 
     async def _client(self) -> _Client:
         loop = asyncio.get_running_loop()
@@ -189,19 +189,16 @@ class _Client:
         self._timeouts = timeouts
         self._public_only = public_only
         # An event loop that shuts down closes its async generators, and this one closes the client.
-        self._lifetime = self._open_session()
+        self.lifetime = self._open_session()
         self._proxies = environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
         self.time = asyncio.get_running_loop().time
 
     async def open(self) -> None:
-        self._session = await anext(self._lifetime)
+        self._session = await anext(self.lifetime)
         # If the provider is garbage-collected while the loop runs on, its connections are closed as well.
         weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
-
-    async def close(self) -> None:
-        await self._lifetime.aclose()
 
     def request(
         self,
@@ -261,16 +258,12 @@ def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float |
     """Return the seconds that a server asks to wait, from its headers. `now` is the wall clock."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if value := headers.get(name):
-            try:
+            with contextlib.suppress(ValueError):
                 return max(0.0, float(value) * factor)
-            except ValueError:
-                pass
             from email.utils import parsedate_to_datetime  # slow to import, and few servers send dates
 
-            try:
+            with contextlib.suppress(ValueError):
                 return max(0.0, parsedate_to_datetime(value).timestamp() - now())
-            except ValueError:
-                continue
     return None
 
 
