@@ -131,7 +131,7 @@ def mask_key(error: errors.ProviderError, key: str) -> None:
 def too_long(error: errors.ProviderError) -> errors.ContextExceededError | None:
     """Return the error as one about the context window, or None if it is about something else.
 
-    >>> found = too_long(ProviderError("prompt is too long: 210000 tokens > 200000 maximum", status=400))
+    >>> found = too_long(errors.ProviderError("prompt is too long: 210000 tokens > 200000 maximum", status=400))
     >>> found.window
     200000
     """
