@@ -1,4 +1,4 @@
-"""Servers with a Chat Completions API: the vendors of `vendors.py` by name, others by URL: "http://host:port/v1#model"."""
+"""Servers with a Chat Completions API: vendors of `vendors.py` by name, others by URL: http://host:port/v1#model."""
 
 from __future__ import annotations
 
