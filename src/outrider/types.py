@@ -22,6 +22,16 @@ from outrider.log.entries import SessionSettings as SessionSettings
 from outrider.log.holder import Holder as Holder
 from outrider.log.inbox import Inbox as Inbox
 from outrider.log.journal import Journal as Journal
+from outrider.log.questions import Answer as Answer
+from outrider.log.questions import Choice as Choice
+from outrider.log.questions import ChoiceField as ChoiceField
+from outrider.log.questions import ChoiceQuestion as ChoiceQuestion
+from outrider.log.questions import ElicitationQuestion as ElicitationQuestion
+from outrider.log.questions import Option as Option
+from outrider.log.questions import PermissionQuestion as PermissionQuestion
+from outrider.log.questions import PlanQuestion as PlanQuestion
+from outrider.log.questions import Question as Question
+from outrider.log.questions import ResultQuestion as ResultQuestion
 from outrider.log.reader import LogReader as LogReader
 from outrider.log.rewinding import RewindPoint as RewindPoint
 from outrider.log.rewinding import RewindPreview as RewindPreview
