@@ -83,7 +83,7 @@ def test_a_recorded_case_goes_as_it_went(shop: Shop, tmp_path: Path) -> None:
     """Record a case once with a real model, and keep the log with the tests. Here a script plays the model."""
 
     async def work(log: Log, case: str, model: ScriptedModel) -> Resolution:
-        async with open_case(log, case, desk.replace(model=model), shop, Manager()) as session:
+        async with open_case(log, case, desk.replace(model=model), shop) as session:
             return (await session.run("It broke.", output=Resolution)).output
 
     small = call("refund", number="A-17", amount="20", reason="It broke.")

@@ -8,7 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from importlib import import_module
 from pathlib import Path
 
