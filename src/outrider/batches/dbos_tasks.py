@@ -48,8 +48,8 @@ _WAKE = """
     WITH ready AS (
         SELECT workflow FROM outrider_batch.parked JOIN outrider_batch.batch ON id = batch
         WHERE is_open AND (deadline <= %s OR EXISTS (
-            SELECT FROM unnest(questions) AS asked WHERE NOT EXISTS (
-                SELECT FROM outrider.question WHERE question.id = asked AND fence = 0 AND answer IS NULL
+            SELECT FROM unnest(questions) AS awaited (id) WHERE NOT EXISTS (
+                SELECT FROM outrider.question WHERE question.id = awaited.id AND fence = 0 AND answer IS NULL
             )
         ))
         FOR UPDATE OF parked SKIP LOCKED

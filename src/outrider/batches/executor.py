@@ -53,7 +53,7 @@ class Executor:
             await asyncio.wait([launching])  # DBOS would go on without a heartbeat
             await asyncio.shield(self._abandon())
             raise
-        beating = asyncio.gather(self._beat(), self._wake())
+        beating = [asyncio.ensure_future(each) for each in (self._beat(), self._wake())]
         try:
             await _first(stop, self._is_lost)
             if not self._is_lost.is_set():
@@ -64,7 +64,8 @@ class Executor:
         else:
             await self._abandon()
         finally:
-            beating.cancel()
+            for each in beating:
+                each.cancel()
 
     def _create(self, loop: asyncio.AbstractEventLoop) -> None:
         """Create DBOS with the one workflow that it has."""

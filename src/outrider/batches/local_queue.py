@@ -159,7 +159,9 @@ class LocalQueue:
         return self._read(work)
 
     def waiting(self, batch: str) -> list[TaskResult]:
-        query = "SELECT result FROM parked JOIN task USING (batch) WHERE id = task AND batch = ? ORDER BY position"
+        query = (
+            "SELECT parked.result FROM parked JOIN task USING (batch) WHERE id = task AND batch = ? ORDER BY position"
+        )
         rows = self._read(lambda connection: connection.execute(query, (batch,)).fetchall())
         return [msgspec.json.decode(body, type=described(TaskResult)) for (body,) in rows]
 

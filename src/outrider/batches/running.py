@@ -72,7 +72,7 @@ class TaskRunner:
         self._looked: dict[str, float] = {}
 
     async def __call__(self, claim: Claim) -> TaskResult:
-        """Run a task to its result, or until it waits. Raises Unfinished if it was cancelled or the budget is used up."""
+        """Run a task to its result, or until it waits. Raises Unfinished if it was cancelled, or at the budget."""
         began = time.monotonic()
         task, session = claim.task, session_of(claim.batch, claim.task.id)
         try:

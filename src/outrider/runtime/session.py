@@ -221,7 +221,7 @@ class Session(SessionBase, Generic[AnyDepsT]):
 
     @property
     def open_run(self) -> tuple[int, Usage] | None:
-        """The turns and the usage of a run that was killed or waits, without sub-agents: `run()` counts on from them."""
+        """The turns and the own usage of a run that was killed or waits: `run()` counts on from them."""
         run = self._record.state.run
         return (run.turns, run.usage) if run and run.status in ("", "waiting") else None
 
