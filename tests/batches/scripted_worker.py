@@ -1,6 +1,6 @@
 """A worker process with a scripted model and one tool whose effects count: it appends the task's id to a ledger.
 
-python -m tests.batches.scripted_worker LOG BATCH LEDGER [--seconds SECONDS]
+python -m tests.batches.scripted_worker LOG BATCH LEDGER [--seconds SECONDS] [--asking]
 """
 
 from __future__ import annotations
@@ -16,8 +16,10 @@ from outrider.batches.collector import open_queue
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.cli.worker import _stop_at_eof, _stopping
+from outrider.conversation.messages import ToolUseBlock
 from outrider.providers.base import Request
 from outrider.testing import Delay, ScriptedModel, Step, call
+from outrider.tools.approval import Defer
 from outrider.tools.tool import Tool
 
 
@@ -35,6 +37,17 @@ def ledger_tool(ledger: Path) -> Tool:
     return append
 
 
+def approve_later(use: ToolUseBlock, tool: Tool) -> bool:
+    """Leave every third task to whoever answers."""
+    if asks(use.input["name"]):
+        raise Defer(f"Append {use.input['name']}?")
+    return True
+
+
+def asks(task: str) -> bool:
+    return int(task.partition("-")[2]) % 3 == 0
+
+
 def agent(ledger: Path, seconds: float = 0.0) -> Agent:
     def step(request: Request) -> Step:
         last = request.messages[-1]
@@ -49,7 +62,8 @@ async def work(options: argparse.Namespace) -> None:
     log = Log(options.log)
     queue = DbosQueue(options.queue, lease=options.lease) if options.queue else open_queue(log)
     stop = asyncio.Event()
-    sessions = AgentSessions(agent(Path(options.ledger), options.seconds), log)
+    approve = approve_later if options.asking else None
+    sessions = AgentSessions(agent(Path(options.ledger), options.seconds), log, approve)
     runner = TaskRunner(sessions, queue, log.folder / "workspaces")
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
     _stop_at_eof(stop)
@@ -71,6 +85,7 @@ def main() -> None:
     parser.add_argument("--queue", default="")
     parser.add_argument("--lease", type=float, default=3.0)
     parser.add_argument("--seconds", type=float, default=0.0)
+    parser.add_argument("--asking", action="store_true")
     asyncio.run(work(parser.parse_args()))
 
 

@@ -9,11 +9,13 @@ from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, ToolContext, tool
-from outrider.batches import batch, workspaces
+from outrider import Agent, Allow, Log, ToolContext, tool
+from outrider.batches import TaskResult, batch, workspaces
+from outrider.batches.local_queue import LocalQueue
 from outrider.batches.running import ANEW
 from outrider.batches.task import Task, make_task
 from outrider.batches.task_file import read_tasks
@@ -21,6 +23,7 @@ from outrider.batches.workspaces import CheckoutError, Workspaces
 from outrider.errors import SessionHeldError
 from outrider.providers.base import Request
 from outrider.testing import Delay, ScriptedModel, Step, call
+from outrider.tools.approval import Defer
 
 pytestmark = pytest.mark.skipif(not shutil.which("git"), reason="git is not installed")
 
@@ -230,4 +233,56 @@ async def test_a_resumed_task_finds_its_changes_or_is_told_that_they_are_gone(
     assert editor.found == ["two", "two" if is_lost else "changed 0"]
     assert (ANEW in editor.read) is is_lost
     assert (repository / "a.txt").read_text() == "two"
+    assert list((tmp_path / "log" / "workspaces").iterdir()) == []
+
+
+@pytest.mark.parametrize("is_lost", [False, True])
+async def test_a_task_that_waits_keeps_its_workspace_or_asks_again(
+    tmp_path: Path, repository: Path, is_lost: bool
+) -> None:
+    """An answer was given for the files that the task had then: in another workspace it does not count."""
+    found: list[str] = []
+
+    @tool(effect="write")
+    def change(context: ToolContext, text: str) -> str:
+        """Change the file."""
+        found.append((context.cwd / "a.txt").read_text())
+        (context.cwd / "a.txt").write_text(text)
+        return "changed"
+
+    def approve(use: Any, tool: Any) -> bool:
+        if use.input["text"] == "first":
+            return True
+        raise Defer("Change it again?")
+
+    def step(request: Request) -> Step:
+        results = [each for message in request.messages for each in message.tool_results]
+        done = sum(each.text == "changed" for each in results)
+        return "done" if done == 2 else call("change", text=["first", "second"][done])
+
+    agent = Agent(ScriptedModel(step), tools=[change])
+    task = Task("Change it.", repository=str(repository))
+    with Log(tmp_path / "log") as log:
+
+        async def run() -> TaskResult:
+            stream = batch(agent, [task], log=log, name="job", workers=1, approve=approve)
+            (result,) = [each async for each in stream]
+            return result
+
+        waiting = await run()
+        if is_lost:
+            shutil.rmtree(tmp_path / "log" / "workspaces")
+            queue = LocalQueue(log.folder)  # as if a worker was killed before the task was parked
+            queue._write(lambda connection: connection.execute("UPDATE task SET worker = ''"))
+            queue.close()
+            waiting = await run()
+        log.answer(waiting.questions[0].id, Allow())
+        if is_lost:
+            shutil.rmtree(tmp_path / "log" / "workspaces")
+            waiting = await run()
+            assert waiting.status == "waiting"
+            assert any(ANEW in message.text for message in log.messages(waiting.session))
+            log.answer(waiting.questions[0].id, Allow())
+        assert (await run()).text == "done"
+    assert found == ["two", "two" if is_lost else "first"]
     assert list((tmp_path / "log" / "workspaces").iterdir()) == []

@@ -273,3 +273,47 @@ def test_a_worker_takes_tasks_of_others(tmp_path: Path) -> None:
     assert set(results_in(tmp_path / "r.jsonl")) == {"0", "1", "2"}
     assert "outrider worker: ready" in printed
     assert "1: done" in printed
+
+
+async def test_calls_that_need_approval_wait_for_an_answer(tmp_path: Path) -> None:
+    """Without --ask-later they are denied. A task that waits has no result and has not failed."""
+
+    def answer(request: Recorded) -> Step:
+        messages = request.json["messages"]
+        said = next(each["content"] for each in messages if each["role"] == "user")
+        if messages[-1]["role"] == "tool" or "plain" in said:
+            return Answer(str(messages[-1]["content"]))
+        return Answer(calls=(("c1", "Write", {"file_path": f"{said}.txt", "content": "hello"}),))
+
+    home = {"OUTRIDER_HOME": str(tmp_path / "home")}
+    async with ModelServer(answer) as server:
+        write_tasks(
+            tmp_path,
+            {"id": "a", "prompt": "alpha"},
+            {"id": "b", "prompt": "beta", "ask_later": False},
+            {"id": "c", "prompt": "plain"},
+        )
+        options = ("--model", f"{server.url}/v1#tester", "--workers", "1", "--ask-later")
+        async with Program(tmp_path, *options) as program:
+            code, errors = await program.ended()
+        assert code == 6, errors
+        assert "Waiting for answers: 1 task." in errors
+        assert "2 of 3 tasks finished" in errors
+        assert "failed" not in errors
+        found = results_in(tmp_path / "results.jsonl")
+        assert set(found) == {"b", "c"}
+        assert "was not run" in found["b"]["text"]
+        listed = await asyncio.to_thread(outrider, "sessions", "questions", cwd=tmp_path, **home)
+        assert "alpha.txt" in listed.stdout, listed
+        question = listed.stdout.split()[0]
+
+        async with Program(tmp_path, *options, "--resume", "--wait") as program:
+            assert program.process.stderr
+            await asyncio.sleep(2)
+            assert (program.process.returncode, (tmp_path / "alpha.txt").exists()) == (None, False)
+            said = await asyncio.to_thread(outrider, "sessions", "answer", question, "yes", cwd=tmp_path, **home)
+            assert said.returncode == 0, said
+            code, errors = await program.ended()
+    assert code == 0, errors
+    assert results_in(tmp_path / "results.jsonl")["a"]["status"] == "done"
+    assert (tmp_path / "alpha.txt").read_text() == "hello"

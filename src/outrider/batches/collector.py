@@ -43,6 +43,8 @@ class BatchOptions(TypedDict, Generic[DepsT], total=False):
     """Decides before each call whether it may run."""
     deps: DepsT | None
     """The dependencies of the agent's tools in all tasks."""
+    wait: bool
+    """Whether the batch stays until the questions of its tasks are answered."""
 
 
 @overload
@@ -68,6 +70,7 @@ async def batch(
     limits: BatchLimits = NO_LIMITS,
     approve: Approver | None = None,
     deps: DepsT | None = None,
+    wait: bool = False,
 ) -> AsyncGenerator[TaskResult[Any], None]:
     """Run each task in a session of its own in the log, and yield the results as they come, in any order.
 
@@ -80,6 +83,10 @@ async def batch(
     `limits` has a budget and the pace of requests for all tasks together; BudgetError is raised when the budget is used
     up. `deps` are the dependencies of the agent's tools in all tasks. Failed tasks have a `status` other than `done`;
     they do not raise. Leaving the loop early stops the tasks that run.
+
+    A task whose approver or tool raises `Defer` is parked until `log.answer` has answered: it needs no worker, and its
+    limits do not run out. At the end, parked tasks are yielded with the status `waiting` and their `questions`; the
+    same call with the same `name` goes on with those that were answered. With `wait` it stays until all are.
     """
     if workers < 0:
         raise ConfigError(f"workers is {workers}; it must be 0 or more")
@@ -91,25 +98,26 @@ async def batch(
         batch_id = await asyncio.to_thread(_submit, queue, name, settings, made)
         sessions = AgentSessions(agent, log, approve, deps)
         work = _work(sessions, agent, log, queue, batch_id) if workers else asyncio.Event().wait()
-        async with aclosing(_results(queue, batch_id, work)) as results:
+        async with aclosing(_results(Collector(queue, batch_id, wait=wait), work)) as results:
             async for result in results:
                 yield _decoded(result, schema)
     finally:
         await asyncio.to_thread(queue.close)
 
 
-async def _results(queue: Queue, batch: str, work: Coroutine[Any, Any, object]) -> AsyncGenerator[TaskResult, None]:
+async def _results(collector: Collector, work: Coroutine[Any, Any, object]) -> AsyncGenerator[TaskResult, None]:
     """Yield the results while the work goes on, which is cancelled at the end. Raises BudgetError."""
     working = asyncio.ensure_future(work)
     try:
-        collector = Collector(queue, batch)
         async for found in collector.results(working.done):
             for result in found:
                 yield result
         if working.done():
             working.result()
-        _check_complete(collector.state)
-        await asyncio.to_thread(queue.end, batch)
+        for result in collector.waiting:
+            yield result
+        _check_complete(collector)
+        await asyncio.to_thread(collector.end)
     finally:
         working.cancel()
         with suppress(asyncio.CancelledError):
@@ -138,9 +146,10 @@ def _made(tasks: Tasks, schema: Schema | None) -> list[Task]:
             raise type(error)(f"task {number}: {error}") from None
         if task.id in made:
             raise ValueError(f"task {number}: another task has the id {task.id!r}")
-        if task.permissions or task.allow or task.tools is not None or task.system_prompt is not None:
+        own = (task.permissions, task.allow, task.ask_later, task.tools is not None, task.system_prompt is not None)
+        if any(own):
             raise ValueError(
-                f"task {number}: permissions, allow, tools and system_prompt are for `outrider batch`; "
+                f"task {number}: permissions, allow, ask_later, tools and system_prompt are for `outrider batch`; "
                 "here the agent has them, and approve=… decides about calls"
             )
         if schema is not None:
@@ -158,8 +167,9 @@ def _decoded(result: TaskResult[Any], schema: Schema | None) -> TaskResult[Any]:
     return msgspec.structs.replace(result, value=schema.decode(result.structured_output))
 
 
-def _check_complete(state: BatchState) -> None:
-    if not state.is_complete:
+def _check_complete(collector: Collector) -> None:
+    state = collector.state
+    if not state.is_complete and not collector.waiting:
         raise BudgetError(
             f"the budget of ${state.budget:g} is used up, and {state.finished} of {state.total} tasks have results; "
             "continue with the same name and a larger budget"
@@ -174,24 +184,28 @@ def open_queue(log: Log) -> Queue:
         return DbosQueue(log.url)
     from outrider.batches.local_queue import LocalQueue
 
-    return LocalQueue(log.folder)
+    return LocalQueue(log.folder, log.inbox.unanswered)
 
 
 class Collector:
     """Reads the results of a batch, each once, in the order in which they were stored."""
 
-    def __init__(self, queue: Queue, batch: str) -> None:
-        self._queue, self._batch = queue, batch
+    def __init__(self, queue: Queue, batch: str, *, wait: bool = False) -> None:
+        """With `wait`, parked tasks do not end the results."""
+        self._queue, self._batch, self._wait = queue, batch, wait
         self._mark = 0
         self.state = BatchState(0, 0, 0)
         """Where the batch stood at the last look."""
+        self.waiting: list[TaskResult] = []
+        """What the parked tasks wait for, if nothing else is left."""
         self.trouble = ""
         """Why the last look failed; empty if it did not."""
 
     async def results(self, is_stopped: Callable[[], bool] = lambda: False) -> AsyncGenerator[list[TaskResult], None]:
         """Yield new results, perhaps none, about ten times a second.
 
-        Ends when all tasks have results, when the budget is used up and no task runs, or when `is_stopped` says so.
+        Ends when all tasks have results or are parked, when the budget is used up and no task runs, or when
+        `is_stopped` says so.
         """
         while True:
             stopped = is_stopped()
@@ -209,6 +223,8 @@ class Collector:
             # The state first: if it counts a result, the results have it, too.
             self.state = self._queue.state(self._batch)
             found, self._mark = self._queue.results(self._batch, self._mark)
+            is_over = self.state.is_waiting and not self._wait and not self._queue.wake()
+            self.waiting = self._queue.waiting(self._batch) if is_over else []
         except LogError as error:
             self.trouble = str(error)
             return []
@@ -216,4 +232,11 @@ class Collector:
         return found
 
     def _has_ended(self) -> bool:
-        return self.state.is_complete or (self.state.is_spent and not self.state.running)
+        state = self.state
+        is_parked = bool(self.waiting) and state.finished + len(self.waiting) >= state.total  # none was woken elsewhere
+        return state.is_complete or is_parked or (state.is_spent and not state.running)
+
+    def end(self) -> None:
+        """Mark the batch as ended, unless tasks are left."""
+        if self.state.is_complete:
+            self._queue.end(self._batch)

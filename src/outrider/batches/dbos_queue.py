@@ -77,8 +77,9 @@ class DbosQueue(DbosTasks):
             on_conflict="always_update",
         )
         stopped = client.list_workflows(workflow_id_prefix=workflow_of(batch, ""), status="CANCELLED", load_input=False)
-        if stopped:
-            client.resume_workflows([each.workflow_id for each in stopped], queue_name=queue_of(batch))
+        parked = {each for (each,) in self.query("SELECT workflow FROM outrider_batch.parked WHERE batch = %s", batch)}
+        if ids := [each.workflow_id for each in stopped if each.workflow_id not in parked]:
+            client.resume_workflows(ids, queue_name=queue_of(batch))
         return batch
 
     @explaining
@@ -125,7 +126,12 @@ class DbosQueue(DbosTasks):
         self.recover_dead()
         settings, spent = self.batch(batch)
         finished, running, total = self._counts(batch)
-        return BatchState(total, finished, running, spent, settings.budget)
+        waiting = self.query("SELECT count(*) FROM outrider_batch.parked WHERE batch = %s", batch)[0][0]
+        return BatchState(total, finished, running, spent, settings.budget, waiting)
+
+    def waiting(self, batch: str) -> list[TaskResult]:
+        rows = self.query("SELECT result FROM outrider_batch.parked WHERE batch = %s ORDER BY workflow", batch)
+        return [msgspec.json.decode(body, type=described(TaskResult)) for (body,) in rows]
 
     def _counts(self, batch: str) -> tuple[int, int, int]:
         counts: dict[str, int] = dict(self.query(_COUNTS, workflow_of(batch, "")))
@@ -141,6 +147,7 @@ class DbosQueue(DbosTasks):
         waiting = client.list_workflows(queue_name=queue_of(batch), status="ENQUEUED", load_input=False)
         if waiting:
             client.cancel_workflows([each.workflow_id for each in waiting])
+        self.query("DELETE FROM outrider_batch.parked WHERE batch = %s RETURNING 1", batch)
         with suppress(Exception):
             client.delete_queue(queue_of(batch))
 

@@ -6,6 +6,7 @@ recovery gives the workflows of the dead executor to others.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from functools import wraps
 from hashlib import sha256
@@ -31,6 +32,32 @@ _INSUFFICIENT_PRIVILEGE = "42501"
 _CLAIMED = """
     SELECT settings, spent, recovery_attempts FROM outrider_batch.batch, dbos.workflow_status
     WHERE id = %s AND workflow_uuid = %s
+"""
+_PARK = """
+    WITH left_alone AS (
+        UPDATE dbos.workflow_status
+        SET status = 'CANCELLED', owner_xid = NULL, queue_name = NULL, started_at_epoch_ms = NULL,
+            recovery_attempts = recovery_attempts - 1
+        WHERE workflow_uuid = %s AND status = 'PENDING' AND recovery_attempts = %s RETURNING workflow_uuid
+    )
+    INSERT INTO outrider_batch.parked SELECT workflow_uuid, %s, %s, %s, %s FROM left_alone
+    ON CONFLICT (workflow) DO UPDATE SET questions = excluded.questions RETURNING 1
+"""
+"""To DBOS it is a cancelled workflow, which nobody runs. An attempt that was parked does not count."""
+_WAKE = """
+    WITH ready AS (
+        SELECT workflow FROM outrider_batch.parked JOIN outrider_batch.batch ON id = batch
+        WHERE is_open AND (deadline <= %s OR EXISTS (
+            SELECT FROM unnest(questions) AS awaited (id) WHERE NOT EXISTS (
+                SELECT FROM outrider.question WHERE question.id = awaited.id AND fence = 0 AND answer IS NULL
+            )
+        ))
+        FOR UPDATE OF parked SKIP LOCKED
+    ), woken AS (
+        DELETE FROM outrider_batch.parked WHERE workflow IN (SELECT workflow FROM ready) RETURNING workflow, batch
+    )
+    UPDATE dbos.workflow_status SET status = 'ENQUEUED', queue_name = %s || batch, completed_at = NULL
+    FROM woken WHERE workflow_uuid = workflow AND status = 'CANCELLED' RETURNING 1
 """
 _WITHOUT_LEASE = """
     SELECT DISTINCT executor_id FROM dbos.workflow_status
@@ -77,7 +104,7 @@ class DbosTasks(PostgresLedger):
         DBOS.launch()
 
     async def run_claimed(self, run: Run, batch: str, body: str, workflow: str) -> str | None:
-        """Run the task of a workflow. Return its result, or None if the budget is used up: then it is cancelled."""
+        """Run the task of a workflow. Return its result, or None if it is parked, or the budget is used up."""
         task = msgspec.json.decode(body, type=described(Task))
         settings, spent, attempt = await retried(self._claimed, batch, workflow)
         try:
@@ -87,7 +114,17 @@ class DbosTasks(PostgresLedger):
         except Unfinished:
             await retried(self._cancel, workflow)
             return None
-        return msgspec.json.encode(result).decode()
+        body = msgspec.json.encode(result).decode()
+        if result.status != "waiting":
+            return body
+        await retried(self.query, _PARK, workflow, attempt, batch, *result.awaited, body)
+        return None
+
+    def wake(self) -> int:
+        """Put parked workflows back into their queues that can go on. Return how many."""
+        if not self.query("SELECT FROM outrider_batch.parked LIMIT 1"):
+            return 0
+        return len(self.query(_WAKE, time.time(), queue_of("")))
 
     @explaining
     def _cancel(self, workflow: str) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 
 from outrider.batches.dbos_tasks import WORKFLOW, DbosTasks, queue_of, version_of
-from outrider.batches.queue import MAX_ATTEMPTS, Run
+from outrider.batches.queue import MAX_ATTEMPTS, WAKE_SECONDS, Run
 from outrider.batches.retries import retried
 from outrider.errors import ConfigError, LogError
 
@@ -53,7 +53,7 @@ class Executor:
             await asyncio.wait([launching])  # DBOS would go on without a heartbeat
             await asyncio.shield(self._abandon())
             raise
-        beating = asyncio.ensure_future(self._beat())
+        beating = [asyncio.ensure_future(each) for each in (self._beat(), self._wake())]
         try:
             await _first(stop, self._is_lost)
             if not self._is_lost.is_set():
@@ -64,7 +64,8 @@ class Executor:
         else:
             await self._abandon()
         finally:
-            beating.cancel()
+            for each in beating:
+                each.cancel()
 
     def _create(self, loop: asyncio.AbstractEventLoop) -> None:
         """Create DBOS with the one workflow that it has."""
@@ -109,6 +110,13 @@ class Executor:
                 await asyncio.to_thread(self._tasks.recover_dead)
             except LogError:
                 continue  # the database is away: so are its clock and the leases of the others
+
+    async def _wake(self) -> None:
+        """Look for parked workflows that can go on."""
+        while True:
+            await asyncio.sleep(WAKE_SECONDS)
+            with suppress(LogError):
+                await asyncio.to_thread(self._tasks.wake)
 
     async def _drained(self) -> None:
         """Take no more workflows, and wait for those that run."""

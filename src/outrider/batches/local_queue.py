@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sqlite3
 import threading
@@ -16,6 +17,7 @@ import msgspec
 
 from outrider.batches.queue import (
     MAX_ATTEMPTS,
+    WAKE_SECONDS,
     BatchSettings,
     BatchState,
     Claim,
@@ -35,8 +37,8 @@ BUSY_SECONDS = 30.0
 """How long to wait while another process writes."""
 IDLE_SECONDS = 0.1
 """The pause before looking for work again."""
-SEARCH_SECONDS = 1.0
-"""The pause between two searches for workers that have died."""
+PARKED = "parked"
+"""Stands for the worker of a task that waits for an answer."""
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS batch (
     id TEXT PRIMARY KEY,
@@ -54,7 +56,7 @@ CREATE TABLE IF NOT EXISTS task (
     id TEXT NOT NULL,
     body BLOB NOT NULL,
     attempt INTEGER NOT NULL DEFAULT 0,
-    worker TEXT NOT NULL DEFAULT '',   -- the process that runs it, empty if none does
+    worker TEXT NOT NULL DEFAULT '',   -- the process that runs it, empty if none does, 'parked' if it waits
     finished INTEGER,                  -- counts up with every result of the batch
     result BLOB,
     PRIMARY KEY (batch, id)
@@ -62,6 +64,14 @@ CREATE TABLE IF NOT EXISTS task (
 CREATE INDEX IF NOT EXISTS task_waiting ON task (batch, position) WHERE worker = '' AND finished IS NULL;
 CREATE INDEX IF NOT EXISTS task_running ON task (batch, worker) WHERE worker != '';
 CREATE UNIQUE INDEX IF NOT EXISTS task_finished ON task (batch, finished) WHERE finished IS NOT NULL;
+CREATE TABLE IF NOT EXISTS parked (
+    batch TEXT NOT NULL,
+    task TEXT NOT NULL,
+    questions TEXT NOT NULL,           -- their ids, as a JSON list
+    deadline REAL,                     -- the first one, in seconds since the epoch
+    result BLOB NOT NULL,
+    PRIMARY KEY (batch, task)
+) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS pace (provider TEXT PRIMARY KEY, next REAL NOT NULL);
 """
 _CLAIM = """
@@ -88,8 +98,10 @@ class LocalQueue:
     all the same, so that no two workers ever run one task.
     """
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: str | os.PathLike[str], unanswered: Callable[[Sequence[str]], set[str]] = set) -> None:
+        """`unanswered` returns those of some questions that still wait; without it, all of them."""
         self.path = Path(folder) / "batch.db"
+        self._unanswered = unanswered
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         self._worker = msgspec.json.encode(Holder.current(os.urandom(8).hex())).decode()
@@ -136,14 +148,45 @@ class LocalQueue:
         return found, rows[-1][0] if rows else after
 
     def state(self, batch: str) -> BatchState:
-        counts = "SELECT count(*), count(finished), count(nullif(worker, '')) FROM task WHERE batch = ?"
+        counts = "SELECT count(*), count(finished), count(nullif(worker, '')), total(worker = ?) FROM task"
 
         def work(connection: sqlite3.Connection) -> BatchState:
-            total, finished, running = connection.execute(counts, (batch,)).fetchone()
+            row = connection.execute(f"{counts} WHERE batch = ?", (PARKED, batch)).fetchone()
+            total, finished, taken, waiting = map(int, row)
             spent, budget = connection.execute("SELECT spent, budget FROM batch WHERE id = ?", (batch,)).fetchone()
-            return BatchState(total, finished, running, spent, budget)
+            return BatchState(total, finished, taken - waiting, spent, budget, waiting)
 
         return self._read(work)
+
+    def waiting(self, batch: str) -> list[TaskResult]:
+        query = (
+            "SELECT parked.result FROM parked JOIN task USING (batch) WHERE id = task AND batch = ? ORDER BY position"
+        )
+        rows = self._read(lambda connection: connection.execute(query, (batch,)).fetchall())
+        return [msgspec.json.decode(body, type=described(TaskResult)) for (body,) in rows]
+
+    def wake(self) -> int:
+        query = "SELECT batch, task, questions, deadline FROM parked JOIN batch ON id = batch WHERE is_open"
+        found = self._read(lambda connection: connection.execute(query).fetchall())
+        if not found:
+            return 0
+        parked = [(batch, task, json.loads(ids), late) for batch, task, ids, late in found]
+        # After the tasks: a question is stored before its task is parked.
+        open_ids, now = self._unanswered([each for _, _, ids, _ in parked for each in ids]), time.time()
+        ready = [
+            (batch, task)
+            for batch, task, ids, late in parked
+            if not open_ids.issuperset(ids) or (late is not None and late <= now)
+        ]
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.executemany("DELETE FROM parked WHERE batch = ? AND task = ?", ready)
+            change = f"UPDATE task SET worker = '' WHERE batch = ? AND id = ? AND worker = '{PARKED}'"
+            connection.executemany(change, ready)
+
+        if ready:
+            self._write(work)
+        return len(ready)
 
     def end(self, batch: str) -> None:
         self._write(lambda connection: connection.execute("UPDATE batch SET is_open = 0 WHERE id = ?", (batch,)))
@@ -184,9 +227,10 @@ class LocalQueue:
         searched = 0.0
         try:
             while not stop.is_set():
-                if time.monotonic() - searched > SEARCH_SECONDS:
+                if time.monotonic() - searched > WAKE_SECONDS:
                     searched = time.monotonic()
                     await asyncio.to_thread(self._free_tasks_of_dead_workers)
+                    await asyncio.to_thread(self.wake)
                 claim = await asyncio.to_thread(self._claim, batch, offered, len(running))
                 if claim:
                     task = asyncio.ensure_future(self._run(run, claim))
@@ -203,7 +247,7 @@ class LocalQueue:
                 await asyncio.wait(running)
 
     async def _run(self, run: Run, claim: Claim) -> None:
-        """Run one task and store its result, or put it back."""
+        """Run one task and store its result, park it, or put it back."""
         try:
             result = await run(claim)
         except (Unfinished, asyncio.CancelledError) as stopped:
@@ -211,7 +255,8 @@ class LocalQueue:
             if isinstance(stopped, asyncio.CancelledError):
                 raise
         else:
-            await asyncio.to_thread(self._finish, claim, result)
+            store = self._park if result.status == "waiting" else self._finish
+            await asyncio.to_thread(store, claim, result)
 
     def _open_batches(self, batch: str, tools: frozenset[str], running: int) -> dict[str, BatchSettings]:
         """Return the batches from which this worker can take one more task, by id."""
@@ -247,19 +292,34 @@ class LocalQueue:
         self._write(lambda connection: _finish(connection, claim.batch, result, self._worker, claim.attempt))
 
     def _put_back(self, claim: Claim) -> None:
-        """Let another worker take the task. An attempt that was stopped does not count."""
+        """Let another worker take the task."""
+        self._write(lambda connection: self._leave(connection, claim, ""))
+
+    def _park(self, claim: Claim, result: TaskResult) -> None:
+        """Let no worker have the task until it is woken."""
+        ids, deadline = result.awaited
+        row = (claim.batch, claim.task.id, json.dumps(ids), deadline, msgspec.json.encode(result))
+
+        def work(connection: sqlite3.Connection) -> None:
+            if self._leave(connection, claim, PARKED):
+                connection.execute("INSERT OR REPLACE INTO parked VALUES (?, ?, ?, ?, ?)", row)
+
+        self._write(work)
+
+    def _leave(self, connection: sqlite3.Connection, claim: Claim, worker: str) -> bool:
+        """Take the task from this worker, if it still has it. An attempt that was stopped does not count."""
         change = """
-            UPDATE task SET worker = '', attempt = attempt - 1
+            UPDATE task SET worker = ?, attempt = attempt - 1
             WHERE batch = ? AND id = ? AND worker = ? AND attempt = ?
         """
-        values = (claim.batch, claim.task.id, self._worker, claim.attempt)
-        self._write(lambda connection: connection.execute(change, values))
+        values = (worker, claim.batch, claim.task.id, self._worker, claim.attempt)
+        return connection.execute(change, values).rowcount == 1
 
     def _free_tasks_of_dead_workers(self) -> None:
         """Put the tasks of workers that have ended back, and end those that have killed too many workers."""
         query = "SELECT DISTINCT worker FROM task WHERE worker != ''"
         workers = [worker for (worker,) in self._read(lambda connection: connection.execute(query).fetchall())]
-        dead = [worker for worker in workers if worker != self._worker and _has_ended(worker)]
+        dead = [worker for worker in workers if worker not in (self._worker, PARKED) and _has_ended(worker)]
         if not dead:
             return
 

@@ -37,6 +37,14 @@ CREATE TABLE IF NOT EXISTS outrider_batch.batch (
 CREATE INDEX IF NOT EXISTS batch_name ON outrider_batch.batch (name, created);
 CREATE TABLE IF NOT EXISTS outrider_batch.pace (provider text PRIMARY KEY, next timestamptz NOT NULL);
 CREATE TABLE IF NOT EXISTS outrider_batch.executor (id text PRIMARY KEY, beaten timestamptz NOT NULL);
+CREATE TABLE IF NOT EXISTS outrider_batch.parked (
+    workflow text PRIMARY KEY,
+    batch text NOT NULL,
+    questions text[] NOT NULL,           -- their ids
+    deadline double precision,           -- the first one, in seconds since the epoch
+    result text NOT NULL
+);
+CREATE INDEX IF NOT EXISTS parked_batch ON outrider_batch.parked (batch);
 """
 _RESERVE = """
 INSERT INTO outrider_batch.pace AS pace VALUES (%(provider)s, clock_timestamp() + %(interval)s * interval '1 second')
@@ -195,7 +203,7 @@ class PostgresLedger:
 
     def _create(self, connection: psycopg.Connection[Any]) -> None:
         """Create the tables, unless they are there. A worker's role may lack the right to create any."""
-        exists = "SELECT to_regclass('outrider_batch.executor') IS NOT NULL"
+        exists = "SELECT to_regclass('outrider_batch.parked') IS NOT NULL"
         row = connection.execute(exists).fetchone()
         if not (row and row[0]):
             with connection.transaction():

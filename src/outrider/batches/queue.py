@@ -13,6 +13,8 @@ from outrider.errors import ConfigError
 
 MAX_ATTEMPTS = 5
 """How often a task is taken before it fails: it may be the task that kills its workers."""
+WAKE_SECONDS = 1.0
+"""The pause between two looks of a worker for parked tasks that can go on."""
 
 
 class BatchLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -59,6 +61,13 @@ class BatchState(msgspec.Struct, frozen=True):
     spent: float = 0.0
     """US dollars so far, as far as prices are known."""
     budget: float | None = None
+    waiting: int = 0
+    """Tasks that are parked: they wait for answers from outside."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether every task that has no result is parked."""
+        return 0 < self.waiting == self.total - self.finished
 
     @property
     def is_complete(self) -> bool:
@@ -76,7 +85,10 @@ class Unfinished(Exception):  # noqa: N818 - not an error: the task goes back to
 
 
 Run: TypeAlias = Callable[[Claim], Awaitable[TaskResult]]
-"""Runs a task to its result. Raises Unfinished if it stops before: the queue gives the task to a worker again."""
+"""Runs a task to its result. Raises Unfinished if it stops before: the queue gives the task to a worker again.
+
+A result with the status `waiting` parks the task: no worker has it until it is woken.
+"""
 
 
 class Ledger(Protocol):
@@ -113,6 +125,15 @@ class Queue(Ledger, Protocol):
 
     def state(self, batch: str) -> BatchState:
         """Return where the batch stands."""
+
+    def waiting(self, batch: str) -> list[TaskResult]:
+        """Return what the parked tasks of a batch wait for: results with the status `waiting`."""
+
+    def wake(self) -> int:
+        """Give parked tasks back to their queues whose questions have answers, or were not answered in time.
+
+        Return how many. All parked tasks cost one query: workers call this about once a second.
+        """
 
     def end(self, batch: str) -> None:
         """Mark a batch as ended: workers leave it alone."""

@@ -17,7 +17,7 @@ from outrider.batches.retries import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANEN
 from outrider.batches.task import Task, TaskResult, UnknownCall, session_of
 from outrider.batches.workspaces import Workspaces
 from outrider.conversation.messages import Message
-from outrider.errors import LogError, OutriderError
+from outrider.errors import ConversationError, LogError, OutriderError
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent
 from outrider.runtime.deps import check_deps
@@ -72,13 +72,15 @@ class TaskRunner:
         self._looked: dict[str, float] = {}
 
     async def __call__(self, claim: Claim) -> TaskResult:
-        """Run a task to its result. Raises Unfinished if it was cancelled, or if the budget is used up."""
+        """Run a task to its result, or until it waits. Raises Unfinished if it was cancelled, or at the budget."""
         began = time.monotonic()
         task, session = claim.task, session_of(claim.batch, claim.task.id)
         try:
             result = await self._run_through(claim, session)
         except OutriderError as error:
             result = _failed(claim, session, str(error))
+        except _Waiting as waiting:
+            result = waiting.result
         except Unfinished:
             raise
         except Exception as error:  # noqa: BLE001 - one task must not end the worker
@@ -118,39 +120,61 @@ class TaskRunner:
         """Run the task in its folder. A session that is resumed begins with the news."""
         meter = Meter(self._ledger, claim.batch, claim.settings, self._looked)
         async with self._sessions(task, id, meter) as session:
-            run = _spent(session) or await _run_session(session, task, news)
+            prompt = task.prompt if not session.messages else news if session.is_unfinished else ""
+            run = _spent(session, goes_on=not prompt) or await _run_session(session, task, prompt)
             if run.status == "cancelled" or (run.status == "error" and meter.is_spent):
                 raise Unfinished
             result = _result(session, task, run)
+            if run.status == "waiting":
+                raise _Waiting(result)
             if run.status == "error" and not meter.has_failed and run.error not in (MISSING, NO_TURNS_LEFT):
                 raise _LogFailure(result)  # the model did not fail: what is in the log can be resumed
             return result
 
 
-class _LogFailure(Exception):  # noqa: N818
-    """A run ended because the log failed."""
+class _Ended(Exception):  # noqa: N818
+    """A run ended, and its task has not: its workspace is kept."""
 
     def __init__(self, result: TaskResult) -> None:
         super().__init__(result.error)
         self.result = result
 
 
-async def _run_session(session: Session, task: Task, news: str) -> RunResult[Any]:
-    """Run the prompt, or go on where an earlier attempt stopped."""
-    prompt = task.prompt
-    if session.messages:
-        prompt = news if session.is_unfinished else ""
-    return await session.run(prompt, output=task.schema)
+class _LogFailure(_Ended):
+    """The log failed."""
 
 
-def _spent(session: Session) -> RunResult[Any] | None:
-    """Leave the run what earlier attempts have left of its limits. Return its result if they have left nothing."""
+class _Waiting(_Ended):
+    """The session waits for an answer."""
+
+
+async def _run_session(session: Session, task: Task, prompt: str) -> RunResult[Any]:
+    """Run the prompt, or go on where an earlier attempt stopped.
+
+    News let go of the calls that wait: the answers were given for a workspace that is gone.
+    """
+    try:
+        return await session.run(prompt, output=task.schema)
+    except ConversationError:
+        if not session.questions:
+            raise
+        return await session.run(output=task.schema)  # there are no answers yet
+
+
+def _spent(session: Session, *, goes_on: bool) -> RunResult[Any] | None:
+    """Leave the run what earlier attempts have left of its limits. Return its result if they have left nothing.
+
+    A run that was killed or waits counts by itself if it `goes_on`.
+    """
     messages = session.messages
     turns = _turns(messages)
     if not turns or not session.is_unfinished:
         return None
     limits, usage = session.agent.limits, session.total_usage
     used = {"max_turns": turns, "max_total_tokens": usage.total_tokens, "max_cost": usage.cost or 0}
+    if goes_on and (run := session.open_run):
+        counted = {"max_turns": run[0], "max_total_tokens": run[1].total_tokens, "max_cost": run[1].cost or 0}
+        used = {name: much - counted[name] for name, much in used.items()}
     left = {name: getattr(limits, name) - much for name, much in used.items() if getattr(limits, name) is not None}
     for status in ("max_turns", "max_total_tokens", "max_cost"):
         if left.get(status, 1) <= 0:
@@ -171,11 +195,13 @@ def _result(session: Session, task: Task, run: RunResult[Any]) -> TaskResult:
         _turns(run.messages),
         session.total_usage,
         unknown_calls=_unknown_calls(run.messages),
+        questions=run.questions,
     )
 
 
 def _ending(run: RunResult[Any]) -> str:
-    return "" if run.status == "done" else f"stopped by the limit {run.status}"
+    sentences = {"done": "", "waiting": "it waits for an answer"}
+    return sentences.get(run.status, f"stopped by the limit {run.status}")
 
 
 def _failed(claim: Claim, session: str, error: str) -> TaskResult:

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from outrider.conversation.messages import Usage
 from outrider.errors import RunError
+from outrider.log.questions import Question
 from outrider.providers.base import EFFORTS
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import OutputT
@@ -50,6 +51,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """Which calls run: ask, edits, all or plan; for tasks of the coding agent."""
     allow: tuple[str, ...] = ()
     """Rules for calls that run without approval; for tasks of the coding agent."""
+    ask_later: bool = False
+    """Whether calls that need approval wait for an answer, instead of being denied; for tasks of the coding agent."""
     tools: tuple[str, ...] | None = None
     """The names of the built-in tools to offer; None for all. For tasks of the coding agent."""
     system_prompt: str | None = None
@@ -108,7 +111,7 @@ class TaskResult(msgspec.Struct, Generic[OutputT], frozen=True, omit_defaults=Fa
     id: str
     """The id of the task."""
     status: str
-    """`done`, the limit that stopped the run, `cancelled`, or `error`."""
+    """`done`, `waiting` for an answer, the limit that stopped the run, `cancelled`, or `error`."""
     text: str = ""
     """The answer; with a schema, the data as JSON."""
     structured_output: Any = None
@@ -131,6 +134,8 @@ class TaskResult(msgspec.Struct, Generic[OutputT], frozen=True, omit_defaults=Fa
     """Calls whose outcome is unknown because a worker died in them."""
     metadata: Any = None
     """The metadata of the task."""
+    questions: tuple[Question, ...] = ()
+    """What the task waits for, if the status is `waiting`. Once `log.answer` has answered, a worker goes on with it."""
     value: Any = UNSET
     """What `output` returns, if the batch has a type for it. It is not stored."""
 
@@ -148,6 +153,12 @@ class TaskResult(msgspec.Struct, Generic[OutputT], frozen=True, omit_defaults=Fa
     def is_done(self) -> bool:
         """Whether there is an answer."""
         return self.status in _STATUSES
+
+    @property
+    def awaited(self) -> tuple[list[str], float | None]:
+        """The ids of the questions, and the first of their deadlines."""
+        deadlines = [each.deadline for each in self.questions if each.deadline is not None]
+        return [each.id for each in self.questions], min(deadlines, default=None)
 
 
 def make_task(given: Task | Mapping[str, Any] | str, number: int) -> Task:

@@ -14,7 +14,8 @@ Run many tasks, each in a session of its own. TASKS.jsonl has one JSON object a 
 where it differs from the options below: model, effort, cwd, schema, limits, permissions, allow, tools, metadata.
 Instead of cwd, a task can have a git repository and a revision, which the worker checks out into a folder of its own.
 Results are appended to the output file in the order in which they come, each once, whatever is killed when. Ctrl-C lets
-the running tasks finish; --resume continues.
+the running tasks finish; --resume continues. With --ask-later, calls that need approval are not denied: their tasks
+wait, without a worker, until the questions are answered.
 """
 EXAMPLES = """\
 examples:
@@ -23,11 +24,12 @@ examples:
   outrider batch tasks.jsonl --output results.jsonl --workers 8 --model anthropic/fast --budget 20
   outrider batch tasks.jsonl --output results.jsonl --schema verdict.json --rate anthropic=50
   outrider batch tasks.jsonl --output results.jsonl --log postgresql://db.example.com/outrider --workers 0
+  outrider batch tasks.jsonl --output results.jsonl --ask-later --wait
 
 With --log postgresql://… the tasks can be run on many machines: start `outrider worker --log URL` there.
 
-exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up, 129 hung up, 130 interrupted,
-  143 terminated
+exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up, 6 tasks wait for answers, 129 hung up,
+  130 interrupted, 143 terminated
 """
 
 
@@ -70,6 +72,7 @@ def _parser() -> argparse.ArgumentParser:
         help="at most N requests a minute to a provider or model, over all workers; may be repeated",
     )
     _add_defaults(parser)
+    add("--wait", action="store_true", help="stay until the questions of all tasks are answered")
     add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")
     return parser
 
@@ -82,6 +85,12 @@ def _add_defaults(parser: argparse.ArgumentParser) -> None:
     add("--schema", metavar="FILE", help="a JSON Schema; answers are JSON that satisfies it")
     add("--permissions", metavar="MODE", help="which calls run: ask (read-only ones, the default), edits, all or plan")
     add("--allow", action="append", default=[], metavar="RULE", help="let these calls run; may be repeated")
+    add(
+        *("--ask-later",),
+        action="store_true",
+        help="let calls that need approval wait in the log: `outrider sessions questions` lists them, and after "
+        "`outrider sessions answer` any worker goes on with the task",
+    )
     add_tools_option(
         parser,
         "TOOLS",

@@ -8,6 +8,7 @@ from collections import deque
 from contextlib import suppress
 from typing import TextIO
 
+from outrider.batches.queue import BatchState
 from outrider.batches.task import TaskResult
 from outrider.cli.live_region import LiveRegion
 from outrider.text import counted, dollars
@@ -64,7 +65,7 @@ class BatchProgress:
             else:
                 print(safe_line(text), file=self._stream, flush=True)
 
-    def show(self, running: int, spent: float, note: str = "") -> None:
+    def show(self, state: BatchState, note: str = "") -> None:
         """Show where the batch stands."""
         now = time.monotonic()
         self._times.append((now, self._finished - self._before))
@@ -74,11 +75,11 @@ class BatchProgress:
             return
         with suppress(OSError):
             if self._region:
-                line = f"{self._bar()} {self.line(running, spent)}{f' · {safe_line(note)}' if note else ''}"
+                line = f"{self._bar()} {self.line(state)}{f' · {safe_line(note)}' if note else ''}"
                 self._region.draw([line[: self._region.width]])
             elif now - self._printed >= LINE_SECONDS:
                 self._printed = now
-                print(self.line(running, spent), file=self._stream, flush=True)
+                print(self.line(state), file=self._stream, flush=True)
 
     def clear(self) -> None:
         """Erase the bar."""
@@ -86,16 +87,18 @@ class BatchProgress:
             if self._region:
                 self._region.clear()
 
-    def line(self, running: int, spent: float) -> str:
+    def line(self, state: BatchState) -> str:
         """Return the state in one line: counts, rate, cost and the time left."""
         rate = self._rate()
-        parts = [f"{self._finished}/{self._total}", f"{running} running"]
+        parts = [f"{self._finished}/{self._total}", f"{state.running} running"]
+        if state.waiting:
+            parts.append(f"{state.waiting} waiting")
         if self.failed:
             parts.append(f"{self.failed} failed")
         if rate:
             parts.append(f"{rate:.1f}/s" if rate >= 1 else f"{rate * 60:.1f}/min")
-        if spent:
-            parts.append(dollars(spent))
+        if state.spent:
+            parts.append(dollars(state.spent))
         if rate and self._finished < self._total:
             parts.append(f"{duration((self._total - self._finished) / rate)} left")
         return " · ".join(parts)

@@ -29,6 +29,10 @@ from outrider.environment import default_model
 from outrider.processes.signals import exit_code, on_signals
 from outrider.processes.starting import python_module
 from outrider.sync import default_log
+from outrider.text import counted
+
+WAITING = 6
+"""The exit code if only tasks are left that wait for answers, as of `-p`."""
 
 
 class BatchRun:
@@ -69,6 +73,7 @@ class BatchRun:
             "schema": None if options.schema is None else read_schema(options.schema).schema,
             "permissions": options.permissions,
             "allow": options.allow or None,
+            "ask_later": options.ask_later or None,
             "tools": names,
             "system_prompt": options.system_prompt,
             "limits": self._limits() or None,
@@ -115,7 +120,7 @@ class BatchRun:
         known = sum(task.id in results.ids for task in tasks)
         progress = BatchProgress(len(tasks), known, quiet=self._options.quiet)
         pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note, queue.release)
-        collector = Collector(queue, batch)
+        collector = Collector(queue, batch, wait=self._options.wait)
         try:
             with self._catching(pool, progress):
                 async for found in collector.results(lambda: self._is_stopped(pool)):
@@ -124,13 +129,12 @@ class BatchRun:
                     progress.take(new)
                     if not collector.state.is_complete:
                         await pool.tend()
-                    progress.show(collector.state.running, collector.state.spent, collector.trouble)
+                    progress.show(collector.state, collector.trouble)
                 await self._end_workers(pool)
         finally:
             progress.clear()
             await pool.close()
-        if collector.state.is_complete:
-            await asyncio.to_thread(queue.end, batch)
+        await asyncio.to_thread(collector.end)
         return self._report(progress, collector)
 
     def _is_stopped(self, pool: WorkerPool) -> bool:
@@ -170,6 +174,13 @@ class BatchRun:
         if self._signals:
             print("Stopped. To continue, start the same command with --resume.", file=sys.stderr)
             return exit_code(self._signals[0])
+        if count := len(collector.waiting):
+            print(
+                f"Waiting for answers: {counted(count, 'task')}. `outrider sessions questions` lists the questions, "
+                "`outrider sessions answer ID yes` answers one. Then start the same command with --resume.",
+                file=sys.stderr,
+            )
+            return WAITING
         print(
             f"outrider batch: the budget of ${state.budget:g} is used up; continue with --resume and a larger --budget",
             file=sys.stderr,

@@ -15,6 +15,7 @@ from outrider.batches.metering import Meter
 from outrider.batches.task import Task
 from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.workbench import Workbench
@@ -51,6 +52,7 @@ class CodingSessions:
             folder,
             tools=self._tools,
             servers=find_servers(folder, self._environment).servers,
+            front_end=FrontEnd(later=task.ask_later),
             start_seconds=ONE_RUN_SECONDS,
             system_prompt=SystemPrompt(task.system_prompt),
             meter=meter,

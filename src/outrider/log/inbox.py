@@ -95,6 +95,10 @@ class Inbox:
             session = parent
         return session
 
+    def unanswered(self, ids: Sequence[str]) -> set[str]:
+        """Return those of these questions for which sessions wait, with or without a process."""
+        return self._tables.unanswered(ids) if self._tables.exists() else set()
+
     def question(self, id: str) -> Question | None:
         """Return a question, also one that was answered; None if it is not known any more."""
         found = self._tables.question(id) if self._tables.exists() else None

@@ -141,6 +141,11 @@ class InboxTables:
         query = f"{QUESTIONS} WHERE question.fence = 0 AND answer IS NOT NULL ORDER BY answered, question.id"
         return [QuestionRow(*row) for row in self._read(query)]
 
+    def unanswered(self, ids: Sequence[str]) -> set[str]:
+        """Return those of these lasting questions that wait for an answer."""
+        query = "SELECT id FROM question WHERE fence = 0 AND answer IS NULL AND id = ANY($1)"
+        return {row[0] for row in self._read(query, list(ids))}
+
     def question(self, id: str) -> QuestionRow | None:
         """Return a question."""
         return self._database.read(lambda: find_question(id))

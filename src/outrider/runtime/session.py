@@ -222,6 +222,12 @@ class Session(SessionBase, Generic[AnyDepsT]):
         return self._record.is_unfinished
 
     @property
+    def open_run(self) -> tuple[int, Usage] | None:
+        """The turns and the own usage of a run that was killed or waits: `run()` counts on from them."""
+        run = self._record.state.run
+        return (run.turns, run.usage) if run and run.status in ("", "waiting") else None
+
+    @property
     def queued(self) -> tuple[QueuedMessage, ...]:
         """The messages that wait to be delivered, the oldest first; see `steer`."""
         return self._record.steering.queued
