@@ -15,8 +15,10 @@ from bench.log import APPENDS, _appends_of_turns
 from outrider import Log
 from outrider.conversation.messages import Message
 from outrider.log.append import Append
+from outrider.log.chain import Chain
 from outrider.log.entries import MessageEntry
 from outrider.log.journal import Journal
+from outrider.log.key import LogKey
 from outrider.log.postgres.connections import WRITER_SETTINGS
 from outrider.log.postgres.schema import SCHEMA
 from outrider.log.postgres.statements import Addition, add
@@ -73,10 +75,12 @@ async def _bare(connection: asyncpg.Connection) -> None:
 async def _statement(connection: asyncpg.Connection, journal: Journal) -> None:
     """Run what the log sends for an append, in this event loop. The rest is the way to the log's thread and back."""
     entry, number = MessageEntry(Message.user("x" * 1940)), journal.extent.session
-    last = await connection.fetchval("SELECT last FROM session WHERE number = $1", number)
+    chain = Chain(LogKey(), journal.id)
+    [(last, head)] = await connection.fetch("SELECT last, chain FROM session WHERE number = $1", number)
     for seq in range(last, last + APPENDS):
-        addition = Addition.of(Append(number, 1, [entry], journal.settings), seq)
+        addition = Addition.of(Append(number, 1, [entry], journal.settings, chain), seq, head)
         assert await add(connection, [addition])
+        head = addition.head
 
 
 async def _awaited(journal: Journal) -> None:

@@ -1,6 +1,6 @@
 """A support desk: tools with dependencies, a typed resolution, and large refunds that a person approves, perhaps later.
 
-Each case is a session in a log. If the desk stops while a refund waits for its approval, it asks again when it opens.
+Each case is a session in a log. While a refund waits for its approval, no process has to run.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Annotated, Literal
 
-from outrider import Agent, Allow, Deny, Limits, Log, Session, Tool, ToolContext, ToolUseBlock, tool
+from outrider import Agent, Allow, Defer, Limits, Log, Session, Tool, ToolContext, ToolUseBlock, tool
 from outrider.testing import ScriptedModel, call
 from outrider.types import RunContext, SessionOpening
 
@@ -73,28 +73,21 @@ desk = Agent(
 )
 
 
-@dataclass
-class Manager:
-    """Approves small refunds by a rule. A person decides about the others: in a chat, by mail, on a page of yours."""
-
-    answers: "asyncio.Queue[Allow | Deny]" = field(default_factory=asyncio.Queue)
-    asked: asyncio.Event = field(default_factory=asyncio.Event)
-
-    async def approve(self, use: ToolUseBlock, wanted: Tool) -> Allow | Deny:
-        if wanted.name != "refund" or Decimal(str(use.input["amount"])) <= 50:
-            return Allow(by="the rule for small refunds")
-        self.asked.set()
-        return await self.answers.get()
+def approve(use: ToolUseBlock, wanted: Tool) -> Allow:
+    """Allow small refunds by a rule. A person decides about the others: in a terminal, on a page, in a program."""
+    if wanted.name != "refund" or Decimal(str(use.input["amount"])) <= 50:
+        return Allow(by="the rule for small refunds")
+    raise Defer(f"Refund {use.input['amount']} for {use.input['number']}: {use.input['reason']}")
 
 
-def open_case(log: Log, case: str, agent: Agent[Shop], shop: Shop, manager: Manager) -> SessionOpening[Session[Shop]]:
+def open_case(log: Log, case: str, agent: Agent[Shop], shop: Shop) -> SessionOpening[Session[Shop]]:
     """Open a case: a new one, or one that was stopped."""
     return Session.open(
         log,
         case,
         agent,
         deps=shop,
-        approve=manager.approve,
+        approve=approve,
         create=True,
         owner=shop.customer,
         metadata={"kind": "refund"},
@@ -102,19 +95,18 @@ def open_case(log: Log, case: str, agent: Agent[Shop], shop: Shop, manager: Mana
 
 
 async def main() -> None:
-    shop, manager = Shop("Ada", {"B-3": Order("B-3", Decimal(900))}), Manager()
+    shop = Shop("Ada", {"B-3": Order("B-3", Decimal(900))})
     large = call("refund", number="B-3", amount="900", reason="The box was empty.")
     report = call("report_back", outcome="refunded", amount="450", reply="You get half of it back today.")
     agent = desk.replace(model=ScriptedModel([call("find_order", number="B-3"), large, report]))  # leave this line out
     with Log(tempfile.mkdtemp()) as log:  # use a permanent folder in your own program
-        async with open_case(log, "case-17", agent, shop, manager) as session:
-            running = asyncio.create_task(session.run("The box of B-3 was empty!", output=Resolution))
-            await manager.asked.wait()
-            await session.suspend()  # the desk closes for the night; a kill leaves the same log
-            print(f"case-17: {(await running).status}, {len(shop.refunds)} refunds")
+        async with open_case(log, "case-17", agent, shop) as session:
+            result = await session.run("The box of B-3 was empty!", output=Resolution)
+        print(f"case-17: {result.status}, {len(shop.refunds)} refunds")  # the desk closes for the night
+        (question,) = log.questions()
         half = {"number": "B-3", "amount": "450", "reason": "The box was empty."}
-        manager.answers.put_nowait(Allow(by="Grace", input=half))  # the next morning, a person allows half of it
-        async with open_case(log, "case-17", agent, shop, manager) as session:
+        log.answer(question.id, Allow(input=half), by="Grace")  # the next morning, a person allows half of it
+        async with open_case(log, "case-17", agent, shop) as session:
             result = await session.run(output=Resolution)  # without a prompt: go on
         print(f"case-17: {result.output.outcome} {result.output.amount}: {result.output.reply}")
         print(*map(str, shop.refunds.values()))

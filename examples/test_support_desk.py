@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Deny, Log
+from outrider import Deny, Log, Session
 from outrider.errors import ValidationError
 from outrider.providers import Request
 from outrider.testing import Recorded, ScriptedModel, Step, TestModel, call, no_real_requests, tool_context
-from support_desk import Manager, Order, Resolution, Shop, desk, find_order, open_case, refund
+from support_desk import Order, Resolution, Shop, approve, desk, find_order, open_case, refund
 
 REPORT = {"outcome": "refunded", "amount": "20", "reply": "You have it back."}
 
@@ -51,18 +51,20 @@ def test_a_small_refund_needs_no_person(shop: Shop) -> None:
     small = call("refund", number="A-17", amount="20", reason="It broke.")
     with ScriptedModel([call("find_order", number="A-17"), small, last]) as model:
         agent = desk.replace(model=model)
-        result = asyncio.run(agent.run("It broke.", output=Resolution, deps=shop, approve=Manager().approve))
+        result = asyncio.run(agent.run("It broke.", output=Resolution, deps=shop, approve=approve))
     assert result.output == Resolution("refunded", Decimal(20), "You have it back.")
     assert "You help Ada" in model.requests[0].system
 
 
 def test_a_person_refuses_a_large_one(shop: Shop) -> None:
     async def run() -> str:
-        manager = Manager()
-        manager.answers.put_nowait(Deny("send a picture first"))
         large = call("refund", number="A-17", amount="80", reason="It broke.")
         agent = desk.replace(model=ScriptedModel([large, "Please send a picture."]))
-        result = await agent.run("It broke.", deps=shop, approve=manager.approve)
+        session = Session(agent, deps=shop, approve=approve)
+        (question,) = (await session.run("It broke.")).questions
+        assert question.text == "Refund 80 for A-17: It broke."
+        await session.answer(question.id, Deny("send a picture first"))
+        result = await session.run()
         return result.messages[2].tool_results[0].text
 
     assert "send a picture first" in asyncio.run(run())
@@ -72,7 +74,7 @@ def test_a_person_refuses_a_large_one(shop: Shop) -> None:
 def test_tools_types_and_limits_fit_together(shop: Shop) -> None:
     model = TestModel(arguments={"refund": {"number": "A-17", "amount": "10", "reason": "A test."}})
     agent = desk.replace(model=model)
-    result = asyncio.run(agent.run("Try everything.", output=Resolution, deps=shop, approve=Manager().approve))
+    result = asyncio.run(agent.run("Try everything.", output=Resolution, deps=shop, approve=approve))
     assert isinstance(result.output, Resolution)
     assert list(shop.refunds.values()) == [Decimal(10)]
 
@@ -81,7 +83,7 @@ def test_a_recorded_case_goes_as_it_went(shop: Shop, tmp_path: Path) -> None:
     """Record a case once with a real model, and keep the log with the tests. Here a script plays the model."""
 
     async def work(log: Log, case: str, model: ScriptedModel) -> Resolution:
-        async with open_case(log, case, desk.replace(model=model), shop, Manager()) as session:
+        async with open_case(log, case, desk.replace(model=model), shop) as session:
             return (await session.run("It broke.", output=Resolution)).output
 
     small = call("refund", number="A-17", amount="20", reason="It broke.")

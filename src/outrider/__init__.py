@@ -17,6 +17,7 @@ Agents and sessions
     Agent               a model with instructions, tools and limits
     Session             a conversation with an agent; streams events, can be cancelled and resumed
     Allow, Deny         decisions of an approver on whether a call may run
+    Defer               raised to let a decision, or the result of a call, come later from outside
     Hooks               async functions that a session calls at certain points: `Agent(hooks=Hooks(before_tool=check))`
 
 Limits and results
@@ -115,6 +116,7 @@ if TYPE_CHECKING:
     from outrider.sync import run as run
     from outrider.sync import think as think
     from outrider.tools.approval import Allow as Allow
+    from outrider.tools.approval import Defer as Defer
     from outrider.tools.approval import Deny as Deny
     from outrider.tools.context import ToolContext as ToolContext
     from outrider.tools.result import ToolResult as ToolResult
@@ -141,7 +143,7 @@ _EXPORTED = {
     "outrider.subagents.profile": "Profile",
     "outrider.subagents.task": "spawn",
     "outrider.sync": "ask default_log dumps loads run think",
-    "outrider.tools.approval": "Allow Deny",
+    "outrider.tools.approval": "Allow Defer Deny",
     "outrider.tools.context": "ToolContext",
     "outrider.tools.result": "ToolResult",
     "outrider.tools.server_tool": "code_execution web_fetch web_search",

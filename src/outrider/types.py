@@ -8,6 +8,8 @@ from outrider.conversation.codec import MessageLike as MessageLike
 from outrider.conversation.history import History as History
 from outrider.conversation.passages import Found as Found
 from outrider.conversation.prompt import Prompt as Prompt
+from outrider.log.audit import CallOutcome as CallOutcome
+from outrider.log.audit import Decision as Decision
 from outrider.log.backend import Backend as Backend
 from outrider.log.copying import ImportedEntry as ImportedEntry
 from outrider.log.entries import Asked as Asked
@@ -20,6 +22,16 @@ from outrider.log.entries import SessionSettings as SessionSettings
 from outrider.log.holder import Holder as Holder
 from outrider.log.inbox import Inbox as Inbox
 from outrider.log.journal import Journal as Journal
+from outrider.log.questions import Answer as Answer
+from outrider.log.questions import Choice as Choice
+from outrider.log.questions import ChoiceField as ChoiceField
+from outrider.log.questions import ChoiceQuestion as ChoiceQuestion
+from outrider.log.questions import ElicitationQuestion as ElicitationQuestion
+from outrider.log.questions import Option as Option
+from outrider.log.questions import PermissionQuestion as PermissionQuestion
+from outrider.log.questions import PlanQuestion as PlanQuestion
+from outrider.log.questions import Question as Question
+from outrider.log.questions import ResultQuestion as ResultQuestion
 from outrider.log.reader import LogReader as LogReader
 from outrider.log.rewinding import RewindPoint as RewindPoint
 from outrider.log.rewinding import RewindPreview as RewindPreview
@@ -34,6 +46,7 @@ from outrider.log.summary import Summary as Summary
 from outrider.log.usage_index import UsageReport as UsageReport
 from outrider.log.usage_tables import Dimension as Dimension
 from outrider.log.usage_tables import TurnUsage as TurnUsage
+from outrider.log.verification import Verification as Verification
 from outrider.log.working_folder import FileChange as FileChange
 from outrider.log.working_folder import WorkingFolder as WorkingFolder
 from outrider.processes.programs import Programs as Programs
@@ -45,6 +58,7 @@ from outrider.runtime.agent_spec import AgentSpec as AgentSpec
 from outrider.runtime.answer_schema import AnswerSchema as AnswerSchema
 from outrider.runtime.context import ContextUsage as ContextUsage
 from outrider.runtime.observers import Observer as Observer
+from outrider.runtime.offer import Offer as Offer
 from outrider.runtime.opening import SessionOpening as SessionOpening
 from outrider.runtime.run_scope import ModelOptions as ModelOptions
 from outrider.runtime.run_scope import RunOptions as RunOptions

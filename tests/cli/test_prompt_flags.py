@@ -223,6 +223,14 @@ async def test_a_session_in_plan_mode_stays_in_it_unless_a_flag_says_otherwise(
     assert (tmp_path / "new.txt").exists() is runs
 
 
+async def test_in_plan_mode_the_plan_is_printed_and_nothing_is_approved(tmp_path: Path) -> None:
+    plan = "# Greet\n\n1. Write hello.txt."
+    async with ModelServer([use("ExitPlan", plan=plan), Answer("Never said.")]) as server:
+        ended = await ask(server, "-p", "Plan it.", "--permissions", "plan", cwd=tmp_path)
+        assert (ended.returncode, ended.stdout, len(server.requests)) == (0, f"{plan}\n", 1)
+    assert [result.is_error for message in messages() for result in message.tool_results] == [True]
+
+
 @pytest.mark.parametrize("mode", ["al", "", "Ask", "none"])
 def test_a_mode_that_there_is_not_is_wrong_usage(mode: str) -> None:
     refused(outrider("-p", "Hello", *DEMO, "--permissions", mode), "--permissions must be one of", '"plan"')

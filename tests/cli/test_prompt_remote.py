@@ -64,6 +64,30 @@ async def test_without_the_option_nothing_is_asked(tmp_path: Path, log: Log) -> 
     assert not (tmp_path / "made").exists()
 
 
+CHOOSE = Answer(calls=(("c1", "AskUser", {"questions": [{"question": "Which colour?"}]}),))
+
+
+async def test_a_question_of_the_model_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log) -> None:
+    async with ModelServer([CHOOSE, Answer("Done.")]) as server:
+        with running("-p", "Go", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.inbox.questions())
+            answer = Given("answer", content={"q1": "red"})
+            assert log.inbox.answer(log.inbox.questions()[0].id, answer, "on the web page")
+            code, out, error = await ended(process)
+        assert "Which colour? → red" in server.requests[-1].body.decode()
+    assert (code, out) == (0, "Done.\n")
+    assert "A question waits for an answer elsewhere: Which colour?" in error
+    assert "Answered on the web page." in error
+
+
+async def test_without_the_option_the_model_hears_that_nobody_can_answer(tmp_path: Path, log: Log) -> None:
+    async with ModelServer([CHOOSE, Answer("I take red.")]) as server:
+        with running("-p", "Go", cwd=tmp_path, **everywhere(server)) as process:
+            code, out, _ = await ended(process)
+        assert b"Nobody can answer: no person is connected" in server.requests[-1].body
+    assert (code, out) == (0, "I take red.\n")
+
+
 async def test_a_run_can_be_watched_and_steered(tmp_path: Path, log: Log) -> None:
     async with ModelServer([Held(Answer("One moment")), Answer("Both done.")]) as server:
         with running("-p", "Go", cwd=tmp_path, **everywhere(server)) as process:

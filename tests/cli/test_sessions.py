@@ -44,7 +44,7 @@ from outrider.version import __version__
 from tests.cli.program import clean_environment, outrider, start
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
-COMMANDS = ("list", "show", "export", "import", "fork", "rewind", "rename", "delete", "gc", "recover")
+COMMANDS = ("list", "show", "audit", "export", "import", "fork", "rewind", "rename", "delete", "gc", "recover")
 HEADING = ["ID", "WHEN", "MODEL", "TURNS", "COST", "SIZE", "TITLE"]
 NOTES = Attachment(b"The notes of the day.\n", "text/plain", "notes.txt")
 RAW = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")

@@ -12,7 +12,7 @@ import pytest
 from outrider.coding.config.settings import PermissionSettings, Settings
 from outrider.coding.workbench import Workbench
 from outrider.conversation.store import MemoryStore
-from outrider.providers.adapters.openai_compatible import CompatibleServer
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.providers.catalogue.windows import estimated_tokens
 from outrider.runtime.agent import Agent

@@ -24,6 +24,8 @@ from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError, UnknownModelError
+from outrider.log.questions import Answer as Given
+from outrider.log.questions import ChoiceQuestion
 from outrider.mcp import tokens
 from outrider.providers.credentials import keys
 from outrider.runtime.events import Event, ToolFinished
@@ -81,6 +83,40 @@ async def test_without_anybody_to_ask_a_change_is_refused_and_the_flag_named(fol
     assert refused.is_error
     assert "--permissions edits" in refused.text
     assert not (folder / "new.txt").exists()
+
+
+ASKED = {"questions": [{"question": "Which colour?", "options": [{"label": "red"}, {"label": "blue"}]}]}
+
+
+@pytest.mark.parametrize("mode", ["plan", "ask", "all"])
+async def test_the_model_asks_the_user_in_every_mode_without_permission(folder: Path, mode: str) -> None:
+    async def choose(call_id: str, question: ChoiceQuestion) -> Given:
+        assert (call_id, question.title) == ("c0", "Which colour?")
+        return Given("answer", content={"q1": "blue"})
+
+    settings = load(folder, environment=os.environ, flags={"model": "demo", "permissions.mode": mode}).settings
+    (answered,) = await results(Workbench(settings, folder, front_end=FrontEnd(choose=choose)), ("AskUser", ASKED))
+    assert (answered.text, answered.is_error) == ("Which colour? → blue", False)
+
+
+async def test_with_nobody_to_ask_the_model_is_told_so_and_no_answer_is_made_up(folder: Path) -> None:
+    (result,) = await results(bench_in(folder), ("AskUser", ASKED))
+    assert result.is_error
+    assert result.text.startswith("Nobody can answer")
+
+
+def test_only_the_agent_that_talks_to_the_user_asks_the_user(folder: Path) -> None:
+    bench = bench_in(folder)
+    assert "AskUser" in [tool.name for tool in bench.tools]
+    for profile in bench.profiles:
+        with bench._start_subagent(profile, "a task", "") as setup:
+            names = [tool.name for tool in setup.agent.tools]
+            assert names
+            assert "AskUser" not in names
+    bench.close()
+    other = bench_in(folder, tools=["Read"])
+    assert [tool.name for tool in other.tools] == ["Read"]
+    other.close()
 
 
 async def test_a_file_outside_the_folders_is_not_attached_and_the_turn_goes_on(folder: Path, tmp_path: Path) -> None:

@@ -12,14 +12,24 @@ import pytest
 
 from tests.crash.nursery import Nursery
 
+KEY = "k" * 40
+
 
 @pytest.fixture(scope="session")
 def nursery() -> Iterator[Nursery]:
     if sys.platform != "linux":
         pytest.skip("children are forked, and known to be dead by /proc")
-    nursery = Nursery()
-    yield nursery
-    nursery.close()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OUTRIDER_LOG_KEY", KEY)
+        nursery = Nursery()
+        yield nursery  # with the key: fixtures that are made once judge lives, too
+        nursery.close()
+
+
+@pytest.fixture(autouse=True)
+def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lives and their judge are one user, so that the chain of what they wrote can be verified."""
+    monkeypatch.setenv("OUTRIDER_LOG_KEY", KEY)
 
 
 @pytest.fixture

@@ -264,6 +264,8 @@ def _in_the_file(folder: Path, last: dict[str, Any], family: Family) -> Iterator
         for summary in everybody:
             if summary.holder:
                 yield f"{summary.title} is still held by {summary.holder}"
+            if problem := log.verify(summary.id).problem:
+                yield f"{summary.title}: {problem}"
         if msgspec.convert(last["usage"], Usage) != sum((each.usage for each in everybody), Usage()):
             yield f"the session counts {last['usage']} for itself and its sub-agents"
     connection = sqlite3.connect(folder / "log.db")

@@ -87,6 +87,7 @@ def faults_at_the_end(
                 unexcused, messages, unsettled, Counter(mark["call"] for mark in lines_of(folder, "marks"))
             ),
             *_lost_files(messages, log.files(summary.id)),
+            *filter(None, [log.verify(summary.id).problem]),
         ]
         if [record.seq for record in records] != list(range(1, summary.last + 1)):
             found.append("the entries are not numbered one by one")

@@ -20,8 +20,9 @@ from typing import Any
 import pytest
 
 from outrider.conversation.messages import Message
-from outrider.log.entries import Entry, MessageEntry
+from outrider.log.entries import Asked, Entry, MessageEntry
 from outrider.log.log import Log
+from outrider.log.questions import Body, stored
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event
 from outrider.runtime.limits import Limits
@@ -217,3 +218,8 @@ def echo(request):
 def talk(log, id=None, tools=()):
     return Session.open(log, id, Agent(model=ScriptedModel(echo), tools=tools)).now()
 """
+
+
+def asked(call_id: str, body: Body) -> Asked:
+    """The entry of a question that ends with its holder."""
+    return Asked(os.urandom(16).hex(), call_id, stored(body))

@@ -13,7 +13,7 @@ from outrider.log.postgres import loop_writer
 from tests.log.proxy import Proxy
 from tests.postgres import new_database
 
-SHORT_ON_POSTGRES = {"test_entry_numbers", "test_postgres", "test_rewinds"}
+SHORT_ON_POSTGRES = {"test_chain", "test_entry_numbers", "test_postgres", "test_rewinds"}
 """Files whose tests run on both backends in short runs, too. The others do so in the long run."""
 
 

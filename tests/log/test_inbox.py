@@ -19,7 +19,7 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer, ElicitationQuestion, Option, PermissionQuestion, Say, Stop
 from outrider.log.summary import SessionRow
 from tests.lengths import only_long
-from tests.log import Process, change, let_everything_happen, look, patch_everywhere, until_so
+from tests.log import Process, asked, change, let_everything_happen, look, patch_everywhere, until_so
 
 OPTIONS = (
     Option("once", "Yes, once", allows=True),
@@ -36,6 +36,7 @@ FORM = ElicitationQuestion(
 
 HOLD = """
     from outrider.log.questions import *
+    from tests.log import asked
     log = Log(arguments[0])
     session = talk(log)
     say(session.id)
@@ -45,7 +46,7 @@ HOLD = """
         body = PermissionQuestion(
             tool="Bash", input={}, title="Bash()", options=(Option("once", "Yes", True), Option("no", "No", False))
         )
-        say(await inbox.ask("call_1", body))
+        say(await inbox.ask(asked("call_1", body)))
         while True:
             await asyncio.to_thread(hear)
             say(*[type(each).__name__ for each in await inbox.take_signals()], "end")
@@ -89,7 +90,7 @@ def watcher(log: Log) -> Any:
 
 
 async def test_others_see_a_question_with_all_that_it_says(held: HeldInbox, journal: Journal, other: Log) -> None:
-    name = await held.ask("call_1", BODY)
+    name = await held.ask(asked("call_1", BODY))
     (seen,) = other.inbox.questions()
     assert (seen.id, seen.session, seen.call_id, seen.body, seen.answer) == (name, journal.id, "call_1", BODY, None)
     assert other.inbox.questions(journal.id) == [seen]
@@ -97,7 +98,7 @@ async def test_others_see_a_question_with_all_that_it_says(held: HeldInbox, jour
 
 
 async def test_the_first_answer_wins_and_the_second_hears_it(held: HeldInbox, other: Log) -> None:
-    name = await held.ask("call_1", BODY)
+    name = await held.ask(asked("call_1", BODY))
     assert other.inbox.answer(name, Answer("no", "not today"), "on the web page")
     assert not other.inbox.answer(name, Answer("once"), "a phone")
     earlier = await held.answer(name, Answer("once"), "in the terminal")
@@ -109,7 +110,7 @@ async def test_the_first_answer_wins_and_the_second_hears_it(held: HeldInbox, ot
 
 
 async def test_the_holders_own_answer_can_come_first(held: HeldInbox, other: Log) -> None:
-    name = await held.ask("call_1", BODY)
+    name = await held.ask(asked("call_1", BODY))
     assert await held.answer(name, Answer("always"), "in the terminal") is None
     assert not other.inbox.answer(name, Answer("no"), "on the web page")
     assert (found := other.inbox.question(name)) is not None
@@ -133,7 +134,7 @@ async def test_the_holders_own_answer_can_come_first(held: HeldInbox, other: Log
 async def test_an_answer_that_is_not_offered_is_refused(
     held: HeldInbox, other: Log, body: Any, answer: Answer, said: str
 ) -> None:
-    name = await held.ask("call_1", body)
+    name = await held.ask(asked("call_1", body))
     with pytest.raises(ValidationError) as refused:
         other.inbox.answer(name, answer, "on the web page")
     assert said in str(refused.value)
@@ -141,14 +142,14 @@ async def test_an_answer_that_is_not_offered_is_refused(
 
 
 async def test_a_form_is_answered_with_content_that_satisfies_it(held: HeldInbox, other: Log) -> None:
-    name = await held.ask("", FORM)
+    name = await held.ask(asked("", FORM))
     assert other.inbox.answer(name, Answer("accept", content={"n": 3}), "on the web page")
     assert (found := other.inbox.question(name)) is not None
     assert found.answer == Answer("accept", content={"n": 3})
 
 
 async def test_a_withdrawn_question_cannot_be_answered(held: HeldInbox, other: Log) -> None:
-    name = await held.ask("call_1", BODY)
+    name = await held.ask(asked("call_1", BODY))
     held.withdraw(name)
     await until_so(lambda: not other.inbox.questions())
     assert not other.inbox.answer(name, Answer("once"), "on the web page")
@@ -158,7 +159,7 @@ async def test_a_withdrawn_question_cannot_be_answered(held: HeldInbox, other: L
 
 async def test_a_question_that_is_cancelled_while_it_is_stored_does_not_stay(held: HeldInbox, other: Log) -> None:
     for _ in range(20):
-        asking = asyncio.ensure_future(held.ask("call_1", BODY))
+        asking = asyncio.ensure_future(held.ask(asked("call_1", BODY)))
         await asyncio.sleep(0)
         asking.cancel()
         await asyncio.wait([asking])
@@ -166,7 +167,7 @@ async def test_a_question_that_is_cancelled_while_it_is_stored_does_not_stay(hel
 
 
 async def test_closing_the_session_removes_its_questions(held: HeldInbox, journal: Journal, other: Log) -> None:
-    name = await held.ask("call_1", BODY)
+    name = await held.ask(asked("call_1", BODY))
     journal.close()
     assert other.inbox.questions() == []
     assert not other.inbox.answer(name, Answer("once"), "on the web page")
@@ -192,7 +193,7 @@ async def test_a_killed_holders_question_is_gone_and_the_next_holder_asks_its_ow
         assert log.inbox.questions() == []
         assert not log.inbox.answer(name, Answer("once"), "on the web page")
     journal = log.open(session)
-    again = await log.inbox.listen(session).ask("call_1", BODY)
+    again = await log.inbox.listen(session).ask(asked("call_1", BODY))
     assert [each.id for each in log.inbox.questions()] == [again]
     assert not log.inbox.answer(name, Answer("once"), "on the web page")
     journal.close()
@@ -201,7 +202,7 @@ async def test_a_killed_holders_question_is_gone_and_the_next_holder_asks_its_ow
 async def test_a_holder_that_slept_cannot_ask_or_take(held: HeldInbox, journal: Journal, other: Log) -> None:
     change(other, "UPDATE session SET fence = fence + 1")
     with pytest.raises(SessionLostError):
-        await held.ask("call_1", BODY)
+        await held.ask(asked("call_1", BODY))
     with pytest.raises(SessionLostError):
         await held.take_signals()
     assert look(other, "SELECT * FROM question") == []
@@ -211,7 +212,7 @@ async def test_text_that_is_not_unicode_does_not_break_a_question(held: HeldInbo
     body = PermissionQuestion(
         tool="Bash", input={"command": "a\ud800b", "odd": 1 << 70}, title="\udfff", options=OPTIONS
     )
-    name = await held.ask("call\ud800", body)
+    name = await held.ask(asked("call\ud800", body))
     assert [each.id for each in other.inbox.questions()] == [name]
     assert other.inbox.answer(name, Answer("no", "\ud800"), "on the \ud800 page")
     assert other.inbox.question(name)
@@ -341,7 +342,7 @@ async def test_a_watcher_sees_every_change_until_it_stops(log: Log, other: Log) 
     stop = watcher(log).watch(look_there, lambda: False)
     journal = log.create()
     held = log.inbox.listen(journal.id)
-    name = await held.ask("call_1", BODY)
+    name = await held.ask(asked("call_1", BODY))
     answers: list[Any] = []
 
     def look_once(view: Any) -> None:
@@ -400,7 +401,7 @@ async def test_changes_of_other_processes_are_noticed(log: Log) -> None:
 
 @pytest.mark.folder_only
 async def test_a_log_that_no_one_watches_has_no_timer_and_no_connection(held: HeldInbox, log: Log) -> None:
-    await held.ask("call_1", BODY)
+    await held.ask(asked("call_1", BODY))
     assert watcher(log)._timer is None
     stop = held.watch(lambda _: None, lambda: False)
     await until_so(lambda: watcher(log)._connection)
@@ -441,6 +442,7 @@ def older(folder: Path) -> str:
         journal.close()
     for table in ("question", "signal", "listener"):
         change(log, f"DROP TABLE {table}")
+    change(log, "ALTER TABLE session DROP COLUMN chain")
     change(log, "PRAGMA user_version=1")
     return journal.id
 
@@ -468,7 +470,7 @@ def test_an_older_log_on_a_read_only_disk_can_still_be_read(tmp_path: Path) -> N
 
 @pytest.mark.folder_only
 async def test_only_the_owner_can_open_the_file(held: HeldInbox, log: Log) -> None:
-    await held.ask("call_1", BODY)
+    await held.ask(asked("call_1", BODY))
     for path in log.folder.glob("log.db*"):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600, path.name
 
@@ -508,7 +510,7 @@ async def test_each_question_has_one_outcome_that_all_sides_agree_on(place: str,
         journal = log.create()
         held = log.inbox.listen(journal.id)
         for _ in range(4):
-            name = await held.ask("call", BODY)
+            name = await held.ask(asked("call", BODY))
             race = Race(held, name)
             moves = [race.answer_elsewhere(first, "first"), race.answer_elsewhere(second, "second"), race.answer_here()]
             moves += [race.withdraw()] if choose.random() < 0.3 else []

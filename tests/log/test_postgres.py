@@ -33,7 +33,19 @@ from outrider.log.postgres.inbox import PostgresWatcher, _Watch
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say
 from outrider.log.transfer import export, import_session
 from tests.lengths import only_long
-from tests.log import DEADLINE, Process, change, entry, look, open_session, patch_everywhere, texts, until, until_so
+from tests.log import (
+    DEADLINE,
+    Process,
+    asked,
+    change,
+    entry,
+    look,
+    open_session,
+    patch_everywhere,
+    texts,
+    until,
+    until_so,
+)
 from tests.log.proxy import Proxy
 from tests.postgres import Server, execute, own_server, rights_of, without, worker_role
 
@@ -327,7 +339,7 @@ async def use_everything(url: str) -> None:
             await session.run(["Look.", Attachment(os.urandom(16), "application/octet-stream")])
             held = log.inbox.listen(session.id)
             await until_so(lambda: log.inbox.is_listening(session.id))
-            log.inbox.answer(await held.ask("call_1", question), Answer("once"), "here")
+            log.inbox.answer(await held.ask(asked("call_1", question)), Answer("once"), "here")
             log.inbox.send(session.id, Say("More."))
             assert await held.take_signals()
         (file,) = [block for block in log.messages(session.id)[0].content if isinstance(block, AttachmentBlock)]

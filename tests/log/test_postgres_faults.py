@@ -16,7 +16,7 @@ from outrider.errors import AttachmentError, DamagedLogError, LogError, UnknownS
 from outrider.log.log import Log
 from outrider.log.postgres import jobs, thread_writer
 from outrider.log.questions import Option, PermissionQuestion
-from tests.log import entry, let_everything_happen, look, patch_everywhere, texts, until, until_so
+from tests.log import asked, entry, let_everything_happen, look, patch_everywhere, texts, until, until_so
 from tests.log.proxy import Proxy
 from tests.postgres import execute
 
@@ -108,12 +108,12 @@ async def test_closing_without_a_connection_fails_what_waits(
 ) -> None:
     journal = far.create()
     held = far.inbox.listen(journal.id)
-    await held.ask("call_1", BODY)
+    await held.ask(asked("call_1", BODY))
     monkeypatch.setattr(thread_writer, "STOP_SECONDS", 0.05)
     for first_is_question in (True, False):
         proxy.cut()
         with Gate(far):
-            asking = [asyncio.ensure_future(held.ask("call_2", BODY))] if first_is_question else []
+            asking = [asyncio.ensure_future(held.ask(asked("call_2", BODY)))] if first_is_question else []
             await let_everything_happen()
             writes = [journal.write(entry("lost")), journal.write(entry("lost"))]
         await asyncio.to_thread(far._backend.close)

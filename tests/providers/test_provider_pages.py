@@ -11,9 +11,9 @@ from outrider.providers.adapters.anthropic import Anthropic
 from outrider.providers.adapters.azure import Azure
 from outrider.providers.adapters.bedrock import BedrockChat
 from outrider.providers.adapters.gemini import Gemini
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.adapters.litellm import LiteLLM
 from outrider.providers.adapters.ollama import Ollama
-from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.adapters.vertex import VertexGemini
 from outrider.providers.catalogue.tiers import models_of

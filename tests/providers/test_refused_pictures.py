@@ -11,12 +11,11 @@ import pytest
 
 from outrider import Agent, Attachment, Session
 from outrider.errors import RequestRefusedError
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.adapters.openai_chat import OpenAIChat
-from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.api import ApiProvider
 from outrider.providers.refusals import file_fault
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 from outrider.runtime.events import Event, Notice
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status, Step

@@ -10,9 +10,8 @@ import pytest
 from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolResultBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import ProviderError
-from outrider.providers.adapters.hosted import adapter_of
+from outrider.providers.adapters.hosted import CompatibleServer, adapter_of
 from outrider.providers.adapters.openai_chat import OpenAIChat
-from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from tests.oracles import type_errors

@@ -427,12 +427,12 @@ def test_a_summary_is_asked_for_without_the_schema_of_answers_and_again_after_an
 
 
 def test_a_summary_without_a_model_keeps_what_can_be_said() -> None:
-    former = summary_message("Old.", None, [Message.user("first words")], (), 400)
+    former = summary_message("Old.", None, [Message.user("first words")], {}, 400)
     told = summary_without_model(former, [Message.assistant("Yes.")], 400)
     assert "## Earlier summary" in told
     assert "## User's words" not in told
     assert "## Files" not in told
-    assert summary_message("New.", None, [Message.assistant("Yes.")], (), 400).content[1:] == ()
+    assert summary_message("New.", None, [Message.assistant("Yes.")], {}, 400).content[1:] == ()
     long = [Message.user("one"), Message.user("word " * 1_000)]
     assert newest_words(None, long, 20).startswith("> word word")
     assert "one" not in newest_words(None, long, 20)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Allow, Deny, Hooks, Log, Session, tool
-from outrider.log.entries import CallResult, Decided, Entry, Intent
+from outrider import Agent, Allow, Deny, Hooks, Log, Message, Session, ToolUseBlock, tool
+from outrider.log.entries import CallResult, Decided, Entry, Intent, MessageEntry
 from outrider.runtime.hooks import HookResult
 from outrider.testing import ScriptedModel, call
 
@@ -74,3 +74,41 @@ async def test_a_hook_that_blocks_a_call_is_named(tmp_path: Path) -> None:
 async def test_without_an_approver_nothing_is_decided(tmp_path: Path) -> None:
     intent, result = await entries_after(tmp_path, None)
     assert (type(intent), type(result)) == (Intent, CallResult)
+
+
+async def test_a_call_whose_arguments_are_not_valid_is_denied_by_the_tool(tmp_path: Path) -> None:
+    agent = Agent(ScriptedModel([call("write", text=7), "Done."]), tools=[write])
+    with Log(tmp_path) as log:
+        async with Session.open(log, agent=agent, approve=lambda use, tool: True) as session:
+            await session.run("Go")
+        found = [record.entry for record in log.records(session.id)]
+    [decided] = [entry for entry in found if isinstance(entry, Decided)]
+    assert (decided.allowed, decided.by) == (False, "the schema of the tool")
+    [result] = [entry for entry in found if isinstance(entry, CallResult)]
+    assert "not valid" in result.result.text
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_a_call_that_runs_again_after_a_kill_is_decided_again(tmp_path: Path, allowed: bool) -> None:
+    ran: list[str] = []
+
+    @tool(effect="idempotent")
+    def put(text: str) -> str:
+        """Put."""
+        ran.append(text)
+        return "put"
+
+    use = ToolUseBlock("c1", "put", {"text": "x"})
+    first = Decided(True, "the first", "c1")
+    with Log(tmp_path) as log:
+        journal = log.create()
+        begun = Intent("c1", "put", "idempotent", "key", use.input)
+        journal.write_now(MessageEntry(Message.user("Go")), MessageEntry(Message.assistant(use)), first, begun)
+        journal.close()
+        agent = Agent(ScriptedModel(["Done."]), tools=[put])
+        decision = Allow("the second") if allowed else Deny("no", "the second")
+        async with Session.open(log, journal.id, agent, approve=lambda use, tool: decision) as session:
+            await session.run()
+        decided = [record.entry for record in log.records(journal.id) if isinstance(record.entry, Decided)]
+    assert [(each.allowed, each.by) for each in decided] == [(True, "the first"), (allowed, "the second")]
+    assert ran == (["x"] if allowed else [])

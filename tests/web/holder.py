@@ -18,6 +18,8 @@ from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import Message, TextBlock, Usage
 from outrider.errors import ConversationError
+from outrider.log.questions import Answer as Given
+from outrider.log.questions import ChoiceQuestion
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import Delta, TextDelta
@@ -51,6 +53,35 @@ SCRIPTS: dict[str, list[Any]] = {
     "steer": [f"Thinking about it. {GATE}Done with the first.", "I have read the steering."],
     "long": [["Working.", call("Bash", command="echo begun; sleep 60; echo never")], "Never said."],
     "form": [[call("mcp__shop__ask", text="How shall we send it?")], "It is on its way."],
+    "choose": [
+        [
+            call(
+                "AskUser",
+                questions=[
+                    {
+                        "question": "Which colour should the button have?",
+                        "header": "Colour",
+                        "options": [
+                            {"label": "red", "description": "As the logo, which is seen first by most readers."},
+                            {"label": "blue\u202e", "description": "<b>calm</b>"},
+                        ],
+                    },
+                    {
+                        "question": "Which parts?",
+                        "options": [{"label": "door"}, {"label": "roof"}, {"label": "w" * 100}],
+                        "multiSelect": True,
+                    },
+                    {"question": "What is it called?\nOne word."},
+                ],
+            )
+        ],
+        "It is painted.",
+    ],
+    "plan": [
+        [call("ExitPlan", plan="# Greet\n\n1. Write **hello.txt**.\n2. Read it.\u200b")],
+        [call("ExitPlan", plan="# Greet both\n\n1. Write two files.")],
+        "It is decided.",
+    ],
     "chat": ["Hello.", "Hello again.", "And again."],
 }
 FORM = {
@@ -100,9 +131,11 @@ class Holder:
         self.gate: asyncio.Queue[None] = asyncio.Queue()
         self.answers: asyncio.Queue[Answer] = asyncio.Queue()
         self.model = GatedModel(SCRIPTS[script], self.gate)
-        settings = Settings(permissions=PermissionSettings(mode=mode), tools=("Bash", "Read", "Write", "Edit"))
+        settings = Settings(
+            permissions=PermissionSettings(mode=mode), tools=("Bash", "Read", "Write", "Edit", "AskUser")
+        )
         servers = [scripted("shop", form=FORM)] if script == "form" else []
-        front_end = FrontEnd(self.ask, self.elicit, remote=self)
+        front_end = FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose)
         self.bench = Workbench(settings, Path.cwd(), servers=servers, front_end=front_end, start_seconds=60)
         self.session: Session | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -115,6 +148,12 @@ class Holder:
         show(f"elicits {question.message}")
         never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
         return await never
+
+    async def choose(self, call_id: str, question: ChoiceQuestion) -> Given:
+        show(f"chooses {question.questions[0].text}")
+        if (await self.answers.get()).verdict == "no":
+            return Given("decline")
+        return Given("answer", content={"q1": "red", "q2": ["roof"], "q3": "House"})
 
     def answered(self, text: str) -> None:
         show(f"answered {text}")

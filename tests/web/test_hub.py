@@ -12,6 +12,7 @@ from outrider.log.questions import Option, PermissionQuestion
 from outrider.sync import default_log
 from outrider.web.event_stream import EventStream
 from outrider.web.hub import Hub
+from tests.log import asked
 from tests.web.logs import again, session
 
 
@@ -57,7 +58,7 @@ async def test_a_question_that_a_new_page_finds_reaches_the_others() -> None:
         hub, page = Hub(log), EventStream()
         hub._streams.add(page)
         journal = log.open(name)
-        await log.inbox.listen(journal.id).ask("call_1", question)
+        await log.inbox.listen(journal.id).ask(asked("call_1", question))
         await hub._look_at_questions()  # as when another page arrives
         await hub._look()
         assert "Bash(make)" in sent(page)

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, ViewportSize, expect
 
 from outrider.log.entries import CallResult, SessionSettings
 from outrider.sync import default_log
@@ -17,6 +17,7 @@ from tests.web.pages import NARROW, PATIENCE, Server, holder, started, visitor, 
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
 expect.set_options(timeout=PATIENCE)
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 
 async def test_a_call_that_waits_elsewhere_is_allowed_here(browser: Browser, tmp_path: Path) -> None:
@@ -63,6 +64,51 @@ async def test_a_question_says_what_it_leaves_out_and_shows_it(browser: Browser,
             await expect(question.get_by_role("note")).to_have_count(0)
 
 
+async def test_a_plan_is_changed_and_approved_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("plan", "Plan it", mode="plan", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        await program.line("^asks ExitPlan")
+        async with visitor(browser, server, viewport=PHONE) as guest:
+            page = guest.page
+            await guest.open_session(name)
+            plan = page.get_by_role("article", name="A plan")
+            await expect(plan.get_by_role("heading", name="Greet", exact=True)).to_be_visible()
+            await expect(plan.locator("ol li strong")).to_have_text("hello.txt")
+            await expect(plan.locator("ol")).to_contain_text("⟨U+200B⟩")
+            labels = ["Go: ask before each change", "Go, with all edits in this session"]
+            labels += ["Change it: keep planning", "No: stop here"]
+            await expect(plan.get_by_role("button")).to_have_text(labels)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            for button in await plan.get_by_role("button").all():
+                box = await button.bounding_box()
+                assert box
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= PHONE["width"]
+            await plan.get_by_label("What to change").fill("two files, please")
+            await plan.get_by_role("button", name="Change it").click()
+            await program.line("^answered Another plan wanted on the web page: two files, please")
+            await program.line("^asks ExitPlan")
+            await expect(plan.get_by_role("heading", name="Greet both")).to_be_visible()
+            await plan.get_by_role("button", name="Go, with all edits").click()
+            await program.line("^finished done It is decided")
+            done = page.locator(".call.done")
+            await expect(done.locator("ol li")).to_have_text("Write two files.")
+            await expect(page.get_by_text("It is decided.")).to_be_visible()
+            await page.reload()
+            await expect(done.get_by_role("heading", name="Greet both")).to_be_visible()
+
+
+async def test_no_to_a_plan_ends_the_run(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("plan", "Plan it", mode="plan", folder=tmp_path) as program:
+        await program.line("^asks ExitPlan")
+        async with visitor(browser, server) as guest:
+            await guest.page.get_by_role("link", name="Inbox 1").click()
+            await guest.page.get_by_role("button", name="No: stop here").click()
+            await program.line("^answered Denied on the web page")
+            await program.line("^finished done The user said no to the plan")
+            await expect(guest.page.locator(".settled")).to_contain_text("Denied on the web page: ExitPlan(Greet)")
+
+
 async def test_a_call_is_denied_with_a_reason_and_another_is_answered_in_the_terminal(
     browser: Browser, tmp_path: Path
 ) -> None:
@@ -88,6 +134,63 @@ async def test_a_call_is_denied_with_a_reason_and_another_is_answered_in_the_ter
             await expect(guest.page.locator(".settled")).to_contain_text("Allowed in the terminal: Bash(touch")
             await expect(guest.page.locator(".settled")).to_be_visible()
             await expect(guest.page.get_by_role("button", name="Allow", exact=True)).to_have_count(0)
+
+
+async def test_a_question_of_the_model_is_answered_on_a_phone(browser: Browser, tmp_path: Path) -> None:
+    async with web_server() as server, holder("choose", "Paint it", folder=tmp_path) as program:
+        name = (await program.line("^session (.+)"))[1]
+        await program.line("^chooses Which colour")
+        async with visitor(browser, server, viewport=PHONE) as guest:
+            page = guest.page
+            await page.get_by_role("link", name="Inbox 1").click()
+            form = page.get_by_role("article", name="Question: Which colour should the button have? · Which parts?")
+            await expect(form.get_by_role("radio")).to_have_count(2)
+            await expect(form.get_by_role("checkbox")).to_have_count(3)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+            await expect(form).to_contain_text("<b>calm</b>")
+            send = form.get_by_role("button", name="Send")
+            await form.get_by_label("blue⟨U+202E⟩").check()
+            await form.get_by_label("door").check()
+            await form.get_by_label("roof").check()
+            await form.get_by_label("door").uncheck()
+            await expect(send).to_be_disabled()  # a question has no answer yet
+            await form.get_by_label("Your answer").fill("<i>House</i>")
+            await form.get_by_label("Or in your own words").nth(1).fill("a gate")
+            await form.get_by_label("Or in your own words").first.fill("pink")
+            await expect(form.get_by_role("radio", checked=True)).to_have_count(0)  # the words came last
+            await form.get_by_label("blue⟨U+202E⟩").check()
+            await send.click()
+            await program.line("^answered Answered on the web page")
+            await program.line("^finished done It is painted.")
+            await expect(page.locator(".settled")).to_contain_text("Answered on the web page: Which colour")
+            await guest.open_session(name)
+            call = page.locator(".call.done")
+            await expect(call.locator(".output")).to_have_text(
+                "Which colour should the button have? → blue⟨U+202E⟩\nWhich parts? → roof, a gate\n"
+                "What is it called?\nOne word. → <i>House</i>"
+            )
+            await expect(call.get_by_text("Arguments")).to_have_count(0)
+            assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+
+
+async def test_a_question_of_the_model_is_declined_here_or_answered_in_the_terminal(
+    browser: Browser, tmp_path: Path
+) -> None:
+    async with web_server() as server, visitor(browser, server) as guest:
+        page = guest.page
+        async with holder("choose", "Paint it", folder=tmp_path) as program:
+            await program.line("^chooses Which colour")
+            await page.get_by_role("link", name="Inbox 1").click()
+            await page.get_by_role("button", name="Decline").click()
+            await program.line("^answered Declined on the web page")
+            await program.line("^finished done It is painted.")
+        async with holder("choose", "Paint it", folder=tmp_path) as program:
+            await program.line("^chooses Which colour")
+            await page.get_by_role("button", name="Send").wait_for()
+            program.tell("yes")
+            await program.line("^finished done It is painted.")
+            await expect(page.get_by_role("button", name="Send")).to_have_count(0)
+            await expect(page.locator(".settled li").first).to_contain_text("Answered in the terminal: Which colour")
 
 
 @pytest.mark.long

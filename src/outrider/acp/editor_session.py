@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outrider.acp.choice_requests import ChoiceRequester
 from outrider.acp.client import EditorClient
 from outrider.acp.editor_tools import EditorBuffers, EditorTerminals
 from outrider.acp.event_translator import EventTranslator
@@ -98,9 +99,15 @@ class EditorSession:
             engine=lambda: self.engine,
             tool_call_id=self._tool_call_id,
         )
+        choose = ChoiceRequester(
+            self.client,
+            session=lambda: self.id,
+            engine=lambda: self.engine,
+            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+        )
         if not opening.servers:
-            return FrontEnd(self.requester, remote=remote)
-        return FrontEnd(self.requester, self._elicitation_requester(), self._server_notices(), remote)
+            return FrontEnd(self.requester, remote=remote, choose=choose)
+        return FrontEnd(self.requester, self._elicitation_requester(), self._server_notices(), remote, choose)
 
     def _new_engine(self, settings: AcpSettings) -> Engine:
         client = self.client

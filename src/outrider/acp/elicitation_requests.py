@@ -7,9 +7,10 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from outrider.acp.choice_requests import pick_option
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import ClosedError
-from outrider.acp.schema.client_requests import CreateElicitationRequest, PermissionOption, RequestPermissionRequest
+from outrider.acp.schema.client_requests import CreateElicitationRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
 from outrider.acp.updates.call_state import CallState, Text
@@ -19,7 +20,6 @@ from outrider.jsonrpc import RpcError
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.text.visible import safe_lines
 
-DECLINE = "decline"
 _KEYS = {
     *("type", "title", "description", "default", "enum", "oneOf", "items", "format", "pattern"),
     *("minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems"),
@@ -109,20 +109,15 @@ class ElicitationRequester:
         engine = self._engine()
         engine.announce(call)
         engine.flush()
-        chosen: Option | None = None
+        chosen: int | None = None
         try:
             fields = ToolCallFields(tool_call_id=call.id, title=title)
-            choices = [PermissionOption(str(number), each.label, "allow_once") for number, each in enumerate(options)]
-            decline = PermissionOption(DECLINE, "Decline", "reject_once")
-            request = RequestPermissionRequest(self._session(), fields, [*choices, decline])
-            outcome = (await self._client.request_permission(request)).outcome
-            if outcome.outcome == "selected" and outcome.option_id.isdecimal():
-                chosen = options[int(outcome.option_id)] if int(outcome.option_id) < len(options) else None
+            chosen = await pick_option(self._client, self._session(), fields, [each.label for each in options])
         finally:
-            engine.finish(call.id, "completed" if chosen else "failed")
+            engine.finish(call.id, "failed" if chosen is None else "completed")
         if chosen is None:
             raise _DeclinedError
-        return chosen.value
+        return options[chosen].value
 
 
 def _options(field: Field) -> list[Option]:

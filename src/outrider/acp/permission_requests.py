@@ -19,7 +19,7 @@ from outrider.acp.tool_calls import fenced, new_call, single_line
 from outrider.acp.updates.call_state import CallState, Status, Text, Update
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.size_estimates import size_of_items
-from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.permissions.question import PLAN_ANSWERS, Answer, Question, plan_verdict
 from outrider.coding.permissions.rules import at_any_level, meaning_of
 from outrider.coding.remote.bodies import EDIT_TOOLS, json_text
 from outrider.jsonrpc import RpcError
@@ -39,6 +39,7 @@ MAX_REPEATED_CONTENT = 65_536
 _ASKED = "-asked-"
 """Part of the id of a call that is announced for a request alone."""
 ALLOW_ONCE, ALLOW_ALWAYS, REJECT, REJECT_ALWAYS = "once", "always", "no", "never"
+_PLAN_KINDS = {"go": "allow_once", "edits": "allow_always", "change": "reject_once", "no": "reject_once"}
 
 
 class PermissionRequester:
@@ -77,7 +78,7 @@ class PermissionRequester:
         except asyncio.CancelledError:  # the turn was cancelled, or the question was answered elsewhere
             self._restore_call(call, question, "Withdrawn.", is_allowed=False)
             raise
-        is_allowed = answer.verdict not in ("no", "never")
+        is_allowed = answer.verdict not in ("no", "never", "change")
         self._restore_call(call, question, "Allowed." if is_allowed else "Not allowed.", is_allowed=is_allowed)
         return answer
 
@@ -105,6 +106,8 @@ class PermissionRequester:
         except RpcError as error:
             return Answer("no", f"the editor could not ask: {error}")
         selected = response.outcome.option_id if response.outcome.outcome == "selected" else REJECT
+        if question.is_plan:
+            return Answer(plan_verdict(selected))
         if selected == ALLOW_ONCE:
             return Answer("once")
         if selected == REJECT_ALWAYS and question.always:
@@ -166,6 +169,8 @@ class PermissionRequester:
 
 def permission_options(question: Question) -> list[PermissionOption]:
     """Return the options that the user can choose from."""
+    if question.is_plan:
+        return [PermissionOption(name, label, _PLAN_KINDS[name]) for name, label in PLAN_ANSWERS.items()]
     allow, reject = (
         PermissionOption(ALLOW_ONCE, "Allow", "allow_once"),
         PermissionOption(REJECT, "Reject", "reject_once"),
@@ -182,8 +187,8 @@ def permission_options(question: Question) -> list[PermissionOption]:
 
 
 def _is_in_title(question: Question) -> bool:
-    """Return whether the title, or the diff, shows the whole call."""
-    if question.tool in EDIT_TOOLS:
+    """Return whether the title, the diff or the plan shows the whole call."""
+    if question.tool in EDIT_TOOLS or question.is_plan:
         return True
     if question.tool == "Bash" and isinstance(command := question.input.get("command"), str):
         return len(command) <= VISIBLE_COMMAND and revealed_line(command) == command
@@ -209,5 +214,5 @@ def _remarks(question: Question, folder: Path) -> Iterator[Text]:
         yield Text(revealed_line(" · ".join(question.facts)))
     if question.tool == "Write" and isinstance(path, str) and os.path.lexists(folder / os.path.expanduser(path)):
         yield Text("This replaces the content of the file.")
-    if question.reason:
+    if question.reason and not question.is_plan:
         yield Text(revealed(question.reason))

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec import UNSET
 
 from outrider.acp.updates.call_state import CallState, Diff, File, Item, Location, Status, Terminal, Text
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.files.regions import Region, proposed_regions, regions_of
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
@@ -28,6 +29,8 @@ _KINDS = {
     "WebFetch": "fetch",
     "Todo": "think",
     "Task": "think",
+    "AskUser": "think",
+    EXIT_PLAN: "switch_mode",
     "web_search": "search",
     "web_fetch": "fetch",
     "code_execution": "execute",
@@ -144,8 +147,10 @@ def _at_line(locations: tuple[Location, ...], regions: Sequence[Region]) -> tupl
 
 
 def proposed_diff(name: str, input: Mapping[str, Any], folder: Path) -> Iterable[Item]:
-    """Yield the diff of a call that would change a file."""
+    """Yield the diff of a call that would change a file, or the plan of one that proposes it."""
     path = input.get("file_path")
+    if name == EXIT_PLAN and isinstance(plan := input.get("plan"), str):
+        yield Text(revealed(plan))
     if not isinstance(path, str):
         return
     absolute = _absolute(path, folder)
@@ -164,7 +169,8 @@ def final_fields(
     state: CallState, result: ToolResultBlock, details: Any, folder: Path, *, limit: int | None = None
 ) -> dict[str, Any]:
     """Return the content, the locations and the raw output of a finished call. A longer text is cut to the limit."""
-    kept: list[Item] = [item for item in state.content if isinstance(item, Diff | Terminal)]
+    stays = (Diff, Terminal, Text) if state.name == EXIT_PLAN else (Diff, Terminal)
+    kept: list[Item] = [item for item in state.content if isinstance(item, stays)]
     regions = () if result.is_error else _changed_regions(kept, details)
     if regions:
         kept = [*_diffs(details["path"], regions, folder)]

@@ -48,6 +48,8 @@ from outrider.text.visible import revealed_line, safe_line
 
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
+    from outrider.log.questions import Answer as GivenAnswer
+    from outrider.log.questions import ChoiceQuestion
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
     from outrider.runtime.session import Session
     from outrider.runtime.structured_output import Report
@@ -290,7 +292,9 @@ class PromptFront:
 
     def front_end(self, *, with_dialogue: bool, later: bool) -> FrontEnd:
         """Return it for a workbench. With a dialogue, questions wait here for an answer elsewhere, or in the log."""
-        return FrontEnd(self.ask, self.elicit, remote=self) if with_dialogue else FrontEnd(later=later, remote=self)
+        if not with_dialogue:
+            return FrontEnd(remote=self, later=later)
+        return FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose)
 
     async def ask(self, question: Question) -> Answer:
         """Wait until the question is answered elsewhere."""
@@ -303,6 +307,12 @@ class PromptFront:
         """Wait until the question of a server is answered elsewhere."""
         self._note(f"A question of the MCP server {safe_line(question.server)} waits for an answer elsewhere.")
         never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
+        return await never
+
+    async def choose(self, call_id: str, question: ChoiceQuestion) -> GivenAnswer:
+        """Wait until a question of the model is answered elsewhere."""
+        self._note(f"A question waits for an answer elsewhere: {safe_line(question.title)}")
+        never: asyncio.Future[GivenAnswer] = asyncio.get_running_loop().create_future()
         return await never
 
     def answered(self, text: str) -> None:

@@ -11,11 +11,10 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.toolbox import ALL_NAMES
+from outrider.coding.toolbox import tools_of_programs
 from outrider.errors import AnsweredError, LogError, ValidationError
 from outrider.log.log import Log
-from outrider.log.questions import Answer, ChoiceQuestion, ElicitationQuestion, PermissionQuestion, Question
-from outrider.runtime.structured_output import TOOL
+from outrider.log.questions import Answer, ChoiceQuestion, PermissionQuestion, PlanQuestion, Question
 from outrider.text.visible import revealed_line, safe_line
 
 AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], int | None], str], argparse.ArgumentParser]
@@ -59,7 +58,7 @@ def _answers(question: Question) -> list[str]:
     body = question.body
     if isinstance(body, ChoiceQuestion) and len(body.questions) == 1:
         return [revealed_line(each.label) for each in body.questions[0].choices] or ["your own words"]
-    if isinstance(body, PermissionQuestion):
+    if isinstance(body, PermissionQuestion | PlanQuestion):
         return [f"{each.id}: {revealed_line(each.label)}" for each in body.options]
     return [f"--json {revealed_line(json.dumps(body.schema))}" if body.schema else "yes", "no"]
 
@@ -98,9 +97,9 @@ def _given(question: Question, words: str, options: argparse.Namespace) -> Any:
     if word in ("yes", "y", "allow", "no", "n", "deny", "decline"):
         allows = word in ("yes", "y", "allow")
         word = next((each.id for each in body.options if each.allows is allows), word)
-    if word in offered and (not offered[word].allows or isinstance(body, PermissionQuestion | ElicitationQuestion)):
+    if word in offered and (not offered[word].allows or body.schema is None):
         return Answer(word, options.words)
-    if isinstance(body, PermissionQuestion):
+    if body.schema is None:
         raise LogError(f"answer with one of: {', '.join(_answers(question))}")
     if not words:
         raise LogError(f"the answer is missing: {' · '.join(_answers(question))}")
@@ -113,8 +112,7 @@ def _continue(log: Log, options: argparse.Namespace) -> int:
     ids = [log.session(options.id).id] if options.id else log.inbox.answered_sessions()
     code = 0
     for each in ids:
-        known = {TOOL, *ALL_NAMES}
-        if strange := [name for name in log.settings(each).tools or () if name not in known and "__" not in name]:
+        if strange := tools_of_programs(log.settings(each).tools or ()):
             print(f"{each[:8]} has tools of a program ({safe_line(', '.join(strange))}): go on with it there.")
             continue
         code = max(code, _run(each))

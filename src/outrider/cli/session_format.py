@@ -271,6 +271,11 @@ def format_time(moment: float) -> str:
     return _at(moment, "%Y-%m-%d %H:%M")
 
 
+def format_moment(moment: float) -> str:
+    """Format a time, to the second."""
+    return _at(moment, "%Y-%m-%d %H:%M:%S")
+
+
 def _at(moment: float, form: str) -> str:
     try:
         return time.strftime(form, time.localtime(moment))

@@ -1,4 +1,4 @@
-"""`outrider sessions`: list, show, export, import, fork, rewind, rename and delete sessions."""
+"""`outrider sessions`: list, show, audit, export, import, fork, rewind, rename and delete sessions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from outrider.cli.audit_command import add_options as add_audit_options
+from outrider.cli.audit_command import audit
 from outrider.cli.command_parser import command_parser
 from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.questions import AddCommand, add_question_commands
@@ -27,13 +29,14 @@ from outrider.text import counted, human_size
 from outrider.text.visible import safe_line
 
 DESCRIPTION = """\
-List the stored sessions, the most recent first; or show, export, import, copy, rewind, rename or delete one, answer its
-questions and let it go on. An ID is what the list shows, or any unique prefix of it.
+List the stored sessions, the most recent first; or show, audit, export, import, copy, rewind, rename or delete one,
+answer its questions and let it go on. An ID is what the list shows, or any unique prefix of it.
 """
 EXAMPLES = """\
 examples:
   outrider sessions
   outrider sessions show 3f2a
+  outrider sessions audit 3f2a --verify
   outrider sessions export 3f2a --attachments > session.jsonl
   outrider sessions import session.jsonl
   outrider sessions fork 3f2a --at 17
@@ -54,12 +57,12 @@ LISTED, SHOWN = 30, 60
 def sessions(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = _parser().parse_args(arguments)
-    action: Callable[[Log, argparse.Namespace], int | None] = options.action
+    action: Action = options.action
     try:
         with default_log() as log:
             if log.warning:
                 print(f"outrider: {log.warning}", file=sys.stderr)
-            code = action(log, options)
+            return action(log, options) or 0
     except OutriderError as error:
         print(safe_line(f"outrider sessions: {error}"), file=sys.stderr)
         return 2 if isinstance(error, UnknownSessionError) else 1
@@ -68,7 +71,6 @@ def sessions(arguments: list[str]) -> int:
             raise
         print(f"outrider sessions: {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)
         return 1
-    return code or 0
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -78,9 +80,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    def command(
-        name: str, action: Callable[[Log, argparse.Namespace], int | None], help: str
-    ) -> argparse.ArgumentParser:
+    def command(name: str, action: Action, help: str) -> argparse.ArgumentParser:
         added = commands.add_parser(name, help=help, description=f"{help[0].upper()}{help[1:]}.")
         added.set_defaults(action=action)
         return added
@@ -90,6 +90,10 @@ def _parser() -> argparse.ArgumentParser:
     _add_edit_commands(command)
     add_question_commands(command)
     return parser
+
+
+Action = Callable[[Log, argparse.Namespace], int | None]
+"""Does what a command says. Returns its exit code; None is 0."""
 
 
 def _add_listing(parser: argparse.ArgumentParser, default: Any = False) -> None:
@@ -104,6 +108,7 @@ def _add_show_commands(command: AddCommand) -> None:
     show.add_argument("id", metavar="ID")
     show.add_argument("--all", action="store_true", help=f"show every entry, not only the newest {SHOWN}")
     show.add_argument("--full", action="store_true", help="do not shorten long texts")
+    add_audit_options(command("audit", audit, "list who allowed which calls; or prove that no entry was changed"))
 
 
 def _add_transfer_commands(command: AddCommand) -> None:

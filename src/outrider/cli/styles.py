@@ -64,6 +64,18 @@ def wrap_columns(text: str, width: int) -> Iterator[str]:
     yield piece
 
 
+def wrap_words(text: str, width: int) -> Iterator[str]:
+    """Split a line of plain text into pieces of at most `width` columns, between words where that is possible.
+
+    >>> list(wrap_words("one two abcdef", 5))
+    ['one', 'two a', 'bcdef']
+    """
+    from textwrap import wrap
+
+    for line in wrap(text, width, break_on_hyphens=False) or [""]:
+        yield from wrap_columns(line, width)  # wide characters have two columns
+
+
 def columns(text: str) -> int:
     """Return the width of the text on a terminal, without its style codes."""
     text = unstyled(text)

@@ -10,6 +10,7 @@ import msgspec
 from outrider.coding.permissions.question import Ask, Mode
 
 if TYPE_CHECKING:
+    from outrider.coding.toolbox.ask_user import Choose
     from outrider.mcp.elicitation import OnElicit
 
 
@@ -39,7 +40,7 @@ class Front(Protocol):
 
 
 class FrontEnd(msgspec.Struct, frozen=True):
-    """How a session reaches its user. A front end without a dialogue leaves `ask` and `elicit` out."""
+    """How a session reaches its user. A front end without a dialogue leaves `ask`, `elicit` and `choose` out."""
 
     ask: Ask | None = None
     """Asks about a call that needs approval. Without it, such calls are denied."""
@@ -49,6 +50,8 @@ class FrontEnd(msgspec.Struct, frozen=True):
     """Is told at once, in another thread, what happens to servers. Without it, runs tell it."""
     remote: Front | None = None
     """Lets other processes of the user answer questions, talk to the session, stop it and watch it."""
+    choose: Choose | None = None
+    """Asks what the model wants to know. Without it, the model hears that nobody can answer."""
     later: bool = False
     """Whether questions wait in the log for an answer, if there is no dialogue: the run ends, and goes on later."""
 

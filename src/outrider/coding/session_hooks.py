@@ -8,7 +8,6 @@ from functools import cached_property
 from outrider.coding.access import Access
 from outrider.coding.extensions import Extensions
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.permissions.question import Question
 from outrider.coding.session_tools import SessionTools
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.runtime.hooks import NO_HOOKS, HookResult, Hooks, Notification, run_hooks
@@ -51,11 +50,10 @@ class SessionHooks:
         """A workspace of their own: hooks run in the folder, wherever the shell of the agent is."""
         return self._agents_workspace.for_subagent()
 
-    def notify(self, question: Question) -> None:
+    def notify(self, message: str) -> None:
         """Tell the hooks that a question waits for the person."""
         if not self.hooks.notification:
             return
-        message = f"{question.tool}: {question.reason}"
         event = Notification(session=self.session, cwd=self._agents_workspace.folder, message=message)
         telling = asyncio.ensure_future(run_hooks(self.hooks.notification, event, lambda _: None))
         self._notifying.add(telling)

@@ -21,6 +21,7 @@ from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.lean_tools import is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
+from outrider.coding.plan_mode import PlanMode, reads
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.remote.control import Dialogue, RemoteControl
 from outrider.coding.session_hooks import SessionHooks
@@ -28,6 +29,7 @@ from outrider.coding.session_models import SessionModels
 from outrider.coding.session_tools import SessionTools
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, situation, subagent_prompt
+from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import secret_patterns, user_policy
 from outrider.coding.web_search import WebSearch
@@ -110,6 +112,7 @@ class Workbench:
         self._hooks = SessionHooks(
             self.extensions, self.workspace, self._tools, self.permissions, settings.hooks.access
         )
+        self._plan_mode = PlanMode(self.permissions, lambda: self._reading_task)
         self._web_search = WebSearch(settings, self.permissions, is_offered=self._tools.offers_search)
 
     def _new_approver(self) -> PermissionApprover:
@@ -199,7 +202,7 @@ class Workbench:
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
-        """The enabled tools of the toolbox, the user's own tools, and Task.
+        """The enabled tools of the toolbox, the user's own tools, Task, and AskUser, which sub-agents do not have.
 
         Raises ConfigError if no sub-agent would have tools.
         """
@@ -208,9 +211,21 @@ class Workbench:
             profiles = [profile for profile in self._found_profiles.profiles if profile.tools_of(tools)]
             if not profiles:
                 raise ConfigError(NO_SUBAGENT_TOOLS)
-            characters = self.settings.subagents.result_characters
-            tools.append(Task(profiles, self._start_subagent, result_characters=characters).tool)
+            tools.append(self._task(profiles))
+        if "AskUser" in self._tools.enabled:
+            tools.append(ask_user(has_user=bool(self._front_end.choose or self._front_end.later)))
         return make_tools(tools)
+
+    @cached_property
+    def _reading_task(self) -> Tool | None:
+        """Task for plan mode: its sub-agents have only tools that plan mode offers."""
+        named = [each for each in self.profiles if each.tools is not None and not each.server_tools]
+        profiles = [each for each in named if (own := each.tools_of(self.tools)) and all(map(reads, own))]
+        return self._task(profiles) if profiles else None
+
+    def _task(self, profiles: Sequence[Profile]) -> Tool:
+        characters = self.settings.subagents.result_characters
+        return Task(profiles, self._start_subagent, result_characters=characters).tool
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -289,6 +304,10 @@ class Workbench:
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
         session.before_run = partial(self._before_run, session)
+        if self._front_end.choose:
+            session.attend(self._dialogue.person)
+        session.use_offer(self._plan_mode.offer)
+        self._plan_mode.use_mode = partial(self._follow, session)
         if self.settings.sessions.snapshots:
             secrets = secret_patterns(self.settings)
             session.use_folder(FolderSnapshots(self.folder, log, session.id, secrets=secrets))
@@ -318,6 +337,12 @@ class Workbench:
         return BackgroundTelemetry(capture=self.settings.telemetry.capture)
 
     # The permission mode
+
+    def _follow(self, session: Session, mode: Mode) -> None:
+        """Change the mode because an answer of the user says so, and show it."""
+        if self._front_end.remote:
+            self._front_end.remote.use_mode(mode)
+        self.use_mode(mode, session)
 
     def use_mode(self, mode: Mode, session: Session | None) -> None:
         """Change the permission mode, and store it for when the session is resumed."""

@@ -10,7 +10,7 @@ import msgspec
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import ValidationError
-from outrider.log.questions import Answer, Body, ChoiceQuestion, PermissionQuestion, ResultQuestion
+from outrider.log.questions import Answer, Body, ChoiceQuestion, PermissionQuestion, PlanQuestion, ResultQuestion
 from outrider.tools.approval import Allow, Deny, denial_in
 from outrider.tools.result import ToolResult, as_result
 
@@ -33,6 +33,8 @@ def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentB
         return Answer(option, reason, input=None if edited is None else _plain(edited))
     if given is None or given is False or isinstance(given, Deny):
         return Answer(_first(body, allows=False))
+    if isinstance(body, PlanQuestion):
+        return Answer(given if isinstance(given, str) else _first(body, allows=True))
     if isinstance(body, ChoiceQuestion) and isinstance(given, str | list | tuple) and len(body.questions) == 1:
         given = {body.questions[0].key: given}
     if not isinstance(given, Mapping):

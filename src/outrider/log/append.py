@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
+from outrider.log.chain import Chain
 from outrider.log.entries import Entry, SessionSettings, encode
 from outrider.log.summary_update import SummaryUpdate
 
@@ -12,11 +13,13 @@ from outrider.log.summary_update import SummaryUpdate
 class Append:
     """Entries to append to a held session, all or none."""
 
-    __slots__ = ("bodies", "fence", "last", "number", "time", "update")
+    __slots__ = ("bodies", "chain", "fence", "last", "number", "time", "update")
 
-    def __init__(self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings) -> None:
-        self.number, self.fence = number, fence
-        """The session, and the fence that its holder was given."""
+    def __init__(
+        self, number: int, fence: int, entries: Sequence[Entry], settings: SessionSettings, chain: Chain
+    ) -> None:
+        self.number, self.fence, self.chain = number, fence, chain
+        """The session, the fence that its holder was given, and what links its entries."""
         self.time = time.time()
         self.bodies = [encode(entry) for entry in entries]
         """The kind and the body of each entry."""

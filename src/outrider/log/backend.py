@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from outrider.log.rows import Extent, Row
 from outrider.log.summary import Indexable, SessionRow
@@ -109,6 +109,12 @@ class Backend(Protocol):
 
         A session without the entry is left out.
         """
+
+    def stored_rows(self, number: int, after: int, count: int) -> list[Any]:
+        """Return the next rows after a seq as they are. In a damaged log they may hold anything."""
+
+    def head(self, number: int) -> tuple[int, bytes]:
+        """Return the seq of a session's newest entry, and the newest link of its chain; empty if it has none."""
 
     def references(self, number: int) -> set[str]:
         """Return the hashes of the files that a session may read."""

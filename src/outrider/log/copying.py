@@ -10,6 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.log.chain import Chain
 from outrider.log.entries import (
     CallResult,
     Decided,
@@ -21,6 +22,7 @@ from outrider.log.entries import (
     decode_if_known,
     encode,
 )
+from outrider.log.key import LogKey
 from outrider.log.rows import Row, row
 from outrider.log.seal import Seal
 from outrider.log.state import SessionState
@@ -40,11 +42,15 @@ class Fork:
     """A copy of a session up to one of its entries, whose rows have the same numbers as in the original.
 
     Calls that are open at that point get an error result in the copy, and queued messages are withdrawn there. The
-    original does not change.
+    original does not change. The copy of a session of the user is chained anew, from its first entry.
     """
 
-    def __init__(self, source: SessionRow, cut: int, rows: Iterable[Row], seal: Seal) -> None:
+    head = b""
+    """The newest link of its chain, once its rows are built."""
+
+    def __init__(self, source: SessionRow, cut: int, rows: Iterable[Row], seal: Seal, key: LogKey) -> None:
         self.source, self.cut = source, cut
+        self._chain: Chain | None = None
         self.started = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
         self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
@@ -59,6 +65,7 @@ class Fork:
         settings = self.update.settings
         if all(seal.is_own(source.summary.id, each) for each in (source.settings, settings)):
             self.update.settings = seal.signed(self.started.session, settings, settings)
+            self._chain = Chain(key, self.started.session)
 
     @property
     def last(self) -> int:
@@ -67,23 +74,30 @@ class Fork:
 
     def first_row(self, number: int) -> Row:
         """Return its first row, given its number."""
-        return _first_row(number, self.started)
+        self.head = b""
+        return self._row(number, 1, time.time(), *encode(self.started))
 
     def copied_rows(self, number: int, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that follow, given those of the original."""
         for each in _without_first(rows):
-            yield row(number, *each[1:5])
+            yield self._row(number, *each[1:5])
 
     def last_rows(self, number: int) -> Iterator[Row]:
         """Yield the rows that only the copy has."""
         for seq, entry in enumerate(self._ending, self.cut + 1):
-            yield row(number, seq, time.time(), *encode(entry))
+            yield self._row(number, seq, time.time(), *encode(entry))
+
+    def _row(self, number: int, seq: int, when: float, kind: str, body: bytes) -> Row:
+        if self._chain is None:
+            return row(number, seq, when, kind, body)
+        linked, self.head = self._chain.row(self.head, number, seq, when, kind, body)
+        return linked
 
 
 class Import:
     """A session from an export. As in a fork, open calls and queued messages end: nothing of it runs by itself.
 
-    Its settings are not signed, so those that can widen are not used.
+    Its settings are not signed, so those that can widen are not used. Its entries are not chained.
     """
 
     def __init__(self, name: str, entries: Iterable[ImportedEntry], files: Set[str]) -> None:
@@ -115,7 +129,7 @@ class Import:
 
     def rows(self, number: int) -> Iterator[Row]:
         """Yield its rows, given its number."""
-        yield _first_row(number, self.started)
+        yield row(number, 1, time.time(), *encode(self.started))
         for entry in self._entries:
             yield row(number, *entry)
 
@@ -127,10 +141,6 @@ def endings(state: SessionState) -> Iterator[Entry]:
     yield from (Decided(False, "nobody: this is a copy", question=each) for each in state.questions)
     if state.is_running:
         yield RunStopped("cancelled")
-
-
-def _first_row(number: int, started: SessionStarted) -> Row:
-    return row(number, 1, time.time(), *encode(started))
 
 
 def _without_first(rows: Iterable[Row]) -> Iterator[Row]:

@@ -62,7 +62,8 @@ class SessionSettings(Entry, frozen=True):
     mode: str | None = None
     """The permission mode that the user has chosen. It can narrow what a resumed session may do, never widen it."""
     elsewhere: int | None = None
-    """The newest entry that was not written by this user: the session was imported, or comes from another machine."""
+    """The newest entry that was not written by this user: the session was imported, or comes from another machine.
+    0: there is none, and all entries are chained (`log/chain.py`)."""
     seal: str | None = None
     """The signature of the values that choose where data goes and what it costs. See `log/seal.py`."""
     owner: str | None = None

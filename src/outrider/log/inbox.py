@@ -10,23 +10,22 @@ shown. What is not signed was written by another, such as a command that reaches
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from outrider.errors import LogError
 from outrider.log.backend import Backend
+from outrider.log.entries import Asked
 from outrider.log.inbox_tables import InboxTables, InboxView, QuestionRow, Watcher
 from outrider.log.key import LogKey
 from outrider.log.pending_write import deliver_cancel
-from outrider.log.questions import Answer, Body, Question, Signal, check_answer, check_signal
+from outrider.log.questions import Answer, Question, Signal, check_answer, check_signal, shown_text
+from outrider.log.signer import Signer
 from outrider.log.summary import SessionRow
-from outrider.text import clean, clean_value
+from outrider.text import clean
 
 if TYPE_CHECKING:
     from asyncio import Future, Task
@@ -44,27 +43,6 @@ UNSIGNED_MESSAGE = (
     "A message to this session was ignored: it was not signed with your key. Something else writes to the log, or "
     "another machine sends without the same OUTRIDER_LOG_KEY"
 )
-
-
-class _Signed(msgspec.Struct, frozen=True):
-    """An answer or a message as it is stored."""
-
-    text: str
-    """Its JSON."""
-    signature: str
-
-
-class _Sent(msgspec.Struct, frozen=True):
-    """A message with a random name, so that a copy of it is not taken as another one."""
-
-    id: str
-    signal: Signal
-
-
-_decode_body = msgspec.json.Decoder(Body).decode
-_decode_answer = msgspec.json.Decoder(Answer).decode
-_decode_sent = msgspec.json.Decoder(_Sent).decode
-_decode_signed = msgspec.json.Decoder(_Signed).decode
 
 
 class Inbox:
@@ -109,9 +87,9 @@ class Inbox:
         """Return the sessions that can go on: a question is answered, and no process has them open."""
         rows = self._tables.answered() if self._tables.exists() else []
         ready = (row.session for row in rows if self._signer.answer(row) and not self._lives(row.number))
-        return list(dict.fromkeys(self._root(session) for session in ready))
+        return list(dict.fromkeys(self.root_of(session) for session in ready))
 
-    def _root(self, session: str) -> str:
+    def root_of(self, session: str) -> str:
         """Return the session that a sub-agent's session belongs to, or the session itself."""
         while parent := self._find_session(session).summary.parent:
             session = parent
@@ -171,6 +149,10 @@ class Inbox:
         """Return whether the process that has the session open has a message, taken or not."""
         found = self._tables.signal(number)
         return found is not None and found.taken is not None
+
+    def is_open(self, session: str) -> bool:
+        """Return whether a live process has the session open."""
+        return self._tables.is_alive(self._find_session(session))
 
     def is_listening(self, session: str) -> bool:
         """Return whether a live process has the session open, and takes messages and answers from others."""
@@ -242,18 +224,18 @@ class HeldInbox:
         """Call `look` when the log has changed, soon if `is_busy`. Return a function that ends it."""
         return self._watcher.watch(look, is_busy)
 
-    async def ask(self, call_id: str, body: Body) -> str:
-        """Store a question, and return its id."""
-        name = os.urandom(16).hex()
-        text = msgspec.json.encode(clean_value(msgspec.to_builtins(body, enc_hook=str))).decode()
+    async def ask(self, asked: Asked) -> str:
+        """Store a question, and return its id. One that waits without a process stays when this holder ends."""
+        text, is_lasting = shown_text(asked.question), bool(asked.waits)
+        call_id = clean(asked.call_id)
         try:
-            await self._tables.ask(self._number, self._fence, name, clean(call_id), text)
+            await self._tables.ask(self._number, self._fence, asked.id, call_id, text, lasting=is_lasting)
             await deliver_cancel()
         except BaseException:
-            self.withdraw(name)
+            self.withdraw(asked.id)
             raise
-        self._asked[name] = text
-        return name
+        self._asked[asked.id] = text
+        return asked.id
 
     def look_soon(self) -> None:
         """Let the watchers look soon, whether or not the log has changed."""
@@ -272,8 +254,9 @@ class HeldInbox:
         return None
 
     def forget(self, id: str) -> None:
-        """Forget an own question that was answered or withdrawn."""
-        self._asked.pop(id, None)
+        """Forget an own question that was answered or withdrawn: it ends with this holder now."""
+        if self._asked.pop(id, None) is not None:
+            self._tables.end_with_holder(self._fence, id)
 
     def withdraw(self, id: str) -> None:
         """Remove a question that waits, soon. One that was answered stays, so that others can see by whom."""
@@ -346,70 +329,5 @@ class HeldInbox:
                 self._taken.difference_update(taken)
 
 
-def _text(value: Answer | _Sent) -> str:
-    return msgspec.json.encode(clean_value(msgspec.to_builtins(value))).decode()
-
-
 def _name(by: str) -> str:
     return clean(by).replace("\0", "")  # Postgres cannot store it
-
-
-class Signer:
-    """Signs answers and messages, and reads those that are signed."""
-
-    def __init__(self, key: LogKey) -> None:
-        self._key = key
-
-    def question(self, row: QuestionRow) -> Question | None:
-        """Return the question of a row; None if it is damaged, or of a kind that this version does not know.
-
-        An answer counts only if it is signed, for this text of the question.
-        """
-        try:
-            body = _decode_body(row.body)
-        except msgspec.MsgspecError:
-            return None
-        answer = self._answer(row)
-        return Question(row.id, row.session, row.call_id, row.asked, body, answer, row.answered_by if answer else "")
-
-    def _answer(self, row: QuestionRow) -> Answer | None:
-        found = self.answer(row)
-        return found[0] if found else None
-
-    def answer(self, row: QuestionRow) -> tuple[Answer, str] | None:
-        """Return the answer of a row with its signature, if it is signed for this text of the question."""
-        text = self._read(row.answer or "", "answer", row.id, row.body, row.answered_by)
-        with suppress(msgspec.MsgspecError):
-            return (_decode_answer(text), _decode_signed(row.answer or "").signature) if text else None
-        return None
-
-    def proves(self, signature: str, id: str, body: str, answer: Answer, by: str) -> bool:
-        """Return whether an answer is signed for this question."""
-        return self._key.verifies(signature, "answer", id, body, by, _text(answer))
-
-    def signed_answer(self, id: str, body: str, answer: Answer, by: str) -> str:
-        """Return an answer as it is stored. `body` is the question as it was shown."""
-        return self._written(answer, "answer", id, body, by)
-
-    def signed_signal(self, session: str, fence: int, signal: Signal) -> str:
-        """Return a message as it is stored, for one holder of a session."""
-        return self._written(_Sent(os.urandom(16).hex(), signal), "signal", session, fence)
-
-    def sent(self, session: str, fence: int, stored: str) -> _Sent | None:
-        """Return a message that is signed for this holder."""
-        text = self._read(stored, "signal", session, fence)
-        with suppress(msgspec.MsgspecError):
-            return _decode_sent(text) if text else None
-        return None
-
-    def _written(self, value: Answer | _Sent, *about: str | int) -> str:
-        text = _text(value)
-        return msgspec.json.encode(_Signed(text, self._key.sign(*about, text))).decode()
-
-    def _read(self, stored: str, *about: str | int) -> str:
-        """Return the text if it is signed, or ""."""
-        try:
-            found = _decode_signed(stored)
-        except msgspec.MsgspecError:
-            return ""
-        return found.text if self._key.verifies(found.signature, *about, found.text) else ""

@@ -196,6 +196,10 @@ class InboxTables:
         """Remove soon a question without an answer."""
         self._post("DELETE FROM question WHERE id = $1 AND answer IS NULL", id)
 
+    def end_with_holder(self, fence: int, id: str) -> None:
+        """Let an answered question end with the holder, soon."""
+        self._post("UPDATE question SET fence = $1 WHERE id = $2 AND fence = 0 AND answer IS NOT NULL", fence, id)
+
     def reject(self, id: str, answer: str) -> None:
         """Remove soon an answer that does not count. The question waits again."""
         removed = "answer = NULL, answered_by = '', answered = NULL"

@@ -10,6 +10,7 @@ from outrider.conversation.messages import Usage
 from outrider.errors import LogError
 from outrider.log.append import Append
 from outrider.log.backend import Backend
+from outrider.log.chain import Chain
 from outrider.log.entries import Entry, SessionSettings
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent
@@ -28,6 +29,8 @@ class Holding(NamedTuple):
     settings: SessionSettings
     usage: Usage
     """The usage of its requests."""
+    chain: Chain
+    """Links its entries."""
 
 
 class Journal:
@@ -41,7 +44,7 @@ class Journal:
         seal: Seal,
         release: Callable[..., None],
     ) -> None:
-        self.id, extent, fence, settings, usage = holding
+        self.id, extent, fence, settings, usage, self._chain = holding
         self.files = files
         self.settings = settings
         """The newest value of each setting."""
@@ -105,7 +108,7 @@ class Journal:
         if not self._finalizer.alive:
             raise LogError("the session was closed; open it again to continue")
         self.is_new = False
-        return Append(self.extent.session, self._fence, self._sealed(entries), self.settings)
+        return Append(self.extent.session, self._fence, self._sealed(entries), self.settings, self._chain)
 
     def _sealed(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Return the entries with those signed that change settings."""

@@ -106,11 +106,14 @@ class Log(LogReader):
 
     def _create(self, started: SessionStarted, settings: SessionSettings | None, link: Append | None = None) -> Journal:
         from outrider.log.append import Append
+        from outrider.log.chain import Chain
 
         if settings:
+            # Signed: no entry is another's, so each must be chained.
+            settings = settings.merged(SessionSettings(elsewhere=0))
             settings = self._seal.entry(started.session, SessionSettings(), settings)
         entries = [started, settings] if settings else [started]
-        append = Append(0, 1, entries, SessionSettings())
+        append = Append(0, 1, entries, SessionSettings(), Chain(self._key, started.session))
         number = self._backend.create(started, append, self._new_holder(), link)
         extent = Extent(number, len(entries))
         journal = self._hold(started.session, extent, 1, settings or SessionSettings(), Usage())
@@ -145,7 +148,7 @@ class Log(LogReader):
         if at is not None and not 1 <= at <= source.summary.last:
             raise LogError(f"there is no entry {at} to fork at; the session has entries 1 to {source.summary.last}")
         cut = at or source.summary.last
-        fork = Fork(source, cut, self._backend.rows(source.extent, cut), self._seal)
+        fork = Fork(source, cut, self._backend.rows(source.extent, cut), self._seal, self._key)
         self._backend.fork(fork)
         return fork.started.session
 
@@ -269,11 +272,12 @@ class Log(LogReader):
             )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:
+        from outrider.log.chain import Chain
         from outrider.log.journal import Holding, Journal
 
         self._held[extent.session] = fence
         release = partial(self._release, extent.session, fence)
-        holding = Holding(id, extent, fence, settings, usage)
+        holding = Holding(id, extent, fence, settings, usage, Chain(self._key, id))
         return Journal(holding, self._files(extent.session), self._backend, self._seal, release)
 
     def _release(self, number: int, fence: int, *, wait: bool) -> None:

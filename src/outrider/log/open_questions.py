@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterable, Sequence
 
 from outrider.log.entries import Asked, Decided
-from outrider.log.inbox import Signer
 from outrider.log.inbox_tables import InboxTables, QuestionRow
 from outrider.log.questions import Answer, body_of, shown_text
+from outrider.log.signer import Signer
 
 LATE = "deadline"
 """The answer of a question that nobody has answered in time."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import msgspec
 
@@ -39,7 +39,7 @@ class Option(msgspec.Struct, frozen=True):
 
     id: str
     """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`; of choices
-    `answer` or `decline`."""
+    `answer` or `decline`; of a plan `go`, `edits`, `change` or `no`."""
     label: str
     allows: bool
     """Whether the call runs with this answer, or the server gets what it asks for."""
@@ -69,6 +69,7 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="permiss
     options: tuple[Option, ...] = ()
     deadline: float | None = None
     """When it is too late for an answer, in seconds since the epoch: the call is denied then."""
+    schema: ClassVar[None] = None
 
 
 class ElicitationQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="elicitation", tag_field="kind"):
@@ -152,7 +153,19 @@ class ResultQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="result", ta
         return RESULT
 
 
-Body: TypeAlias = PermissionQuestion | ElicitationQuestion | ChoiceQuestion | ResultQuestion
+class PlanQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="plan", tag_field="kind"):
+    """Whether to carry out a plan, and with which permissions."""
+
+    title: str
+    """The call in one line."""
+    plan: str
+    """The plan in Markdown."""
+    options: tuple[Option, ...] = ()
+    deadline: float | None = None
+    schema: ClassVar[None] = None
+
+
+Body: TypeAlias = PermissionQuestion | ElicitationQuestion | ChoiceQuestion | PlanQuestion | ResultQuestion
 
 
 class Answer(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -258,7 +271,7 @@ def check_answer(body: Body, answer: Answer) -> None:
         raise ValidationError([f"words: at most {LONGEST_TEXT:,} characters"])
     if answer.input is not None and not (isinstance(body, PermissionQuestion) and option.allows):
         raise ValidationError([f"input: the option {option.id!r} takes none"])
-    wanted = None if isinstance(body, PermissionQuestion) or not option.allows else body.schema
+    wanted = body.schema if option.allows else None
     if wanted is None:
         if answer.content is not None:
             raise ValidationError([f"content: the option {option.id!r} takes none"])

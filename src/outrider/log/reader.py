@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from outrider.conversation.passages import Found
+    from outrider.log.audit import Decision
     from outrider.log.backend import Backend
     from outrider.log.search import SearchIndex
     from outrider.log.session_files import SessionFiles
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from outrider.log.summary import SessionRow, Summary
     from outrider.log.usage_index import UsageIndex, UsageReport
     from outrider.log.usage_tables import Dimension, TurnUsage
+    from outrider.log.verification import Verification
 
 PAGE = 200
 """The number of entries in one read from the end of a session."""
@@ -230,6 +232,23 @@ class LogReader:
         """Return the sessions of the sub-agents that this session started, in order."""
         return [row.summary for row in self._children(self._find(id))]
 
+    # Decisions
+
+    def audit(self, id: str) -> list[Decision]:
+        """Return who decided about each call of a session, and what came of it; then those of its sub-agents."""
+        return self._audit(self._find(id), {})
+
+    def verify(self, id: str) -> Verification:
+        """Return whether the entries of a session are as they were written, and the first that is not.
+
+        The chain of its entries proves it with the key of this machine, or `OUTRIDER_LOG_KEY`.
+        """
+        from outrider.log.chain import Chain  # few programs verify anything
+        from outrider.log.verification import verify
+
+        row = self._find(id)
+        return verify(self._backend, row, Chain(self._key, row.summary.id), self._seal)
+
     # Usage
 
     def usage_of_children(self, id: str) -> Usage:
@@ -313,6 +332,13 @@ class LogReader:
         if len(found) > 1 and found[0].summary.id != wanted:
             raise UnknownSessionError(f"several sessions begin with {wanted!r}; give more of the id")
         return found[0]
+
+    def _audit(self, row: SessionRow, asked: dict[str, Decision]) -> list[Decision]:
+        from outrider.log.audit import decisions
+
+        found = decisions(row.summary.id, known_records(self._backend.rows(row.extent)), asked)
+        asked = asked | {each.call_id: each for each in found if each.about}
+        return [*found, *(each for child in self._children(row) for each in self._audit(child, asked))]
 
     def _children(self, row: SessionRow) -> list[SessionRow]:
         return self._backend.children(row.summary.id)

@@ -12,16 +12,16 @@ from outrider.errors import DamagedLogError, NewerLogError
 from outrider.log.entries import Record, decode, decode_if_known
 
 Row: TypeAlias = tuple[int, int, float, str, bytes, int]
-"""Session, seq, time, kind, body, checksum."""
+"""Session, seq, time, kind, body, checksum. The upper half of the checksum is the link to the entry before."""
 
 _TYPES = int, int, float, str, bytes, int
 LAST_SEQ = 2**53
 
 
-def row(session: int, seq: int, time: float, kind: str, body: bytes) -> Row:
-    """Build a row with its checksum."""
+def row(session: int, seq: int, time: float, kind: str, body: bytes, link: int = 0) -> Row:
+    """Build a row with its checksum and its link, see `log/chain.py`; 0 for an entry that is not chained."""
     time += 0.0  # SQLite does not preserve negative zero
-    return session, seq, time, kind, body, checksum(session, seq, time, kind, body)
+    return session, seq, time, kind, body, checksum(session, seq, time, kind, body) | link << 32
 
 
 def checksum(session: int, seq: int, time: float, kind: str, body: bytes) -> int:
@@ -33,7 +33,12 @@ def is_intact(row: tuple[Any, ...]) -> bool:
     """Check that a row is as it was written. In a damaged file any column may hold any type."""
     if tuple(map(type, row)) != _TYPES:
         return False
-    return bool(checksum(*row[:5]) == row[5])
+    return bool(checksum(*row[:5]) == row[5] & 0xFFFFFFFF)
+
+
+def link_of(row: Row) -> int:
+    """Return the link of an intact row; 0 if it is not chained."""
+    return row[5] >> 32
 
 
 class Extent(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from outrider.errors import UnknownSessionError
 from outrider.log.rows import LAST_SEQ, Extent, Row, in_order, is_intact
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
@@ -67,6 +68,16 @@ class SessionReads:
     def rows_of_kinds(self, extent: Extent, kinds: Sequence[str]) -> list[Row]:
         rows = self._fetch_rows("session = $1 AND kind = ANY($2) ORDER BY seq", extent.session, list(kinds))
         return [each for each in rows if is_intact(each)]
+
+    def stored_rows(self, number: int, after: int, count: int) -> list[Any]:
+        return self._fetch_rows("session = $1 AND seq > $2 ORDER BY seq LIMIT $3", number, after, count)
+
+    def head(self, number: int) -> tuple[int, bytes]:
+        found = self._fetch("SELECT last, chain FROM session WHERE number = $1", number)
+        if not found:
+            raise UnknownSessionError("the session was just deleted")
+        last, head = found[0]
+        return last, head if isinstance(head, bytes) else b"damaged"
 
     def references(self, number: int) -> set[str]:
         return {name for (name,) in self._fetch("SELECT sha256 FROM reference WHERE session = $1", number)}

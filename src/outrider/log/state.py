@@ -207,8 +207,8 @@ class SessionState:
                 self.requested = self.requested.merged(entry) if self.requested else entry
             case Asked(id=id):
                 self.questions[id] = entry
-            case Decided(question=question):
-                if asked := self.questions.pop(question, None):
+            case Decided(question=question, answer=answer):
+                if (asked := self.questions.pop(question, None)) and answer != "withdrawn":
                     self.answered[question] = asked, entry
             case RunStarted(limits=limits, continues=continues):
                 if self.run and self.run.status == "waiting" and continues:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -14,6 +14,11 @@ class CallProgress(msgspec.Struct, frozen=True):
     progress: float | None
     total: float | None = None
     message: str = ""
+
+
+OnProgress: TypeAlias = Callable[[CallProgress], None] | None
+Params: TypeAlias = dict[str, Any]
+Headers: TypeAlias = Mapping[str, str] | None
 
 
 class ServerListener(Protocol):
@@ -41,11 +46,10 @@ class Channel(Protocol):
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         """Send a request and return its result as JSON.
 
@@ -55,7 +59,7 @@ class Channel(Protocol):
         `headers`.
         """
 
-    async def notify(self, method: str, params: dict[str, Any]) -> None:
+    async def notify(self, method: str, params: Params) -> None:
         """Send a notification. Failures are not reported."""
 
     async def close(self) -> None:

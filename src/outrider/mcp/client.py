@@ -3,44 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from outrider.errors import McpClosedError, McpError, McpLoginError
-from outrider.mcp.channel import Authorization, CallProgress, Channel
+from outrider.mcp import protocol
+from outrider.mcp.channel import Authorization, Channel, Headers, OnProgress, Params
 from outrider.mcp.elicitation import OnElicit, elicit
 from outrider.mcp.handshake import Agreement, agree, agree_on, agree_on_handshake, decoded
-from outrider.mcp.input_required import Send, call_with_input
 from outrider.mcp.lists import ListCache, keep_listening, read_list
 from outrider.mcp.parameter_headers import HeaderParameter, header_parameters, parameter_headers
-from outrider.mcp.protocol import (
-    CALL_TOOL,
-    CHANGES,
-    COMPLETE,
-    ELICIT,
-    GET_PROMPT,
-    LIST_PROMPTS,
-    LIST_RESOURCES,
-    LIST_TEMPLATES,
-    LIST_TOOLS,
-    METHOD_NOT_FOUND,
-    MODERN_VERSIONS,
-    READ_RESOURCE,
-    CallToolResult,
-    CompleteResult,
-    Completion,
-    GetPromptResult,
-    ListKind,
-    Outcome,
-    Prompt,
-    ReadResourceResult,
-    Resource,
-    ResourceContents,
-    ResourceTemplate,
-    ToolSpec,
-)
+from outrider.mcp.protocol import Prompt, ResourceTemplate
 from outrider.mcp.server_limits import DEFAULT, ServerHost
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.mcp.tasks import Tasks, TaskServer
@@ -49,12 +24,15 @@ from outrider.text.visible import one_line
 from outrider.trace_context import trace_context
 
 T = TypeVar("T")
-OutcomeT = TypeVar("OutcomeT", bound=Outcome)
+OutcomeT = TypeVar("OutcomeT", bound=protocol.Outcome)
 
-REQUEST_SECONDS = 60.0
-"""How long a server may take for a request other than a tool call."""
+REQUEST_SECONDS = 60.0  # how long a server may take for a request other than a tool call
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+"""Seconds until a request is sent again to a server that needs more time."""
 
-OnChange: TypeAlias = Callable[[ListKind], None]
+Send: TypeAlias = Callable[[dict[str, Any]], Awaitable[msgspec.Raw]]
+
+OnChange: TypeAlias = Callable[[protocol.ListKind], None]
 """Learns that a server's tools, resources or prompts changed. Called in the event loop; must not raise."""
 OnClose: TypeAlias = Callable[[Exception], None]
 """Learns that the connection ended by itself. Called in the event loop; must not raise."""
@@ -78,14 +56,11 @@ class Client:
         processes: Processes | None = None,
         handshake_first: bool = False,
     ) -> None:
-        """`processes` ends a program if this process is killed.
-
-        `handshake_first` saves time with a server that is known to be old: some do not answer the newest first request.
-        """
+        """`processes` ends programs with this process. `handshake_first` saves time with a server that is old."""
         self.server = server
         self.agreement: Agreement | None = None
         """What was agreed in `connect`: the version, the server's capabilities, name and instructions."""
-        self.skipped: dict[ListKind, list[str]] = {}
+        self.skipped: dict[protocol.ListKind, list[str]] = {}
         """Why items of a list were left out, by list; set when the list is read."""
         self._on_elicit = on_elicit
         self._on_change = on_change
@@ -99,8 +74,7 @@ class Client:
         self._header_parameters: dict[str, tuple[HeaderParameter, ...]] = {}
         self._task_tools: frozenset[str] | None = None
         """The tools that are called as tasks (2025-11-25); None if the list has not been read."""
-        self._asking = 0
-        """How many questions of the server wait for a person."""
+        self._asking = 0  # how many questions of the server wait for a person
         self._tasks = Tasks(
             TaskServer(server.name, server.timeout, host.bounds, self._send, self.answer, lambda: self._asking > 0)
         )
@@ -115,72 +89,64 @@ class Client:
             raise
         self._start_listening()
 
-    async def list_tools(self) -> tuple[ToolSpec, ...]:
-        """Return the server's tools."""
-        tools = await self._list("tools", LIST_TOOLS, "tools", ToolSpec)
+    async def list_tools(self) -> tuple[protocol.ToolSpec, ...]:
+        tools = await self._list("tools", protocol.LIST_TOOLS, "tools", protocol.ToolSpec)
         if self._agreed.runs_tasks:
             self._task_tools = frozenset(tool.name for tool in tools if tool.runs_as_task)
         is_marked = isinstance(self.server, HttpServer) and self._agreed.is_stateless
         return self._with_headers(tools) if is_marked else tools
 
     async def call_tool(
-        self,
-        name: str,
-        arguments: Mapping[str, Any],
-        *,
-        on_progress: Callable[[CallProgress], None] | None = None,
-    ) -> CallToolResult:
+        self, name: str, arguments: Mapping[str, Any], *, on_progress: OnProgress = None
+    ) -> protocol.CallToolResult:
         """Call a tool, and follow its task if it becomes one. Cancelling the caller cancels it on the server."""
         agreed, timeout = self._agreed, self.server.timeout
         headers = parameter_headers(self._header_parameters.get(name, ()), arguments)
-        is_task = await self._is_task(name)
+        if agreed.runs_tasks and self._task_tools is None:
+            await self.list_tools()
+        is_task = name in (self._task_tools or ())
 
         async def send(params: dict[str, Any]) -> msgspec.Raw:
             if is_task:
                 return await self._tasks.call(params, on_progress, can_cancel=agreed.cancels_tasks)
-            raw = await self._send(CALL_TOOL, params, timeout, on_progress, headers)
+            raw = await self._send(protocol.CALL_TOOL, params, timeout, on_progress, headers)
             return await self._tasks.followed(raw, on_progress) if agreed.is_stateless else raw
 
-        return await self._call(CALL_TOOL, {"name": name, "arguments": dict(arguments)}, CallToolResult, send)
+        params = {"name": name, "arguments": dict(arguments)}
+        return await self._call(protocol.CALL_TOOL, params, protocol.CallToolResult, send)
 
-    async def list_resources(self) -> tuple[Resource, ...]:
-        """Return the server's resources."""
-        return await self._list("resources", LIST_RESOURCES, "resources", Resource)
+    async def list_resources(self) -> tuple[protocol.Resource, ...]:
+        return await self._list("resources", protocol.LIST_RESOURCES, "resources", protocol.Resource)
 
     async def list_resource_templates(self) -> tuple[ResourceTemplate, ...]:
-        """Return the server's templates of resources."""
-        return await self._list("resources", LIST_TEMPLATES, "resource_templates", ResourceTemplate)
+        return await self._list("resources", protocol.LIST_TEMPLATES, "resource_templates", ResourceTemplate)
 
-    async def read_resource(self, uri: str) -> tuple[ResourceContents, ...]:
-        """Return the contents of a resource."""
-        return tuple((await self._call(READ_RESOURCE, {"uri": uri}, ReadResourceResult)).contents)
+    async def read_resource(self, uri: str) -> tuple[protocol.ResourceContents, ...]:
+        return tuple((await self._call(protocol.READ_RESOURCE, {"uri": uri}, protocol.ReadResourceResult)).contents)
 
     async def list_prompts(self) -> tuple[Prompt, ...]:
-        """Return the server's prompts."""
-        return await self._list("prompts", LIST_PROMPTS, "prompts", Prompt)
+        return await self._list("prompts", protocol.LIST_PROMPTS, "prompts", Prompt)
 
-    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> GetPromptResult:
-        """Return the messages of a prompt."""
-        return await self._call(GET_PROMPT, {"name": name, "arguments": dict(arguments)}, GetPromptResult)
+    async def get_prompt(self, name: str, arguments: Mapping[str, str]) -> protocol.GetPromptResult:
+        params = {"name": name, "arguments": dict(arguments)}
+        return await self._call(protocol.GET_PROMPT, params, protocol.GetPromptResult)
 
     async def complete(
         self, reference: Prompt | ResourceTemplate, argument: str, value: str, context: Mapping[str, str] = {}
-    ) -> Completion:
+    ) -> protocol.Completion:
         """Return suggestions for an argument of a prompt or a resource template. `context` has the other arguments."""
         if self._agreed.capabilities.completions is None:
-            return Completion()
-        ref = (
-            {"type": "ref/prompt", "name": reference.name}
-            if isinstance(reference, Prompt)
-            else {"type": "ref/resource", "uri": reference.uri_template}
-        )
+            return protocol.Completion()
+        if isinstance(reference, Prompt):
+            ref = {"type": "ref/prompt", "name": reference.name}
+        else:
+            ref = {"type": "ref/resource", "uri": reference.uri_template}
         params: dict[str, Any] = {"ref": ref, "argument": {"name": argument, "value": value}}
         if context:
             params["context"] = {"arguments": dict(context)}
-        return (await self._request(COMPLETE, params, CompleteResult)).completion
+        return (await self._request(protocol.COMPLETE, params, protocol.CompleteResult)).completion
 
     async def close(self) -> None:
-        """End the connection, and the server if it was started here."""
         if self._listening:
             self._listening.cancel()
             await asyncio.wait([self._listening])
@@ -190,8 +156,8 @@ class Client:
 
     async def answer(self, method: str, params: msgspec.Raw) -> Any:
         """Answer a request of the server. Sampling and roots are refused. Raises McpError."""
-        if method != ELICIT or self._on_elicit is None:
-            raise McpError(f"Outrider does not support {method[:80]}.", code=METHOD_NOT_FOUND)
+        if method != protocol.ELICIT or self._on_elicit is None:
+            raise McpError(f"Outrider does not support {method[:80]}.", code=protocol.METHOD_NOT_FOUND)
         self._asking += 1
         try:
             return await elicit(self.server.name, params, self._on_elicit)
@@ -201,14 +167,13 @@ class Client:
     def notified(self, method: str, params: msgspec.Raw) -> None:
         """Take a notification: changes of lists and of tasks count, log messages and others are ignored."""
         self._tasks.notified(method, params)
-        kind = CHANGES.get(method)
+        kind = protocol.CHANGES.get(method)
         if kind:
             self._lists.forget(kind)
             if self._on_change:
                 self._on_change(kind)
 
     def closed(self, reason: Exception) -> None:
-        """Learn that the channel ended by itself."""
         if self._on_close and self.agreement:
             self._on_close(reason)
 
@@ -232,7 +197,7 @@ class Client:
             if not isinstance(self.server, StdioServer) or self._handshake_first or pinned:
                 raise
         except McpError as error:
-            if not getattr(channel, "is_refused", False) or pinned in MODERN_VERSIONS:
+            if not getattr(channel, "is_refused", False) or pinned in protocol.MODERN_VERSIONS:
                 raise
             return await self._agree_over_sse(error, capabilities)
         # Some old servers end when the first request is not `initialize`.
@@ -274,16 +239,16 @@ class Client:
 
     def _start_listening(self) -> None:
         agreed, channel = self._agreed, self._channel
-        kinds: list[ListKind] = [
+        kinds: list[protocol.ListKind] = [
             kind for kind in ("tools", "resources", "prompts") if agreed.capabilities.announces(kind)
         ]
         if channel and agreed.meta is not None and kinds and self._on_change:
             listening = keep_listening(channel, agreed.meta, kinds)
             self._listening = asyncio.get_running_loop().create_task(listening)
 
-    def _with_headers(self, tools: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+    def _with_headers(self, tools: tuple[protocol.ToolSpec, ...]) -> tuple[protocol.ToolSpec, ...]:
         """Return the tools whose marks for headers are valid, and keep the marks for their calls."""
-        usable: list[ToolSpec] = []
+        usable: list[protocol.ToolSpec] = []
         for tool in tools:
             try:
                 self._header_parameters[tool.name] = header_parameters(tool.input_schema)
@@ -294,41 +259,62 @@ class Client:
                     self.skipped["tools"].append(reason)
         return tuple(usable)
 
-    async def _list(self, kind: ListKind, method: str, field: str, type: type[T]) -> tuple[T, ...]:
+    async def _list(self, kind: protocol.ListKind, method: str, field: str, type: type[T]) -> tuple[T, ...]:
         if getattr(self._agreed.capabilities, kind) is None:
             return ()
         cached: tuple[T, ...] | None = self._lists.get(method)
         if cached is not None:
             return cached
         version = self._lists.version(kind)
-        found = await read_list(self._page, method, field, type, self._host.bounds)
+        found = await read_list(self._request, method, field, type, self._host.bounds)
         self.skipped[kind] = found.skipped
         self._lists.put(method, kind, found.items, found.seconds, version)
         return found.items
 
-    async def _page(self, method: str, params: dict[str, Any], type: type[T]) -> T:
-        return await self._request(method, params, type)
-
     async def _call(
-        self,
-        method: str,
-        params: dict[str, Any],
-        type: type[OutcomeT],
-        send: Send | None = None,
+        self, method: str, params: dict[str, Any], type: type[OutcomeT], send: Send | None = None
     ) -> OutcomeT:
-        """Send a request during which the server may ask the person."""
+        """Send a request, and again with the input that the server asks for first.
 
-        async def once(params: dict[str, Any]) -> msgspec.Raw:
-            return await self._send(method, params, REQUEST_SECONDS)
+        Since 2026-07-28 a result may ask for input. In version 2025-11-25 an error may name pages to open first.
+        """
+        send = send or (lambda params: self._send(method, params, REQUEST_SECONDS))
+        name, rounds = self.server.name, self._host.bounds.rounds
+        pause, sent = _FIRST_PAUSE, params
+        for _ in range(rounds + 1):
+            try:
+                raw = await send(sent)
+            except McpError as error:
+                if error.code != protocol.URL_ELICITATION_REQUIRED:
+                    raise
+                await self._open_pages(error)
+                continue
+            outcome = decoded(raw, type, name, method)
+            if outcome.result_type == "complete":
+                return outcome
+            if outcome.result_type != "input_required":
+                raise McpError(f"The MCP server {name} sent a result of an unknown type, {outcome.result_type[:40]!r}.")
+            sent = dict(params)
+            if asked := outcome.input_requests:  # answered one after the other: two questions at once would confuse
+                sent["inputResponses"] = {
+                    key: await self.answer(each.method, each.params) for key, each in asked.items()
+                }
+            else:  # the server only needs more time
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, _LONGEST_PAUSE)
+            if outcome.request_state is not None:
+                sent["requestState"] = outcome.request_state
+        raise McpError(f"The MCP server {name} asked for input more than {rounds} times for one {method}.")
 
-        answer, name, rounds = self.answer, self.server.name, self._host.bounds.rounds
-        return await call_with_input(send or once, params, type, answer, name, method, rounds)
-
-    async def _is_task(self, name: str) -> bool:
-        """Return whether to call a tool as a task, which its server says in the list of tools (2025-11-25)."""
-        if self._agreed.runs_tasks and self._task_tools is None:
-            await self.list_tools()
-        return name in (self._task_tools or ())
+    async def _open_pages(self, error: McpError) -> None:
+        """Ask the person to open the pages that the server names. Raises the error again if one is not opened."""
+        pages = error.data.get("elicitations") if isinstance(error.data, dict) else None
+        if not isinstance(pages, list) or not pages:
+            raise error
+        for page in pages:
+            result = await self.answer(protocol.ELICIT, msgspec.Raw(msgspec.json.encode(page)))
+            if result.get("action") != "accept":
+                raise error
 
     async def _request(self, method: str, params: dict[str, Any], type: type[T]) -> T:
         return decoded(await self._send(method, params, REQUEST_SECONDS), type, self.server.name, method)
@@ -336,18 +322,13 @@ class Client:
     async def _send(
         self,
         method: str,
-        params: dict[str, Any],
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         # A server that records spans adds them to the trace.
         meta = {**params.get("_meta", {}), **(self._agreed.meta or {}), **trace_context()}
         assert self._channel is not None
-        return await self._channel.request(
-            method,
-            {**params, "_meta": meta} if meta else params,
-            timeout=timeout,
-            on_progress=on_progress,
-            headers=headers,
-        )
+        params = {**params, "_meta": meta} if meta else params
+        return await self._channel.request(method, params, timeout=timeout, on_progress=on_progress, headers=headers)

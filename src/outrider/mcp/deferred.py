@@ -6,6 +6,7 @@ The pair stays the same whatever the servers offer, so that the prompt cache of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -33,34 +34,20 @@ class DeferredTools:
         self._current = current
         self._index = ToolIndex(())
         self.tools: tuple[Tool, Tool] = (
+            make_tool(self._search, name=SEARCH, description=prompt("search_tools_tool"), effect="read", built_in=True),
             make_tool(
-                self._search,
-                name=SEARCH,
-                description=prompt("search_tools_tool"),
-                effect="read",
-                built_in=True,
-            ),
-            make_tool(
-                self._call,
-                name=CALL,
-                description=prompt("call_tool_tool"),
-                prepare=_decoded_arguments,
-                built_in=True,
+                self._call, name=CALL, description=prompt("call_tool_tool"), prepare=_decoded_arguments, built_in=True
             ),
         )
 
     def resolve(self, arguments: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
-        """Return the tool and the arguments that a call of `call_tool` stands for, so that a person can judge it.
-
-        Return None if there is no such tool; the call is then an error and runs nothing.
-        """
+        """Return the tool and arguments that a call of `call_tool` stands for, for a person to judge; None if none."""
         given = _decoded_arguments(arguments)
         name, inner = given.get("name"), given.get("arguments", {})
         tool = self.index().get(name) if isinstance(name, str) else None
         return (tool, inner) if tool and isinstance(inner, dict) else None
 
     def index(self) -> ToolIndex:
-        """Return the index of the current tools."""
         current = tuple(self._current())
         if current != self._index.tools:
             self._index = ToolIndex(current)
@@ -94,10 +81,8 @@ def _decoded_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments with inner ones that a model wrote as a string of JSON decoded."""
     inner = arguments.get("arguments")
     if isinstance(inner, str):
-        try:
+        with suppress(msgspec.DecodeError, RecursionError):
             return {**arguments, "arguments": msgspec.json.decode(inner or "{}")}
-        except (msgspec.DecodeError, RecursionError):
-            return arguments
     return arguments
 
 

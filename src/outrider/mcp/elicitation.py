@@ -18,8 +18,6 @@ _LONGEST_URL = 4_000
 
 
 class Elicitation(msgspec.Struct, frozen=True):
-    """A question of a server."""
-
     server: str
     message: str
     schema: dict[str, Any] | None = None

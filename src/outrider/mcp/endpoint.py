@@ -9,9 +9,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
-from outrider.errors import McpError, McpLoginError
-from outrider.mcp.channel import Authorization
-from outrider.mcp.exchange import PendingRequest
+from outrider.errors import McpClosedError, McpError, McpLoginError
+from outrider.mcp.channel import Authorization, ServerListener
+from outrider.mcp.exchange import Exchange, PendingRequest
+from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer, secrets_of
 from outrider.providers.transport.http import Response, Timeouts, Transport
 from outrider.text.visible import one_line
@@ -24,10 +25,8 @@ _SENT = {
     "user-agent": f"outrider/{__version__}",
 }
 _SHOWN = 300
-_PASSING = (429, 502, 503, 504)
-"""Statuses of a server, or of a gateway before it, that is away for a while."""
-_MOST_REPEATS = 5
-"""How often one message is sent again: after redirects, and after the authorization has changed."""
+_PASSING = (429, 502, 503, 504)  # statuses of a server, or of a gateway before it, that is away for a while
+_MOST_REPEATS = 5  # how often one message is sent again: after redirects, and after the authorization has changed
 
 
 class BackgroundTasks:
@@ -40,7 +39,6 @@ class BackgroundTasks:
         """The messages that are sent in the background: some of the tasks."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Start a task."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -59,7 +57,6 @@ class BackgroundTasks:
             task.cancel()
 
     async def close(self) -> None:
-        """Cancel all tasks, and wait for their end."""
         self.cancel()
         await asyncio.gather(*tuple(self._tasks), return_exceptions=True)
 
@@ -101,7 +98,6 @@ class Endpoint:
                     return
 
     def status_error(self, response: Response, body: bytes) -> McpError:
-        """Return the error for a response with an error status."""
         name, status = self._server.name, response.status
         if status in (401, 403):
             return McpLoginError(
@@ -125,7 +121,6 @@ class Endpoint:
         return one_line(text, limit)
 
     async def close(self) -> None:
-        """Close the connections."""
         await self._transport.close()
 
     async def _headers(self, headers: Mapping[str, str]) -> dict[str, str]:
@@ -157,6 +152,32 @@ class Endpoint:
         finally:
             if pending:
                 pending.on_hold = False
+
+
+class EndpointChannel:
+    """What the channels to an address share. `bounds` limit what the server may send."""
+
+    def __init__(
+        self,
+        server: HttpServer,
+        listener: ServerListener,
+        *,
+        authorization: Authorization | None = None,
+        bounds: Bounds,
+    ) -> None:
+        self.protocol_version = ""
+        self._server = server
+        self._listener = listener
+        self._authorization = authorization
+        self._endpoint = Endpoint(server, authorization)
+        self._bounds = bounds
+        self._exchange = Exchange(server.name, listener, bounds)
+        self._tasks = BackgroundTasks(bounds.answers)
+        self._is_closed = False
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
 
 
 def redirect_target(url: str, location: str) -> str | None:

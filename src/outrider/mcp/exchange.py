@@ -7,24 +7,14 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
 from outrider.jsonrpc import NULL, ErrorObject, IncomingMessage, RpcError
-from outrider.mcp.channel import CallProgress, ServerListener
-from outrider.mcp.protocol import (
-    CANCELLED,
-    DISCOVER,
-    INITIALIZE,
-    METHOD_NOT_FOUND,
-    PING,
-    PROGRESS,
-    CancelledParams,
-    ProgressParams,
-)
+from outrider.mcp import protocol
+from outrider.mcp.channel import CallProgress, OnProgress, Params, ServerListener
 from outrider.mcp.server_limits import Bounds
 from outrider.struct_types import described
 from outrider.text import human_size
@@ -38,38 +28,23 @@ _TAIL = re.compile(rb'"id"\s*:\s*(\d{1,18})\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?
 _TAIL_BYTES = 100
 _BUSY = -32000
 _LONGEST_MESSAGE = 2_000
-_CLOCK_STEP = 0.01
-"""The event loop may call a little early."""
+_CLOCK_STEP = 0.01  # the event loop may call a little early
 
 
-class PendingRequest:
+class PendingRequest(msgspec.Struct, eq=False):
     """A request without an answer. `line` is what the transport sends, with a line end."""
 
-    __slots__ = ("future", "id", "line", "method", "on_hold", "on_progress", "progressed", "timeout", "until")
-
-    def __init__(
-        self,
-        id: int,
-        line: bytes,
-        method: str,
-        timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None,
-    ) -> None:
-        loop = asyncio.get_running_loop()
-        self.id = id
-        self.line = line
-        self.method = method
-        self.timeout = timeout
-        self.on_progress = on_progress
-        self.on_hold = False
-        """Whether the request waits for a person, so that its time does not run."""
-        self.progressed = 0
-        self.future: asyncio.Future[msgspec.Raw] = loop.create_future()
-        self.until: float | None = None
-        """When the time is over, on the clock of the event loop; None if there is no limit."""
+    id: int
+    line: bytes
+    method: str
+    timeout: float | None
+    on_progress: OnProgress
+    future: asyncio.Future[msgspec.Raw]
+    on_hold: bool = False  # whether the request waits for a person, so that its time does not run
+    progressed: int = 0
+    until: float | None = None  # when the time is over, on the clock of the event loop; None if there is no limit
 
     def fail(self, error: McpError) -> None:
-        """Let the request raise an error, unless it has its answer."""
         if not self.future.done():
             self.future.set_exception(error)
 
@@ -83,19 +58,13 @@ class Exchange:
         self._bounds = bounds
         self._ids = itertools.count(1)
         self._pending: dict[int, PendingRequest] = {}
-        self._answers: dict[bytes, asyncio.Task[None]] = {}
-        """The requests of the server that are being answered, by id."""
-        self._timer: asyncio.TimerHandle | None = None
-        """One timer for all requests: it is set for the earliest end."""
+        self._answers: dict[bytes, asyncio.Task[None]] = {}  # the requests of the server that are being answered, by id
+        self._timer: asyncio.TimerHandle | None = None  # one timer for all requests: it is set for the earliest end
         self._strays = 0.0
         self._counted_at = 0.0
 
     def begin(
-        self,
-        method: str,
-        params: dict[str, Any],
-        timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
+        self, method: str, params: Params, timeout: float | None, on_progress: OnProgress = None
     ) -> PendingRequest:
         """Register a request. The caller sends its `line`, then waits. Raises McpError if it cannot be JSON."""
         number = next(self._ids)
@@ -105,7 +74,8 @@ class Exchange:
             line = jsonrpc.request(b"%d" % number, method, params)
         except (TypeError, ValueError) as error:
             raise McpError(f"{method} cannot be sent to the MCP server {self.name}: {error}.") from None
-        pending = self._pending[number] = PendingRequest(number, line, method, timeout, on_progress)
+        future: asyncio.Future[msgspec.Raw] = asyncio.get_running_loop().create_future()
+        pending = self._pending[number] = PendingRequest(number, line, method, timeout, on_progress, future)
         self._restart_time(pending)
         return pending
 
@@ -114,7 +84,7 @@ class Exchange:
         try:
             return await pending.future
         except (asyncio.CancelledError, McpTimeoutError) as error:
-            if self._pending.pop(pending.id, None) and pending.method not in (INITIALIZE, DISCOVER):
+            if self._pending.pop(pending.id, None) and pending.method not in (protocol.INITIALIZE, protocol.DISCOVER):
                 self._send_cancel(pending.id, error, send)
             raise
         finally:
@@ -141,15 +111,11 @@ class Exchange:
         """Handle a message over the limit: fail the request that it answers, or all if that is unknown."""
         error = self.too_large()
         found = _HEAD.match(head)
-        if found:
-            if pending := self._pending.get(int(found[1])):
-                pending.fail(error)
-        else:
-            for pending in tuple(self._pending.values()):
-                pending.fail(error)
+        answered = (self._pending.get(int(found[1])),) if found else tuple(self._pending.values())
+        for pending in filter(None, answered):
+            pending.fail(error)
 
     def too_large(self) -> McpError:
-        """Return the error for a message over the limit."""
         limit = human_size(self._bounds.message_bytes)
         return McpError(f"The MCP server {self.name} sent a message of more than {limit}. Ask it for less at once.")
 
@@ -174,25 +140,25 @@ class Exchange:
             pending.fail(error)
 
     def _notify(self, method: str, params: msgspec.Raw) -> None:
-        if method == PROGRESS:
+        if method == protocol.PROGRESS:
             self._progress(params)
             return
         self._count_stray()
-        if method == CANCELLED:
+        if method == protocol.CANCELLED:
             self._cancel_answer(params)
         else:
             self._listener.notified(method, params)
 
     def _progress(self, params: msgspec.Raw) -> None:
         try:
-            told = jsonrpc.decode(params, ProgressParams)
+            told = jsonrpc.decode(params, protocol.ProgressParams)
         except (msgspec.DecodeError, RecursionError):
             self._count_stray()
             return
         pending = self._pending.get(told.progress_token) if isinstance(told.progress_token, int) else None
         if pending is None or pending.on_progress is None:
             self._count_stray()
-            self._listener.notified(PROGRESS, params)  # of a task, perhaps
+            self._listener.notified(protocol.PROGRESS, params)  # of a task, perhaps
             return
         pending.progressed += 1
         if pending.progressed > self._bounds.stray_messages:
@@ -202,7 +168,7 @@ class Exchange:
 
     def _start_answer(self, message: IncomingMessage, send: Send) -> None:
         their_id, method = bytes(message.id), message.method_name()
-        if method == PING:
+        if method == protocol.PING:
             self._count_stray()
             send(jsonrpc.response(their_id, {}))
         elif len(self._answers) >= self._bounds.server_requests or jsonrpc.id_key(their_id) in self._answers:
@@ -219,7 +185,7 @@ class Exchange:
         try:
             line = jsonrpc.response(id, await self._listener.answer(method, params))
         except McpError as error:
-            code = METHOD_NOT_FOUND if error.code is None else error.code
+            code = protocol.METHOD_NOT_FOUND if error.code is None else error.code
             line = jsonrpc.error_response(id, RpcError(code, str(error), error.data))
         except Exception as error:  # noqa: BLE001 - a front end failed to ask; the server must not wait forever
             line = jsonrpc.error_response(id, RpcError.internal(f"{method} failed: {type(error).__name__}"))
@@ -229,13 +195,10 @@ class Exchange:
             send(line)
 
     def _cancel_answer(self, params: msgspec.Raw) -> None:
-        """Stop answering a request that the server has cancelled."""
-        try:
-            key = jsonrpc.id_key(bytes(jsonrpc.decode(params, CancelledParams).request_id))
-        except (ValueError, RecursionError):
-            return
-        if task := self._answers.get(key):
-            task.cancel()
+        with contextlib.suppress(ValueError, RecursionError):
+            key = jsonrpc.id_key(bytes(jsonrpc.decode(params, protocol.CancelledParams).request_id))
+            if task := self._answers.get(key):
+                task.cancel()
 
     def _restart_time(self, pending: PendingRequest) -> None:
         if pending.timeout is not None:
@@ -263,7 +226,7 @@ class Exchange:
         if self._answers or pending.on_hold:  # the server waits for us, perhaps for a person
             self._restart_time(pending)
             return
-        setting = "startup_timeout" if pending.method in (INITIALIZE, DISCOVER) else "timeout"
+        setting = "startup_timeout" if pending.method in (protocol.INITIALIZE, protocol.DISCOVER) else "timeout"
         pending.fail(
             McpTimeoutError(
                 f"The MCP server {self.name} did not answer {pending.method} within {pending.timeout:g} seconds. "
@@ -274,7 +237,7 @@ class Exchange:
     def _send_cancel(self, id: int, error: BaseException, send: Send) -> None:
         reason = "The time is over." if isinstance(error, McpTimeoutError) else "The user cancelled the request."
         with contextlib.suppress(McpError):  # the channel has ended, so nothing is left to cancel
-            send(jsonrpc.notification(CANCELLED, {"requestId": id, "reason": reason}))
+            send(jsonrpc.notification(protocol.CANCELLED, {"requestId": id, "reason": reason}))
 
     def _fail_unreadable(self, line: bytes, error: RpcError) -> None:
         """Fail the request that an unreadable line answers. Other lines, such as debug prints, are ignored."""
@@ -295,7 +258,6 @@ class Exchange:
 
 
 def result_of(message: IncomingMessage, method: str, name: str) -> msgspec.Raw:
-    """Return the result of a response. Raises McpError for an error response."""
     if not message.error or bytes(message.error) == NULL:
         return message.result
     try:

@@ -9,30 +9,13 @@ import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
+from outrider.mcp import protocol
 from outrider.mcp.channel import Channel
-from outrider.mcp.protocol import (
-    CAPABILITIES_KEY,
-    CLIENT_INFO_KEY,
-    DISCOVER,
-    HANDSHAKE_VERSIONS,
-    INITIALIZE,
-    INITIALIZED,
-    MODERN_VERSIONS,
-    SERVER_INFO_KEY,
-    TASKS_EXTENSION,
-    UNSUPPORTED_VERSION,
-    VERSION_KEY,
-    DiscoverResult,
-    Implementation,
-    InitializeResult,
-    ServerCapabilities,
-)
 from outrider.struct_types import described
 from outrider.text.visible import one_line, plain_text
 from outrider.version import __version__
 
-SILENCE_SECONDS = 10.0
-"""How long `server/discover` may stay without an answer before `initialize` is tried."""
+SILENCE_SECONDS = 10.0  # how long `server/discover` may stay without an answer before `initialize` is tried
 LONGEST_INSTRUCTIONS = 4_000
 _LONGEST_NAME = 100
 CLIENT_INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
@@ -44,25 +27,22 @@ class Agreement(msgspec.Struct, frozen=True):
     """What client and server have agreed on, and what the server said about itself."""
 
     version: str
-    capabilities: ServerCapabilities
-    server_info: Implementation = Implementation()
+    capabilities: protocol.ServerCapabilities
+    server_info: protocol.Implementation = protocol.Implementation()
     instructions: str = ""
-    meta: dict[str, Any] | None = None
-    """The `_meta` of every request; None before 2026-07-28."""
+    meta: dict[str, Any] | None = None  # the `_meta` of every request; None before 2026-07-28
 
     @property
     def is_stateless(self) -> bool:
-        """Whether the version is 2026-07-28 or newer."""
         return self.meta is not None
 
     @property
     def runs_tasks(self) -> bool:
         """Whether a tool call may ask for a task: a feature of 2025-11-25 alone."""
-        return self.version == HANDSHAKE_VERSIONS[0] and self.capabilities.runs_tasks
+        return self.version == protocol.HANDSHAKE_VERSIONS[0] and self.capabilities.runs_tasks
 
     @property
     def cancels_tasks(self) -> bool:
-        """Whether the server takes `tasks/cancel`."""
         return self.is_stateless or self.capabilities.cancels_tasks
 
 
@@ -87,58 +67,58 @@ async def agree(
         return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1), version)
     left = max(until - loop.time(), 0.1)
     try:
-        return await _initialize(channel, name, capabilities, left)
+        return await agree_on_handshake(channel, name, capabilities, left)
     except (McpClosedError, McpTimeoutError):
         raise
     except McpError as error:
-        if not isinstance(first, McpTimeoutError) and error.code != UNSUPPORTED_VERSION:
-            raise _telling(first, error) from None
+        if not isinstance(first, McpTimeoutError) and error.code != protocol.UNSUPPORTED_VERSION:
+            # Perhaps only the error of `server/discover` says which versions there are.
+            raise (first if first.code == protocol.UNSUPPORTED_VERSION else error) from None
         return await _discover(channel, name, capabilities, max(until - loop.time(), 0.1))
-
-
-async def agree_on_handshake(
-    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, pinned: str = ""
-) -> Agreement:
-    """Agree by `initialize` alone, for a server that ends when it gets another request first."""
-    return await _initialize(channel, name, capabilities, seconds, pinned)
 
 
 async def agree_on(
     channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, version: str
 ) -> Agreement:
     """Agree on this version, and on no other. Raises McpError if the server does not speak it."""
-    if version in MODERN_VERSIONS:
+    if version in protocol.MODERN_VERSIONS:
         return await _discover(channel, name, capabilities, seconds, version)
-    return await _initialize(channel, name, capabilities, seconds, version)
+    return await agree_on_handshake(channel, name, capabilities, seconds, version)
 
 
 async def _discover(
-    channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, version: str = MODERN_VERSIONS[0]
+    channel: Channel,
+    name: str,
+    capabilities: dict[str, Any],
+    seconds: float,
+    version: str = protocol.MODERN_VERSIONS[0],
 ) -> Agreement:
     channel.protocol_version = version
-    extended = {**capabilities, "extensions": {TASKS_EXTENSION: {}}}
-    meta = {VERSION_KEY: version, CLIENT_INFO_KEY: CLIENT_INFO, CAPABILITIES_KEY: extended}
-    raw = await channel.request(DISCOVER, {"_meta": meta}, timeout=seconds)
-    found = decoded(raw, DiscoverResult, name, DISCOVER)
+    extended = {**capabilities, "extensions": {protocol.TASKS_EXTENSION: {}}}
+    meta = {protocol.VERSION_KEY: version, protocol.CLIENT_INFO_KEY: CLIENT_INFO, protocol.CAPABILITIES_KEY: extended}
+    raw = await channel.request(protocol.DISCOVER, {"_meta": meta}, timeout=seconds)
+    found = decoded(raw, protocol.DiscoverResult, name, protocol.DISCOVER)
     if version not in found.supported_versions:
         others = one_line(", ".join(found.supported_versions), 200) or "none"
         raise McpError(f"The MCP server {name} supports other versions of the protocol: {others}.")
-    info = (found.meta or {}).get(SERVER_INFO_KEY)
-    return Agreement(version, found.capabilities, _implementation(info), _instructions(found.instructions), meta)
+    info = (found.meta or {}).get(protocol.SERVER_INFO_KEY)
+    instructions = plain_text(found.instructions or "", LONGEST_INSTRUCTIONS)
+    return Agreement(version, found.capabilities, _implementation(info), instructions, meta)
 
 
-async def _initialize(
+async def agree_on_handshake(
     channel: Channel, name: str, capabilities: dict[str, Any], seconds: float, pinned: str = ""
 ) -> Agreement:
+    """Agree by `initialize` alone, for a server that ends when it gets another request first."""
     channel.protocol_version = ""
-    version = pinned or HANDSHAKE_VERSIONS[0]
+    version = pinned or protocol.HANDSHAKE_VERSIONS[0]
     params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": CLIENT_INFO}
-    raw = await channel.request(INITIALIZE, params, timeout=seconds)
-    found = decoded(raw, InitializeResult, name, INITIALIZE)
-    if found.protocol_version not in HANDSHAKE_VERSIONS:
+    raw = await channel.request(protocol.INITIALIZE, params, timeout=seconds)
+    found = decoded(raw, protocol.InitializeResult, name, protocol.INITIALIZE)
+    if found.protocol_version not in protocol.HANDSHAKE_VERSIONS:
         raise McpError(
             f"The MCP server {name} speaks version {found.protocol_version[:40]!r} of the protocol. "
-            f"Outrider speaks {', '.join((*MODERN_VERSIONS, *HANDSHAKE_VERSIONS))}."
+            f"Outrider speaks {', '.join((*protocol.MODERN_VERSIONS, *protocol.HANDSHAKE_VERSIONS))}."
         )
     if pinned and found.protocol_version != pinned:
         raise McpError(
@@ -146,13 +126,12 @@ async def _initialize(
             f"pins {pinned}; change or remove `protocol`."
         )
     channel.protocol_version = found.protocol_version
-    await channel.notify(INITIALIZED, {})
-    info, instructions = _plain(found.server_info), _instructions(found.instructions)
-    return Agreement(found.protocol_version, found.capabilities, info, instructions)
+    await channel.notify(protocol.INITIALIZED, {})
+    instructions = plain_text(found.instructions or "", LONGEST_INSTRUCTIONS)
+    return Agreement(found.protocol_version, found.capabilities, _plain(found.server_info), instructions)
 
 
 def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
-    """Decode a result. Raises McpError that says what is wrong with it."""
     try:
         result: T = jsonrpc.decode(raw, wanted)
     except (msgspec.DecodeError, RecursionError) as error:
@@ -160,32 +139,23 @@ def decoded(raw: msgspec.Raw, wanted: type[T], name: str, method: str) -> T:
     return result
 
 
-def _plain(info: Implementation) -> Implementation:
+def _plain(info: protocol.Implementation) -> protocol.Implementation:
     title = None if info.title is None else one_line(info.title, _LONGEST_NAME)
-    return Implementation(
+    return protocol.Implementation(
         name=one_line(info.name, _LONGEST_NAME), version=one_line(info.version, _LONGEST_NAME), title=title
     )
 
 
-def _instructions(text: str | None) -> str:
-    return plain_text(text or "", LONGEST_INSTRUCTIONS)
-
-
-def _implementation(info: Any) -> Implementation:
+def _implementation(info: Any) -> protocol.Implementation:
     try:
-        return _plain(msgspec.convert(info, described(Implementation))) if info else Implementation()
+        return _plain(msgspec.convert(info, described(protocol.Implementation))) if info else protocol.Implementation()
     except msgspec.ValidationError:
-        return Implementation()
+        return protocol.Implementation()
 
 
 def _offered(error: McpError) -> str | None:
     """Return the newest stateless version that a server offers when it refuses another one."""
     offered = error.data.get("supported") if isinstance(error.data, dict) else None
-    if error.code != UNSUPPORTED_VERSION or not isinstance(offered, list):
+    if error.code != protocol.UNSUPPORTED_VERSION or not isinstance(offered, list):
         return None
-    return next((version for version in MODERN_VERSIONS if version in offered), None)
-
-
-def _telling(first: McpError, second: McpError) -> McpError:
-    """Return the error of `initialize`, or that of `server/discover` if only that one says which versions there are."""
-    return first if first.code == UNSUPPORTED_VERSION else second
+    return next((version for version in protocol.MODERN_VERSIONS if version in offered), None)

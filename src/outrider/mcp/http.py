@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
@@ -17,21 +17,12 @@ import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
-from outrider.mcp.channel import Authorization, CallProgress, ServerListener
-from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint
-from outrider.mcp.exchange import Exchange, PendingRequest, result_of
+from outrider.mcp import protocol
+from outrider.mcp.channel import Headers, OnProgress, Params, ServerListener
+from outrider.mcp.endpoint import EVENTS, EndpointChannel
+from outrider.mcp.exchange import PendingRequest, result_of
 from outrider.mcp.handshake import decoded
 from outrider.mcp.parameter_headers import standard_headers
-from outrider.mcp.protocol import (
-    CHANGES,
-    DISCOVER,
-    HANDSHAKE_VERSIONS,
-    INITIALIZE,
-    INITIALIZED,
-    MODERN_VERSIONS,
-    InitializeResult,
-)
-from outrider.mcp.server_limits import Bounds
 from outrider.mcp.servers import HttpServer
 from outrider.mcp.sse import EventReader
 from outrider.providers.transport.http import Response
@@ -45,32 +36,18 @@ _CLOSE_SECONDS = 2.0
 _RENEW_SECONDS = 60.0
 
 
-class HttpChannel:
+class HttpChannel(EndpointChannel):
     """A channel to a server at an address. It has no connection of its own: a server that is back is reached again."""
 
-    def __init__(
-        self,
-        server: HttpServer,
-        listener: ServerListener,
-        *,
-        authorization: Authorization | None = None,
-        bounds: Bounds,
-    ) -> None:
-        self.protocol_version = ""
+    def __init__(self, server: HttpServer, listener: ServerListener, **settings: Any) -> None:
+        super().__init__(server, listener, **settings)
         self.is_refused = False
         """Whether the address takes no messages at all, as one of the older transport of 2024-11-05."""
-        self._server = server
-        self._listener = listener
-        self._endpoint = Endpoint(server, authorization)
-        self._bounds = bounds
-        self._exchange = Exchange(server.name, listener, bounds)
         self._session = ""
         self._greeting: dict[str, Any] = {}
         """The parameters of `initialize`, to begin a new session after the server has lost this one."""
         self._renewing = asyncio.Lock()
-        self._tasks = BackgroundTasks(bounds.answers)
         self._listening: asyncio.Task[None] | None = None
-        self._is_closed = False
 
     async def open(self) -> None:
         """Check the description: the first request connects. Raises McpError."""
@@ -79,17 +56,16 @@ class HttpChannel:
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         self._check_open()
-        if method == INITIALIZE:
+        if method == protocol.INITIALIZE:
             self._greeting = params
         pending = self._exchange.begin(method, params, timeout, on_progress)
-        task = self._tasks.start(self._deliver(pending, {**self._headers_of(method, params), **headers}))
+        task = self._tasks.start(self._deliver(pending, {**self._headers_of(method, params), **(headers or {})}))
         try:
             return await self._exchange.wait(pending, self._drop if self._is_stateless else self._send_later)
         except (asyncio.CancelledError, McpTimeoutError, McpClosedError):
@@ -100,13 +76,12 @@ class HttpChannel:
         if self._is_closed:
             return
         await self._post_message(jsonrpc.notification(method, params), self._headers_of(method, params))
-        if method == INITIALIZED and not self._is_stateless:
+        if method == protocol.INITIALIZED and not self._is_stateless:
             if self._listening:
                 self._listening.cancel()
             self._listening = self._tasks.start(self._listen())
 
     async def close(self) -> None:
-        """End the open requests and the session."""
         was_closed, self._is_closed = self._is_closed, True
         self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
         await self._tasks.close()
@@ -118,14 +93,10 @@ class HttpChannel:
 
     @property
     def _is_stateless(self) -> bool:
-        return self.protocol_version in MODERN_VERSIONS
+        return self.protocol_version in protocol.MODERN_VERSIONS
 
     def _headers_of(self, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         return standard_headers(method, params) if self._is_stateless else {}
-
-    def _check_open(self) -> None:
-        if self._is_closed:
-            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
 
     def _send_later(self, line: bytes) -> None:
         """Send a message in the background: an answer to a server's request, or a notification."""
@@ -140,17 +111,18 @@ class HttpChannel:
             async with self._send("POST", line, headers):
                 return  # 202, or an error that no one waits for
 
-    # One request
-
     async def _deliver(self, pending: PendingRequest, headers: Mapping[str, str]) -> None:
         """Send a request, read what the server answers, and see that the request ends."""
         try:
             for is_last in (False, True):
-                session = await self._current_session(pending)
+                if self._renewing.locked() and pending.method != protocol.INITIALIZE:
+                    async with self._renewing:
+                        pass
+                session = self._session
                 try:
                     return await self._exchange_once(pending, headers, session)
                 except _SessionLostError:
-                    if is_last or pending.method == INITIALIZE:
+                    if is_last or pending.method == protocol.INITIALIZE:
                         raise
                     await self._renew(session)
         except _SessionLostError as error:
@@ -160,17 +132,13 @@ class HttpChannel:
         except ProviderError as error:
             pending.fail(self._transport_error(error, pending))
 
-    async def _current_session(self, pending: PendingRequest) -> str:
-        if self._renewing.locked() and pending.method != INITIALIZE:
-            async with self._renewing:
-                return self._session
-        return self._session
-
     async def _exchange_once(self, pending: PendingRequest, headers: Mapping[str, str], session: str) -> None:
         reader = EventReader(self._bounds.message_bytes)
         async with self._send("POST", pending.line, headers, pending) as response:
-            if pending.method == INITIALIZE:
-                self._session = _session_id(response)
+            if pending.method == protocol.INITIALIZE:
+                session_id = response.headers.get("mcp-session-id", "")
+                is_usable = session_id.isascii() and session_id.isprintable() and len(session_id) <= 1_000
+                self._session = session_id if is_usable else ""
             if response.status >= 300:
                 raise await self._refusal(response, pending, session)
             if response.content_type == EVENTS:
@@ -235,15 +203,15 @@ class HttpChannel:
             self._tasks.cancel()
             self._listener.closed(reason)
 
-    # Refusals
-
     async def _refusal(self, response: Response, pending: PendingRequest, session: str) -> McpError:
         """Return the error for an error status: the JSON-RPC error in the body, if there is one."""
         body = await response.read(_ERROR_BYTES)
         error = self._error_in(body, pending)
-        if session and self._is_session_lost(response.status, error):
+        # 404 is the protocol's; several servers answer 400 and say that the session is unknown.
+        is_unknown = response.status == 400 and error is not None and "session" in str(error).lower()
+        if session and not self._is_stateless and (response.status == 404 or is_unknown):
             return _SessionLostError(f"The MCP server {self._server.name} has lost the session.")
-        self.is_refused = error is None and pending.method == INITIALIZE and response.status in _NOT_STREAMABLE
+        self.is_refused = error is None and pending.method == protocol.INITIALIZE and response.status in _NOT_STREAMABLE
         return error or self._endpoint.status_error(response, body)
 
     def _error_in(self, body: bytes, pending: PendingRequest) -> McpError | None:
@@ -258,15 +226,10 @@ class HttpChannel:
             return None
         return None
 
-    def _is_session_lost(self, status: int, refusal: McpError | None) -> bool:
-        # 404 is the protocol's; several servers answer 400 and say that the session is unknown.
-        is_told = refusal is not None and "session" in str(refusal).lower()
-        return not self._is_stateless and (status == 404 or (status == 400 and is_told))
-
     def _transport_error(self, error: ProviderError, pending: PendingRequest) -> McpError:
         # A server that cannot be reached need not be asked a second time in the other era.
         told = f"The MCP server {self._server.name} failed: {self._endpoint.shown(str(error))}."
-        if pending.method in (DISCOVER, INITIALIZE):
+        if pending.method in (protocol.DISCOVER, protocol.INITIALIZE):
             return McpClosedError(told)
         return McpError(told, is_passing=True)
 
@@ -274,7 +237,7 @@ class HttpChannel:
         self, verb: str, body: bytes | None, headers: Mapping[str, str], pending: PendingRequest | None = None
     ) -> AbstractAsyncContextManager[Response]:
         """Send a request. All but `initialize` name the version and the session."""
-        if pending is None or pending.method != INITIALIZE:
+        if pending is None or pending.method != protocol.INITIALIZE:
             version = {"mcp-protocol-version": self.protocol_version} if self.protocol_version else {}
             session = {"mcp-session-id": self._session} if self._session and not self._is_stateless else {}
             headers = {**version, **session, **headers}
@@ -288,12 +251,12 @@ class HttpChannel:
             if self._session != session:
                 return
             self._session = ""
-            raw = await self.request(INITIALIZE, self._greeting, timeout=_RENEW_SECONDS)
-            version = decoded(raw, InitializeResult, self._server.name, INITIALIZE).protocol_version
-            if version in HANDSHAKE_VERSIONS:
+            raw = await self.request(protocol.INITIALIZE, self._greeting, timeout=_RENEW_SECONDS)
+            version = decoded(raw, protocol.InitializeResult, self._server.name, protocol.INITIALIZE).protocol_version
+            if version in protocol.HANDSHAKE_VERSIONS:
                 self.protocol_version = version
-            await self.notify(INITIALIZED, {})
-        for change in CHANGES:  # the server may be another one now
+            await self.notify(protocol.INITIALIZED, {})
+        for change in protocol.CHANGES:  # the server may be another one now
             self._listener.notified(change, msgspec.Raw(b"{}"))
 
     async def _listen(self) -> None:
@@ -314,8 +277,3 @@ class HttpChannel:
 
 class _SessionLostError(McpClosedError):
     """The server does not know the session any more."""
-
-
-def _session_id(response: Response) -> str:
-    session = response.headers.get("mcp-session-id", "")
-    return session if session.isascii() and session.isprintable() and len(session) <= 1_000 else ""

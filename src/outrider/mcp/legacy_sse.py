@@ -7,49 +7,29 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
 
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
-from outrider.mcp.channel import Authorization, CallProgress, ServerListener
-from outrider.mcp.endpoint import EVENTS, BackgroundTasks, Endpoint, redirect_target
-from outrider.mcp.exchange import Exchange, PendingRequest
-from outrider.mcp.server_limits import Bounds
-from outrider.mcp.servers import HttpServer
+from outrider.mcp.channel import Headers, OnProgress, Params
+from outrider.mcp.endpoint import EVENTS, Endpoint, EndpointChannel, redirect_target
+from outrider.mcp.exchange import PendingRequest
 from outrider.mcp.sse import EventReader
 from outrider.providers.transport.http import Response
 
 _ERROR_BYTES = 64 * 1024
 
 
-class LegacySseChannel:
+class LegacySseChannel(EndpointChannel):
     """A channel whose answers come on one stream. It ends with the stream."""
 
-    def __init__(
-        self,
-        server: HttpServer,
-        listener: ServerListener,
-        *,
-        authorization: Authorization | None = None,
-        bounds: Bounds,
-    ) -> None:
-        self.protocol_version = ""
-        self._server = server
-        self._listener = listener
-        self._authorization = authorization
-        self._stream = Endpoint(server, authorization)
-        self._messages: Endpoint | None = None
-        self._bounds = bounds
-        self._exchange = Exchange(server.name, listener, bounds)
-        self._tasks = BackgroundTasks(bounds.answers)
-        self._is_closed = False
+    _messages: Endpoint | None = None  # where messages go; `_endpoint` has the stream
 
     async def open(self) -> None:
         """Open the stream, and wait until it says where messages go. Raises McpError."""
-        self._stream.check()
+        self._endpoint.check()
         opened: asyncio.Future[Endpoint] = asyncio.get_running_loop().create_future()
         self._tasks.start(self._listen(opened))
         try:
@@ -61,14 +41,12 @@ class LegacySseChannel:
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
-        if self._is_closed:
-            raise McpClosedError(f"The connection to the MCP server {self._server.name} is closed.", sent=False)
+        self._check_open()
         pending = self._exchange.begin(method, params, timeout, on_progress)
         self._tasks.start(self._deliver(pending))
         return await self._exchange.wait(pending, self._send_later)
@@ -78,11 +56,10 @@ class LegacySseChannel:
             await self._post(jsonrpc.notification(method, params))
 
     async def close(self) -> None:
-        """End the stream and the open requests."""
         self._is_closed = True
         self._exchange.close(McpClosedError(f"The connection to the MCP server {self._server.name} was closed."))
         await self._tasks.close()
-        for endpoint in filter(None, (self._stream, self._messages)):
+        for endpoint in filter(None, (self._endpoint, self._messages)):
             await endpoint.close()
 
     def _send_later(self, line: bytes) -> None:
@@ -111,7 +88,7 @@ class LegacySseChannel:
         """Read the stream to its end, which ends the channel."""
         reason: McpError = McpClosedError(f"The MCP server {self._server.name} ended its stream.")
         try:
-            async with self._stream.send("GET", None, {"accept": EVENTS}) as response:
+            async with self._endpoint.send("GET", None, {"accept": EVENTS}) as response:
                 await self._read(response, opened)
         except McpError as error:
             reason = error
@@ -127,26 +104,26 @@ class LegacySseChannel:
     async def _read(self, response: Response, opened: asyncio.Future[Endpoint]) -> None:
         """Read the events. The first one of the name `endpoint` opens the channel."""
         if response.status >= 300:
-            raise self._stream.status_error(response, await response.read(_ERROR_BYTES))
+            raise self._endpoint.status_error(response, await response.read(_ERROR_BYTES))
         if response.content_type != EVENTS:
             raise McpError(f"The MCP server {self._server.name} has no stream of events.")
         reader = EventReader(self._bounds.message_bytes)
         async for chunk in response.chunks():
             for event in reader.feed(chunk):
                 if event.name == "endpoint" and not opened.done():
-                    opened.set_result(self._endpoint(event.data.decode("utf-8", "replace").strip()))
+                    opened.set_result(self._message_endpoint(event.data.decode("utf-8", "replace").strip()))
                 elif event.name == "message":
                     self._exchange.receive(event.data, self._send_later)
             if reader.is_too_long or reader.has_skipped:  # the answer to some request is lost
                 raise self._exchange.too_large()
 
-    def _endpoint(self, location: str) -> Endpoint:
+    def _message_endpoint(self, location: str) -> Endpoint:
         """Return where messages go. Tokens and arguments may not go to another host."""
         target = redirect_target(self._server.url, location)
         if target is None:
-            shown = self._stream.shown(location, 200)
+            shown = self._endpoint.shown(location, 200)
             raise McpError(f"The MCP server {self._server.name} wants messages at {shown or 'nowhere'}. Not followed.")
         return Endpoint(msgspec.structs.replace(self._server, url=target), self._authorization)
 
     def _failed(self, error: ProviderError) -> McpError:
-        return McpError(f"The MCP server {self._server.name} failed: {self._stream.shown(str(error))}.")
+        return McpError(f"The MCP server {self._server.name} failed: {self._endpoint.shown(str(error))}.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import msgspec
 
@@ -19,18 +19,13 @@ from outrider.text.visible import plain_text
 
 T = TypeVar("T")
 
+_ReadPage: TypeAlias = Callable[[str, dict[str, Any], type[Page]], Awaitable[Page]]
 _LONGEST_SECONDS = 24 * 3600.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 300.0
 _MOST_REASONS = 20
 _IDENTIFIERS = ("name", "uri", "uri_template")
 _TEXTS = ("title", "description")
 _LONGEST_TEXT = 4_000
-
-
-class ReadPage(Protocol):
-    """Sends a request for one page."""
-
-    def __call__(self, method: str, params: dict[str, Any], type: type[Page], /) -> Awaitable[Page]:
-        """Return the page."""
 
 
 class FullList(msgspec.Struct, Generic[T]):
@@ -38,11 +33,10 @@ class FullList(msgspec.Struct, Generic[T]):
 
     items: tuple[T, ...]
     skipped: list[str]
-    seconds: float | None
-    """How long the list may be kept; None if the server did not say."""
+    seconds: float | None  # how long the list may be kept; None if the server did not say
 
 
-async def read_list(read: ReadPage, method: str, field: str, type: type[T], bounds: Bounds) -> FullList[T]:
+async def read_list(read: _ReadPage, method: str, field: str, type: type[T], bounds: Bounds) -> FullList[T]:
     """Read all pages of a list. Invalid items and those over the limits are left out, with a reason."""
     items: list[T] = []
     skipped: list[str] = []
@@ -79,10 +73,7 @@ def _decode_item(raw: msgspec.Raw, type: type[T], items: list[T], skipped: list[
 
 
 def _harmless(item: T) -> T:
-    """Return the item with a title and a description that can be shown. Raises ValidationError for its name.
-
-    A name or an address is sent back to the server as it is, so it cannot be changed.
-    """
+    """Return the item with texts that can be shown. Raises ValidationError for a name, which must stay as it is."""
     for field in _IDENTIFIERS:
         if not getattr(item, field, "").isprintable():
             raise msgspec.ValidationError(f"its {field} has characters that cannot be shown")
@@ -104,12 +95,10 @@ class ListCache:
         self._versions: dict[str, int] = {}
 
     def get(self, method: str) -> tuple[Any, ...] | None:
-        """Return a list that has not expired."""
         kept = self._kept.get(method)
         return kept[1] if kept and time.monotonic() < kept[2] else None
 
     def version(self, kind: ListKind) -> int:
-        """Return how often the lists of this kind have changed."""
         return self._versions.get(kind, 0)
 
     def put(self, method: str, kind: ListKind, items: tuple[Any, ...], seconds: float | None, version: int) -> None:
@@ -118,20 +107,12 @@ class ListCache:
             self._kept[method] = kind, items, time.monotonic() + seconds
 
     def forget(self, kind: ListKind) -> None:
-        """Drop the lists of a kind, because they changed."""
         self._versions[kind] = self.version(kind) + 1
         self._kept = {method: kept for method, kept in self._kept.items() if kept[0] != kind}
 
 
-_FIRST_PAUSE = 1.0
-_LONGEST_PAUSE = 300.0
-
-
 async def keep_listening(channel: Channel, meta: dict[str, Any], kinds: Sequence[ListKind]) -> None:
-    """Listen until the channel closes. The notifications go to the channel's receiver.
-
-    A stream that ends is opened again, after longer and longer pauses.
-    """
+    """Listen until the channel closes. A stream that ends is opened again, after longer and longer pauses."""
     wanted = {f"{kind}ListChanged": True for kind in kinds}
     pause = _FIRST_PAUSE
     while True:

@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import TypeAlias
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
+from msgspec.structs import replace
+
 from outrider.errors import McpLoginError
 from outrider.mcp.oauth_discovery import Challenge, Discovered, ServerMetadata, discover, parse_challenge
 from outrider.mcp.oauth_grants import register, request_token
@@ -24,16 +26,11 @@ from outrider.mcp.servers import HttpServer
 from outrider.mcp.tokens import Login, Registration, Tokens, TokenStore
 from outrider.text.visible import one_line
 
-OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]
-"""Shows a page to the person, in a browser."""
+OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]  # shows a page to the person, in a browser
 
-LOGIN_SECONDS = 600.0
-"""How long a person may take to log in."""
-_EARLY_SECONDS = 30.0
-"""How long before its end a token is refreshed."""
-_MOST_LOGINS = 5
-"""How often one connection may ask the person to log in."""
-
+LOGIN_SECONDS = 600.0  # how long a person may take to log in
+_EARLY_SECONDS = 30.0  # how long before its end a token is refreshed
+_MOST_LOGINS = 5  # how often one connection may ask the person to log in
 
 HOST = "127.0.0.1"
 PATH = "/callback"
@@ -47,8 +44,8 @@ _UNKNOWN = _PAGE % b"This page belongs to no login that is under way."
 class LoginRedirect:
     """Waits for the redirect that carries the state of the login. Others are refused, and do not end the wait."""
 
-    def __init__(self, port: int, state: str) -> None:
-        self.uri = f"http://{HOST}:{port}{PATH}"
+    def __init__(self, state: str) -> None:
+        self.uri = ""
         self._state = state
         self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
 
@@ -61,7 +58,6 @@ class LoginRedirect:
             raise McpLoginError(f"The login was not finished within {seconds / 60:g} minutes. Try again.") from None
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer one request of a browser."""
         try:
             async with asyncio.timeout(_REQUEST_SECONDS):
                 line = await reader.readline()
@@ -86,20 +82,20 @@ class LoginRedirect:
 
 
 @contextlib.asynccontextmanager
-async def login_redirect(port: int, state: str) -> AsyncIterator[LoginRedirect]:
-    """Listen on a port of 127.0.0.1; 0 for any. Raises McpLoginError if it is taken."""
-    found: list[LoginRedirect] = []
-
-    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await found[0].handle(reader, writer)
-
-    try:
-        server = await asyncio.start_server(handle, HOST, port, limit=_MAX_LINE)
-    except OSError:
-        raise McpLoginError(f"The login needs port {port} of this machine, which is taken.") from None
+async def login_redirect(known: Registration | None, state: str) -> AsyncIterator[LoginRedirect]:
+    """Listen on the port of the registration if it is free, otherwise on any. Raises McpLoginError."""
+    redirect = LoginRedirect(state)
+    registered = urlsplit(known.redirect_uri).port or 0 if known and known.redirect_uri else 0
+    for port in (registered, 0):
+        with contextlib.suppress(OSError):
+            server = await asyncio.start_server(redirect.handle, HOST, port, limit=_MAX_LINE)
+            break
+    else:
+        raise McpLoginError("The login needs port 0 of this machine, which is taken.")
     async with server:
-        found.append(LoginRedirect(server.sockets[0].getsockname()[1], state))
-        yield found[0]
+        redirect.uri = f"http://{HOST}:{server.sockets[0].getsockname()[1]}{PATH}"
+        yield redirect
+        await asyncio.sleep(0)
 
 
 class OAuth:
@@ -132,7 +128,8 @@ class OAuth:
     async def headers(self) -> Mapping[str, str]:
         """Return the header with the token; none without a login. A token at its end is refreshed first."""
         tokens = self._tokens()
-        if tokens and tokens.refresh_token and _is_ending(tokens):
+        is_ending = tokens and tokens.expires_at is not None and time.time() > tokens.expires_at - _EARLY_SECONDS
+        if tokens and tokens.refresh_token and is_ending:
             await self._refresh(tokens)
             tokens = self._tokens()
         return {"Authorization": f"Bearer {tokens.access_token}"} if tokens else {}
@@ -178,47 +175,46 @@ class OAuth:
             scope = f"{scope} offline_access".strip()
         state = secrets.token_urlsafe(32)
         known = self._known_client(found.server)
-        async with _redirect(known, state) as redirect:
-            client = await self._chosen_client(found.server, known, redirect.uri, scope)
+        async with login_redirect(known, state) as redirect:
+            is_usable = known and known.redirect_uri in ("", redirect.uri)
+            client = known if known and is_usable else await register(self._requests, found.server, redirect.uri, scope)
             login = Login(found.server.issuer, found.server.token_endpoint, found.resource, client)
             tokens = await self._authorize(found.server, login, redirect, state, scope)
-        await self._keep(login, tokens)
+        async with self._store.locked():
+            self._write(login, tokens)
         self._new_token = tokens.access_token
         return True
 
     async def _authorize(
         self, server: ServerMetadata, login: Login, redirect: LoginRedirect, state: str, scope: str
     ) -> Tokens:
-        """Let the person log in, and exchange the code for tokens."""
         assert self._open_url is not None
         verifier = secrets.token_urlsafe(48)
+        hashed = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
         fields = {
             "response_type": "code",
             "client_id": login.client.client_id,
             "redirect_uri": redirect.uri,
             "state": state,
-            "code_challenge": _s256(verifier),
+            "code_challenge": hashed,
             "code_challenge_method": "S256",
             "resource": login.resource,
             **({"scope": scope} if scope else {}),
             **({"prompt": "consent"} if "offline_access" in scope.split() else {}),
         }
-        await self._open_url(_with_query(server.authorization_endpoint, fields))
-        code = _code(await redirect.answer(self._login_seconds), server)
-        return await request_token(
-            self._requests,
-            login.token_endpoint,
-            login.client,
-            {
-                "grant_type": "authorization_code",
-                "code": code,
-                "redirect_uri": redirect.uri,
-                "code_verifier": verifier,
-                "resource": login.resource,
-            },
-            scope=scope,
-            methods=server.token_endpoint_auth_methods_supported,
-        )
+        page = urlsplit(server.authorization_endpoint)
+        query = urlencode([*parse_qsl(page.query), *fields.items()])
+        await self._open_url(page._replace(query=query, fragment="").geturl())
+        granted = {
+            "grant_type": "authorization_code",
+            "code": _code(await redirect.answer(self._login_seconds), server),
+            "redirect_uri": redirect.uri,
+            "code_verifier": verifier,
+            "resource": login.resource,
+        }
+        methods = server.token_endpoint_auth_methods_supported
+        endpoint = login.token_endpoint
+        return await request_token(self._requests, endpoint, login.client, granted, scope=scope, methods=methods)
 
     def _known_client(self, server: ServerMetadata) -> Registration | None:
         """Return a client that this authorization server knows. Another server's client is never sent to it."""
@@ -233,13 +229,6 @@ class OAuth:
             return Registration(self._client_metadata_url, auth_method="none")
         stored = self._login.client if self._login else None
         return stored if stored and stored.issuer == server.issuer else None
-
-    async def _chosen_client(
-        self, server: ServerMetadata, known: Registration | None, redirect_uri: str, scope: str
-    ) -> Registration:
-        if known and known.redirect_uri in ("", redirect_uri):
-            return known
-        return await register(self._requests, server, redirect_uri, scope)
 
     async def _refresh(self, tokens: Tokens) -> bool:
         """Refresh the tokens, unless another process has done it. Return whether there are new ones."""
@@ -258,9 +247,9 @@ class OAuth:
                 )
             except RefusedError as error:
                 if error.error == "invalid_grant":  # it will never work again
-                    self._write(login, Tokens(tokens.access_token, "", tokens.expires_at, tokens.scope))
+                    self._write(login, replace(tokens, refresh_token=""))
                 return False
-            self._write(login, new if new.refresh_token else _with_refresh(new, tokens.refresh_token))
+            self._write(login, replace(new, refresh_token=new.refresh_token or tokens.refresh_token))
             return True
 
     def _tokens(self) -> Tokens | None:
@@ -268,26 +257,9 @@ class OAuth:
             self._login, self._is_loaded = self._store.read(self._url), True
         return self._login.tokens if self._login else None
 
-    async def _keep(self, login: Login, tokens: Tokens) -> None:
-        async with self._store.locked():
-            self._write(login, tokens)
-
     def _write(self, login: Login, tokens: Tokens) -> None:
-        self._login = Login(login.issuer, login.token_endpoint, login.resource, login.client, tokens)
+        self._login = replace(login, tokens=tokens)
         self._store.write(self._url, self._login)
-
-
-@contextlib.asynccontextmanager
-async def _redirect(known: Registration | None, state: str) -> AsyncIterator[LoginRedirect]:
-    """Listen on the port of the registration if it is free, otherwise on any."""
-    port = urlsplit(known.redirect_uri).port or 0 if known and known.redirect_uri else 0
-    async with contextlib.AsyncExitStack() as stack:
-        try:
-            redirect = await stack.enter_async_context(login_redirect(port, state))
-        except McpLoginError:
-            redirect = await stack.enter_async_context(login_redirect(0, state))
-        yield redirect
-        await asyncio.sleep(0)
 
 
 def _check_server(server: ServerMetadata) -> None:
@@ -309,20 +281,3 @@ def _code(answer: Mapping[str, str], server: ServerMetadata) -> str:
         said = ": ".join(filter(None, (answer.get("error"), answer.get("error_description"))))
         raise McpLoginError(f"The login failed: {one_line(said, 300) or 'the server sent no code'}.")
     return answer["code"]
-
-
-def _with_query(url: str, fields: Mapping[str, str]) -> str:
-    parts = urlsplit(url)
-    return parts._replace(query=urlencode([*parse_qsl(parts.query), *fields.items()]), fragment="").geturl()
-
-
-def _s256(verifier: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
-
-
-def _is_ending(tokens: Tokens) -> bool:
-    return tokens.expires_at is not None and time.time() > tokens.expires_at - _EARLY_SECONDS
-
-
-def _with_refresh(tokens: Tokens, refresh_token: str) -> Tokens:
-    return Tokens(tokens.access_token, refresh_token, tokens.expires_at, tokens.scope)

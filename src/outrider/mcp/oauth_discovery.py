@@ -16,7 +16,6 @@ PROTECTED_RESOURCE = "/.well-known/oauth-protected-resource"
 AUTHORIZATION_SERVER = "/.well-known/oauth-authorization-server"
 OPENID = "/.well-known/openid-configuration"
 
-
 _LONGEST = 16_000
 _BEARER = re.compile(r"(?:^|,)\s*bearer(?:\s+|$)", re.IGNORECASE)
 _PARAMETER = re.compile(r'\s*,?\s*([a-zA-Z0-9_-]{1,50})\s*=\s*(?:"((?:[^"\\]|\\.){0,4000})"|([^\s,"]{1,4000}))')
@@ -76,15 +75,23 @@ class Discovered(msgspec.Struct, frozen=True):
 
     resource: str
     server: ServerMetadata
-    scopes: str = ""
-    """The scopes that the MCP server names, for a challenge that names none."""
+    scopes: str = ""  # the scopes that the MCP server names, for a challenge that names none
 
 
 async def discover(requests: OAuthRequests, server_url: str, challenge: Challenge) -> Discovered:
     """Find the authorization server of an MCP server. Raises McpLoginError."""
     metadata = await _resource_metadata(requests, server_url, challenge)
     if metadata is None:  # until 2025-03-26 an MCP server was its own authorization server
-        return Discovered(canonical(server_url), await _own_server(requests, server_url))
+        parts = urlsplit(server_url)
+        issuer = f"{parts.scheme}://{parts.netloc}"
+        own = await _server_metadata(requests, issuer) or ServerMetadata(
+            issuer,
+            authorization_endpoint=f"{issuer}/authorize",
+            token_endpoint=f"{issuer}/token",
+            registration_endpoint=f"{issuer}/register",
+            code_challenge_methods_supported=["S256"],
+        )
+        return Discovered(canonical(server_url), own)
     if not metadata.authorization_servers:
         raise McpLoginError("The login failed: the MCP server names no authorization server.")
     issuer = metadata.authorization_servers[0]
@@ -165,16 +172,3 @@ def _metadata_places(issuer: str) -> Iterator[str]:
     yield f"{root}{OPENID}{path}"
     if path:
         yield f"{root}{path}{OPENID}"
-
-
-async def _own_server(requests: OAuthRequests, server_url: str) -> ServerMetadata:
-    parts = urlsplit(server_url)
-    issuer = f"{parts.scheme}://{parts.netloc}"
-    found = await _server_metadata(requests, issuer)
-    return found or ServerMetadata(
-        issuer,
-        authorization_endpoint=f"{issuer}/authorize",
-        token_endpoint=f"{issuer}/token",
-        registration_endpoint=f"{issuer}/register",
-        code_challenge_methods_supported=["S256"],
-    )

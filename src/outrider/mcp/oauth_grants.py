@@ -23,8 +23,6 @@ _LONGEST_TOKEN = 64 * 1024
 
 
 class TokenResponse(msgspec.Struct, frozen=True):
-    """The answer of a token endpoint."""
-
     access_token: str
     token_type: str = "Bearer"
     expires_in: float | None = None
@@ -33,8 +31,6 @@ class TokenResponse(msgspec.Struct, frozen=True):
 
 
 class RegistrationResponse(msgspec.Struct, frozen=True):
-    """The answer of a registration endpoint."""
-
     client_id: str
     client_secret: str = ""
     token_endpoint_auth_method: str = ""
@@ -49,10 +45,7 @@ async def request_token(
     scope: str,
     methods: Sequence[str] | None = None,
 ) -> Tokens:
-    """Ask a token endpoint for tokens. `scope` counts if the server does not say what it granted.
-
-    Raises McpLoginError.
-    """
+    """Ask for tokens. `scope` counts if the server does not say what it granted. Raises McpLoginError."""
     headers, credentials = _authentication(client, methods)
     answer = await requests.post(endpoint, {**fields, **credentials}, TokenResponse, headers=headers)
     if answer.token_type.lower() != "bearer":
@@ -89,22 +82,13 @@ async def register(requests: OAuthRequests, server: ServerMetadata, redirect_uri
 
 
 def _authentication(client: Registration, methods: Sequence[str] | None) -> tuple[dict[str, str], dict[str, str]]:
-    """Return the headers and the fields with which a client authenticates."""
-    method = client.auth_method or _chosen(client, methods)
-    if not client.client_secret or method == "none":
+    if not client.client_secret or client.auth_method == "none":
         return {}, {"client_id": client.client_id}
-    if method == "client_secret_post":
+    takes_only_post = "client_secret_post" in (methods or ()) and "client_secret_basic" not in (methods or ())
+    if client.auth_method == "client_secret_post" or (not client.auth_method and takes_only_post):
         return {}, {"client_id": client.client_id, "client_secret": client.client_secret}
     pair = f"{quote(client.client_id, safe='')}:{quote(client.client_secret, safe='')}"
     return {"authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}, {}
-
-
-def _chosen(client: Registration, methods: Sequence[str] | None) -> str:
-    if not client.client_secret:
-        return "none"
-    return next((each for each in ("client_secret_basic", "client_secret_post") if each in (methods or ())), "") or (
-        "client_secret_basic"
-    )
 
 
 class ClientCredentials:
@@ -115,8 +99,7 @@ class ClientCredentials:
         self._client = client
         self._requests = OAuthRequests(server.url)
         self._tokens: Tokens | None = None
-        self._asked = ""
-        """The scopes of the last refused token: asking for them again would not help."""
+        self._asked = ""  # the scopes of the last refused token: asking for them again would not help
 
     async def headers(self) -> Mapping[str, str]:
         """Return the header with the token; none before the first challenge."""

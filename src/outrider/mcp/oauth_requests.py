@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import TypeVar
 from urllib.parse import urlencode, urlsplit
 
@@ -23,17 +24,12 @@ _HEADERS = {"accept": "application/json", "user-agent": f"outrider/{__version__}
 
 
 class OAuthFailure(msgspec.Struct, frozen=True):
-    """The body of an error response."""
-
     error: str = ""
     error_description: str = ""
 
 
 class OAuthRequests:
-    """Sends the requests of one login. A public server cannot send it to private addresses, or to http.
-
-    Redirects are not followed.
-    """
+    """Sends the requests of one login, for a public server never to private addresses or http."""
 
     def __init__(self, server_url: str) -> None:
         self._server_url = server_url
@@ -41,14 +37,10 @@ class OAuthRequests:
         self._is_private = False
 
     async def get(self, url: str, wanted: type[T]) -> T | None:
-        """Return a JSON document, or None if there is none. Raises McpLoginError."""
         status, body = await self._send("GET", url, _HEADERS, None)
-        if status != 200:
-            return None
-        try:
-            return msgspec.json.decode(body, type=described(wanted))
-        except (msgspec.DecodeError, RecursionError):
-            return None
+        with suppress(msgspec.DecodeError, RecursionError):
+            return msgspec.json.decode(body, type=described(wanted)) if status == 200 else None
+        return None
 
     async def post(
         self,
@@ -69,8 +61,13 @@ class OAuthRequests:
             failure = msgspec.json.decode(answer, type=described(OAuthFailure))
         except (msgspec.DecodeError, RecursionError):
             failure = OAuthFailure()
-        secrets = [value for value in (*fields.values(), *headers.values()) if isinstance(value, str)]
-        raise RefusedError(f"{host_of(url)} {_said(failure, status, secrets)}", failure.error)
+        said = ": ".join(part for part in (failure.error, failure.error_description) if part)
+        for secret in (*fields.values(), *headers.values()):
+            if isinstance(secret, str) and len(secret) >= 6:
+                said = said.replace(secret, "…")
+        host = one_line(urlsplit(url).netloc.rpartition("@")[2], 100)
+        told = f" ({one_line(said, 300)})" if said else ""
+        raise RefusedError(f"{host} answered with status {status}{told}", failure.error)
 
     async def check(self, url: str) -> None:
         """Check an address that a server named. Raises McpLoginError if it may not be used."""
@@ -79,7 +76,6 @@ class OAuthRequests:
             raise McpLoginError(f"The login failed: {one_line(url, 200)!r} is not an https address.")
 
     async def close(self) -> None:
-        """Close the connections."""
         if self._transport:
             await self._transport.close()
 
@@ -118,11 +114,6 @@ def is_usable_url(url: str, *, allow_http: bool) -> bool:
     return is_safe and has_host and url.isprintable() and " " not in url and parts.username is None
 
 
-def host_of(url: str) -> str:
-    """Return the host and port of a URL."""
-    return one_line(urlsplit(url).netloc.rpartition("@")[2], 100)
-
-
 async def _is_private(url: str) -> bool:
     """Return whether a URL that the user configured is in the private network: then its logins may be there too."""
     parts = urlsplit(url)
@@ -136,11 +127,3 @@ async def _is_private(url: str) -> bool:
     except OSError:
         return False  # a proxy may resolve it
     return any(why_private(address) for address in found)
-
-
-def _said(failure: OAuthFailure, status: int, secrets: Iterable[str]) -> str:
-    text = ": ".join(part for part in (failure.error, failure.error_description) if part)
-    for secret in secrets:
-        if len(secret) >= 6:
-            text = text.replace(secret, "…")
-    return f"answered with status {status}" + (f" ({one_line(text, 300)})" if text else "")

@@ -16,30 +16,20 @@ from outrider.errors import McpError
 from outrider.mcp.protocol import CALL_TOOL, CANCEL_TASK, GET_PROMPT, GET_TASK, READ_RESOURCE, UPDATE_TASK
 
 _MARK = "x-mcp-header"
-_NAMED_BY = {
-    CALL_TOOL: "name",
-    GET_PROMPT: "name",
-    READ_RESOURCE: "uri",
-    GET_TASK: "taskId",
-    UPDATE_TASK: "taskId",
-    CANCEL_TASK: "taskId",
-}
+_NAMED_BY = {CALL_TOOL: "name", GET_PROMPT: "name", READ_RESOURCE: "uri"}
+_NAMED_BY |= dict.fromkeys((GET_TASK, UPDATE_TASK, CANCEL_TASK), "taskId")
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}")
 _PLAIN = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?")
 _ENCODED = "=?base64?"
 _TYPES = ("string", "integer", "boolean")
-_DATA = ("const", "enum", "default", "examples")
-"""Keywords whose values are not schemas."""
+_DATA = ("const", "enum", "default", "examples")  # keywords whose values are not schemas
 _SAFE_INTEGER = 2**53 - 1
 _DEEPEST = 50
 
 
 class HeaderParameter(msgspec.Struct, frozen=True):
-    """A property that is sent as a header."""
-
     header: str
-    path: tuple[str, ...]
-    """The names of the properties that lead to it."""
+    path: tuple[str, ...]  # the names of the properties that lead to it
 
 
 def standard_headers(method: str, params: Mapping[str, Any]) -> dict[str, str]:

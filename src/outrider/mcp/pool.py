@@ -57,7 +57,7 @@ class ServerPool:
 
         for server in distinct(servers):
             self._servers[server.name] = SupervisedServer(
-                server, make_client, on_notice or _ignore, on_change or _nothing, host.restarts
+                server, make_client, on_notice or (lambda _: None), on_change or (lambda: None), host.restarts
             )
 
     def start(self) -> None:
@@ -89,10 +89,7 @@ class ServerPool:
 
     def client(self, name: str) -> Client:
         """Return the client of a server that is ready, for its resources and prompts. Raises McpError."""
-        server = self._servers.get(name)
-        if server is None:
-            raise McpError(self._unknown(name))
-        return server.client()
+        return self._named(name).client()
 
     def ready(self) -> tuple[Client, ...]:
         """Return the clients of all servers that are ready."""
@@ -100,15 +97,16 @@ class ServerPool:
 
     async def restart(self, name: str) -> None:
         """Start a server again, for example after a login, and wait until it is ready or has failed."""
-        server = self._servers.get(name)
-        if server is None:
-            raise McpError(self._unknown(name))
+        server = self._named(name)
         await server.close()
         server.start()
         await server.settled()
 
-    def _unknown(self, name: str) -> str:
-        return f"There is no MCP server {name!r}. The servers are: {', '.join(self._servers) or 'none'}."
+    def _named(self, name: str) -> SupervisedServer:
+        if name not in self._servers:
+            known = ", ".join(self._servers) or "none"
+            raise McpError(f"There is no MCP server {name!r}. The servers are: {known}.")
+        return self._servers[name]
 
     async def close(self) -> None:
         """End all servers."""
@@ -126,11 +124,3 @@ def distinct(servers: Iterable[McpServer]) -> list[McpServer]:
             raise ConfigError(f"Two MCP servers have the same name, {names[prefix]!r} and {server.name!r}. Rename one.")
         names[prefix] = server.name
     return every
-
-
-def _ignore(text: str) -> None:
-    """Tell no one."""
-
-
-def _nothing() -> None:
-    """Do nothing."""

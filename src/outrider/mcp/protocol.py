@@ -11,8 +11,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-MODERN_VERSIONS: Final = ("2026-07-28",)
-"""Stateless versions, newest first."""
+MODERN_VERSIONS: Final = ("2026-07-28",)  # stateless versions, newest first
 HANDSHAKE_VERSIONS: Final = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 """Versions that begin with `initialize`, newest first."""
 
@@ -20,7 +19,6 @@ VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
 CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
 SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
-SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 
 TASKS_EXTENSION: Final = "io.modelcontextprotocol/tasks"
@@ -66,8 +64,6 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defa
 
 
 class Implementation(_Wire, frozen=True):
-    """The name and version of a program."""
-
     name: str = ""
     version: str = ""
     title: str | None = None
@@ -81,8 +77,7 @@ class ServerCapabilities(_Wire, frozen=True):
     prompts: dict[str, Any] | None = None
     completions: dict[str, Any] | None = None
     extensions: dict[str, Any] | None = None
-    tasks: Any = None
-    """Up to 2025-11-25; since then tasks are an extension."""
+    tasks: Any = None  # up to 2025-11-25; since then tasks are an extension
 
     def announces(self, kind: ListKind) -> bool:
         """Return whether the server notifies of changes of a list."""
@@ -96,7 +91,6 @@ class ServerCapabilities(_Wire, frozen=True):
 
     @property
     def cancels_tasks(self) -> bool:
-        """Whether the server takes `tasks/cancel` (2025-11-25)."""
         return self._has_task_feature("cancel")
 
     def _has_task_feature(self, *path: str) -> bool:
@@ -107,8 +101,6 @@ class ServerCapabilities(_Wire, frozen=True):
 
 
 class DiscoverResult(_Wire, frozen=True):
-    """The answer to `server/discover`."""
-
     supported_versions: list[str]
     capabilities: ServerCapabilities = ServerCapabilities()
     instructions: str | None = None
@@ -116,8 +108,6 @@ class DiscoverResult(_Wire, frozen=True):
 
 
 class InitializeResult(_Wire, frozen=True):
-    """The answer to `initialize`."""
-
     protocol_version: str
     capabilities: ServerCapabilities = ServerCapabilities()
     server_info: Implementation = Implementation()
@@ -135,8 +125,6 @@ class ToolAnnotations(_Wire, frozen=True):
 
 
 class ToolSpec(_Wire, frozen=True):
-    """A tool as its server describes it."""
-
     name: str
     input_schema: dict[str, Any] = {}
     title: str | None = None
@@ -153,8 +141,6 @@ class ToolSpec(_Wire, frozen=True):
 
 
 class Resource(_Wire, frozen=True):
-    """A resource as its server describes it."""
-
     uri: str
     name: str = ""
     title: str | None = None
@@ -174,8 +160,6 @@ class ResourceTemplate(_Wire, frozen=True):
 
 
 class PromptArgument(_Wire, frozen=True):
-    """An argument of a prompt; values are strings."""
-
     name: str
     title: str | None = None
     description: str | None = None
@@ -183,8 +167,6 @@ class PromptArgument(_Wire, frozen=True):
 
 
 class Prompt(_Wire, frozen=True):
-    """A prompt as its server describes it."""
-
     name: str
     title: str | None = None
     description: str | None = None
@@ -224,8 +206,6 @@ class Outcome(_Wire, frozen=True):
 
 
 class InputRequest(_Wire, frozen=True):
-    """A request of the server inside an incomplete result."""
-
     method: str
     params: msgspec.Raw = msgspec.Raw(b"{}")
 
@@ -245,20 +225,14 @@ class Task(_Wire, frozen=True):
     status: str
     status_message: str | None = None
     last_updated_at: str | None = None
-    ttl: float | None = None
-    """Milliseconds from its creation for which the server keeps the task (2025-11-25)."""
-    ttl_ms: float | None = None
-    """The same since 2026-07-28."""
-    poll_interval: float | None = None
-    """Milliseconds between two polls (2025-11-25)."""
-    poll_interval_ms: float | None = None
-    """The same since 2026-07-28."""
+    ttl: float | None = None  # milliseconds from its creation for which the server keeps the task (2025-11-25)
+    ttl_ms: float | None = None  # the same since 2026-07-28
+    poll_interval: float | None = None  # milliseconds between two polls (2025-11-25)
+    poll_interval_ms: float | None = None  # the same since 2026-07-28
     input_requests: dict[str, InputRequest] | None = None
     """What the server needs while the task waits for input (since 2026-07-28)."""
-    result: msgspec.Raw = msgspec.Raw()
-    """The result of a completed task (since 2026-07-28)."""
-    error: msgspec.Raw = msgspec.Raw()
-    """The JSON-RPC error of a failed task (since 2026-07-28)."""
+    result: msgspec.Raw = msgspec.Raw()  # the result of a completed task (since 2026-07-28)
+    error: msgspec.Raw = msgspec.Raw()  # the JSON-RPC error of a failed task (since 2026-07-28)
 
 
 class CreateTaskResult(_Wire, frozen=True):
@@ -268,36 +242,26 @@ class CreateTaskResult(_Wire, frozen=True):
 
 
 class ReadResourceResult(Outcome, frozen=True):
-    """The contents of a resource, which may be a folder of several."""
-
     contents: list[ResourceContents] = []
 
 
 class PromptMessage(_Wire, frozen=True):
-    """A message of a prompt."""
-
     role: Literal["user", "assistant"]
     content: ContentBlock
 
 
 class GetPromptResult(Outcome, frozen=True):
-    """A prompt with its arguments filled in."""
-
     messages: list[PromptMessage] = []
     description: str | None = None
 
 
 class Completion(_Wire, frozen=True):
-    """Suggestions for an argument."""
-
     values: list[str] = []
     total: int | None = None
     has_more: bool | None = None
 
 
 class CompleteResult(_Wire, frozen=True):
-    """The answer to `completion/complete`."""
-
     completion: Completion = Completion()
 
 
@@ -309,8 +273,7 @@ class Page(_Wire, frozen=True):
     resource_templates: list[msgspec.Raw] = []
     prompts: list[msgspec.Raw] = []
     next_cursor: str | None = None
-    ttl_ms: float | None = None
-    """Milliseconds for which the list may be used without asking again (since 2026-07-28)."""
+    ttl_ms: float | None = None  # milliseconds for which the list may be used without asking again (since 2026-07-28)
 
 
 class ElicitParams(_Wire, frozen=True):
@@ -325,14 +288,10 @@ class ElicitParams(_Wire, frozen=True):
 
 
 class CancelledParams(_Wire, frozen=True):
-    """The parameters of a notification that a request is cancelled."""
-
     request_id: msgspec.Raw
 
 
 class ProgressParams(_Wire, frozen=True):
-    """The parameters of a progress notification."""
-
     progress_token: int | str
     progress: float = 0.0
     total: float | None = None

@@ -15,35 +15,12 @@ _WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 _NAME_WEIGHT, _TEXT_WEIGHT, _PARAMETER_WEIGHT = 4.0, 1.0, 0.5
 _PREFIX_SHARE, _SYNONYM_SHARE = 0.5, 0.4
 _SHORTEST_PREFIX = 3
-_MOST_TEXT = 1_000
-"""Characters of a description that count: a long one must not hide the others."""
+_MOST_TEXT = 1_000  # characters of a description that count: a long one must not hide the others
 _SATURATION, _LENGTH_SHARE = 1.2, 0.5
 
-_STOP_WORDS = frozenset(
-    (
-        *(
-            "a",
-            "an",
-            "and",
-            "are",
-            "as",
-            "at",
-            "be",
-            "by",
-            "can",
-            "for",
-            "from",
-            "have",
-            "how",
-            "i",
-            "in",
-            "into",
-            "is",
-        ),
-        *("it", "mcp", "me", "my", "of", "on", "or", "please", "that", "the", "this", "to", "tool", "us", "want"),
-        *("we", "what", "which", "with", "you", "your"),
-    )
-)
+_STOP_TEXT = """a an and are as at be by can for from have how i in into is it mcp me my of on or please that the this
+    to tool us want we what which with you your"""
+_STOP_WORDS = frozenset(_STOP_TEXT.split())
 _SYNONYMS = (
     "create add new make insert open",
     "delete remove erase drop",
@@ -105,7 +82,6 @@ class ToolIndex:
         self._vocabulary = sorted(self._weights)
 
     def get(self, name: str) -> Tool | None:
-        """Return a tool by its exact name."""
         return self._by_name.get(name)
 
     def search(self, query: str, limit: int) -> list[Tool]:

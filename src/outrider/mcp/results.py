@@ -37,10 +37,7 @@ _SUFFIXES = {
 
 
 def tool_result(result: CallToolResult, tool: str) -> ToolResult:
-    """Return the result of a call. `tool` names its files.
-
-    The model reads the structured content or the text, not both: servers repeat the one in the other.
-    """
+    """Return the result of a call: structured content or text, as servers repeat the one in the other."""
     content = Content(tool)
     for raw in result.content:
         content.add(raw)
@@ -53,7 +50,6 @@ def tool_result(result: CallToolResult, tool: str) -> ToolResult:
 
 
 def resource_content(contents: Iterable[ResourceContents]) -> ToolResult:
-    """Return the contents of a resource as text and attachments."""
     content = Content("resource")
     for each in contents:
         content.add_resource(each, labelled=False)
@@ -61,7 +57,6 @@ def resource_content(contents: Iterable[ResourceContents]) -> ToolResult:
 
 
 def prompt_content(prompt: GetPromptResult) -> ToolResult:
-    """Return the messages of a prompt as one text with attachments; replies of an assistant are marked."""
     content = Content("prompt")
     for message in prompt.messages:
         if message.role == "assistant":
@@ -81,18 +76,15 @@ class Content:
 
     @property
     def text(self) -> str:
-        """The texts, one after the other."""
         return "\n".join(self.texts)
 
     def add(self, raw: msgspec.Raw) -> None:
-        """Add a block as the server sent it."""
         try:
             self.add_block(msgspec.json.decode(raw, type=described(ContentBlock)))
         except (msgspec.DecodeError, RecursionError) as error:
             self.notes.append(f"[A part of the result is not valid: {one_line(str(error), 200)}]")
 
     def add_block(self, block: ContentBlock) -> None:
-        """Add a block."""
         match block.type:
             case "text":
                 self.texts.append(safe_lines(block.text))
@@ -106,7 +98,6 @@ class Content:
                 self.notes.append(f"[A part of the result has a type that is not supported: {one_line(other, 40)}]")
 
     def add_resource(self, resource: ResourceContents, *, labelled: bool = True) -> None:
-        """Add the content of a resource."""
         uri = one_line(resource.uri, _LONGEST_URI)
         if resource.text is not None:
             text = safe_lines(resource.text)
@@ -156,7 +147,6 @@ def _link(block: ContentBlock) -> str:
 
 
 def _structured(raw: msgspec.Raw) -> str:
-    """Return structured content as compact JSON; empty if there is none."""
     text = bytes(raw)
     if text in (b"", b"null"):
         return ""

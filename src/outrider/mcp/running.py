@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from outrider.mcp.pool import Authorize, OnNotice, ServerPool
     from outrider.mcp.supervision import ServerStatus
 
-GRACE = 1.0
-"""Seconds that the first request of a session waits for servers that are still starting."""
+GRACE = 1.0  # seconds that the first request of a session waits for servers that are still starting
 TOOLS_SHARE = 0.05
 """The share of the context window that the tools of servers may take before they are searched for instead."""
 CLOSE_SECONDS = 5.0
@@ -62,15 +61,15 @@ class RunningServers:
         self.servers = tuple(servers)
         self.grace = grace
         self.tools_share = tools_share
+        self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self._pool = ServerPool(
             self.servers,
             on_elicit=self._elicit if on_elicit else None,
-            on_notice=on_notice or self._keep_notice,
+            on_notice=on_notice or self._notices.append,
             authorize=authorize,
             host=host,
         )
         self._on_elicit = on_elicit
-        self._notices: deque[str] = deque(maxlen=_MOST_NOTICES)
         self._tools: dict[int, tuple[Tool, Tool]] = {}
         """The tools as sessions call them, beside the originals, by the identity of the original."""
         self._lock = threading.Lock()
@@ -210,9 +209,6 @@ class RunningServers:
                 return ToolResult(str(error), is_error=True)
 
         return msgspec.structs.replace(tool, function=run)
-
-    def _keep_notice(self, text: str) -> None:
-        self._notices.append(text)
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
         """Ask in the event loop that used the servers last. Decline if that has ended."""

@@ -31,21 +31,15 @@ def accepted_schema(raw: dict[str, Any]) -> Schema:
 
 
 def _plain(schema: Any) -> Any:
-    """Return the schema with titles and descriptions made harmless, and without references by name.
-
-    References by path are counted before anything is validated; those by name could multiply unseen.
-    """
+    """Return the schema with harmless texts, and without references by name, which could multiply unseen."""
     if not isinstance(schema, dict):
         return schema
     reference = schema.get("$ref", "#")
-    if any(name in schema for name in _BY_NAME) or (isinstance(reference, str) and not _is_path(reference)):
+    is_named = isinstance(reference, str) and reference != "#" and not reference.startswith("#/")
+    if is_named or any(name in schema for name in _BY_NAME):
         raise SchemaError('it refers to a schema by name; refer by path, as in {"$ref": "#/$defs/Name"}')
     changed = {name: value for name, value in map_subschemas(schema, _plain).items() if name not in _NAMES}
     for name in ("title", "description", "$comment"):
         if isinstance(text := changed.get(name), str):
             changed[name] = plain_text(text, _LONGEST_DESCRIPTION)
     return changed
-
-
-def _is_path(reference: str) -> bool:
-    return reference == "#" or reference.startswith("#/")

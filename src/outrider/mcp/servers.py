@@ -19,8 +19,7 @@ STARTUP_SECONDS = 60.0
 CALL_SECONDS = 300.0
 
 _NOT_IN_NAMES = r"[^a-zA-Z0-9-]+"
-_PREFIX_LENGTH = 40
-"""The prefix and the name of the tool share 64 characters."""
+_PREFIX_LENGTH = 40  # the prefix and the name of the tool share 64 characters
 
 
 class _Server(msgspec.Struct, frozen=True, kw_only=True):

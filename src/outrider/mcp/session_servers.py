@@ -7,18 +7,43 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.mcp.deferred import CALL, DeferredTools
-from outrider.mcp.guidance import Guidance
+from outrider.mcp.deferred import DeferredTools
 from outrider.mcp.pool import distinct
 from outrider.mcp.running import RunningServers, ServerTools
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+from outrider.prompts import prompt
 from outrider.providers.catalogue.windows import estimated_tokens
+from outrider.text.visible import one_line
 from outrider.tools.tool import Tool
 
 Mcp: TypeAlias = Sequence[McpServer] | RunningServers | ServerTools
 """What `Agent(mcp=…)` takes: servers that the session starts and ends, or servers that run for several sessions."""
-USUAL_WINDOW = 128_000
-"""The context window that is assumed for a model whose window is unknown."""
+USUAL_WINDOW = 128_000  # the context window that is assumed for a model whose window is unknown
+LONGEST_GUIDANCE = 2_000  # characters of the instructions of one server, and below of all servers
+MOST_GUIDANCE = 10_000
+_CUT = "… [cut]"
+
+
+class Guidance:
+    """The instructions of the servers that have joined a session.
+
+    A text that was sent stays as it was, also if its server ends, restarts or says something else: a change costs the
+    prompt cache, and a server cannot slip in other words later.
+    """
+
+    def __init__(self) -> None:
+        self._texts: dict[str, str] = {}
+        self.text = ""
+        """The part of the system prompt. Empty if no server says anything."""
+
+    def join(self, name: str, text: str) -> None:
+        """Add a server that has not joined yet."""
+        if name in self._texts:
+            return
+        left = MOST_GUIDANCE - sum(map(len, self._texts.values()))
+        self._texts[name] = _bounded(text.strip(), min(LONGEST_GUIDANCE, left))
+        parts = [_marked(name, text) for name, text in self._texts.items() if text]
+        self.text = "\n\n".join([prompt("mcp_instructions"), *parts]) if parts else ""
 
 
 class SessionServers:
@@ -36,10 +61,9 @@ class SessionServers:
                 self.running, self._is_owner = RunningServers(mcp), True
         self._deferred: DeferredTools | None = None
         """Set once the tools have taken too much of the window. The pair stays: changes cost the prompt cache."""
-        self._groups: dict[str, str] = {}
+        self.groups: Mapping[str, str] = {}  # the tools that the API searches, with the group of each: its server
         self._guidance = Guidance()
-        self.grace = self.running.grace
-        """Seconds that the first request waits for servers that are still starting."""
+        self.grace = self.running.grace  # seconds that the first request waits for servers that are still starting
         self._has_waited = False
         self._late: tuple[str, ...] = ()
         self.running.start()
@@ -55,11 +79,16 @@ class SessionServers:
             if self.running.starting and not await self.running.settled(self.grace):
                 self._late = self.running.starting
         tools = self._current()
-        self._guidance.join(self._said(tools))
+        for name, said in self.running.instructions().items():
+            if any(tool.name.startswith(tool_prefix(name)) for tool in tools):
+                self._guidance.join(name, said)
         if self._deferred is None and tokens_of(tools) > self.running.tools_share * (window or USUAL_WINDOW):
             self._deferred = DeferredTools(self._current)
-        self._groups = self._grouped(tools) if self._deferred and searched_by_api else {}
-        return _judged_by_the_real_tool(self._deferred) if self._deferred and not self._groups else tools
+        self.groups = self._grouped(tools) if self._deferred and searched_by_api else {}
+        if self._deferred is None or self.groups:
+            return tools
+        search, call = self._deferred.tools
+        return search, msgspec.structs.replace(call, stands_for=self._deferred.resolve)  # judged by the real tool
 
     @property
     def deferred_tools(self) -> tuple[Tool, ...]:
@@ -68,20 +97,7 @@ class SessionServers:
 
     @property
     def guidance(self) -> str:
-        """What the servers say about the use of their tools, for the system prompt."""
         return self._guidance.text
-
-    def _said(self, tools: Sequence[Tool]) -> dict[str, str]:
-        """Return the instructions of the servers whose tools this session has."""
-        said = self.running.instructions()
-        return {
-            name: text for name, text in said.items() if any(tool.name.startswith(tool_prefix(name)) for tool in tools)
-        }
-
-    @property
-    def groups(self) -> Mapping[str, str]:
-        """The tools that the API searches, with the group of each: its server."""
-        return self._groups
 
     def _grouped(self, tools: Iterable[Tool]) -> dict[str, str]:
         prefixes = [tool_prefix(server.name) for server in self.running.servers]
@@ -98,12 +114,10 @@ class SessionServers:
         return notices + self.running.take_notices()
 
     def stop(self) -> None:
-        """Begin to end the servers that belong to the session."""
         if self._is_owner:
             self.running.stop()
 
     def close(self) -> None:
-        """End the servers that belong to the session."""
         if self._is_owner:
             self.running.close()
 
@@ -129,8 +143,18 @@ def tokens_of(tools: Iterable[Tool]) -> int:
     return sum(estimated_tokens(encode((tool.name, tool.description, tool.parameters))) for tool in tools)
 
 
-def _judged_by_the_real_tool(deferred: DeferredTools) -> tuple[Tool, ...]:
-    return tuple(
-        msgspec.structs.replace(tool, stands_for=deferred.resolve) if tool.name == CALL else tool
-        for tool in deferred.tools
-    )
+def _bounded(text: str, limit: int) -> str:
+    """Return the text, or its beginning.
+
+    >>> _bounded("short", 10), _bounded("x" * 20, 10), _bounded("text", 3)
+    ('short', 'xxx… [cut]', '')
+    """
+    if len(text) <= limit:
+        return text
+    return text[: limit - len(_CUT)] + _CUT if limit > len(_CUT) else ""
+
+
+def _marked(name: str, text: str) -> str:
+    """Return the text between marks that it cannot close itself."""
+    label = one_line(name, 80).replace('"', "'")
+    return f'<mcp_server name="{label}">\n{text.replace("<", "‹")}\n</mcp_server>'

@@ -13,8 +13,6 @@ _LONGEST_ID = 1_000
 
 
 class Event(msgspec.Struct, frozen=True):
-    """One event."""
-
     data: bytes
     name: str = "message"
 
@@ -23,12 +21,9 @@ class EventReader:
     """Parses events, however the bytes are split. Nothing over the limit is kept."""
 
     def __init__(self, limit: int) -> None:
-        self.last_id = ""
-        """The id of the last event that has one: the stream can be resumed after it."""
-        self.retry: float | None = None
-        """The seconds that the server asks to wait before the stream is resumed."""
-        self.has_skipped = False
-        """Whether an event was over the limit."""
+        self.last_id = ""  # the id of the last event that has one: the stream can be resumed after it
+        self.retry: float | None = None  # the seconds that the server asks to wait before the stream is resumed
+        self.has_skipped = False  # whether an event was over the limit
         self._limit = limit
         self._lines = LineSplitter(limit)
         self._data: list[bytes] = []
@@ -52,7 +47,6 @@ class EventReader:
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the unfinished event is over the limit."""
         return self._bytes > self._limit
 
     def _take(self, line: bytes) -> None:

@@ -16,7 +16,7 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpRefusedError
 from outrider.jsonrpc import LineSplitter
-from outrider.mcp.channel import CallProgress, ServerListener
+from outrider.mcp.channel import Headers, OnProgress, Params, ServerListener
 from outrider.mcp.exchange import Exchange
 from outrider.mcp.server_limits import ServerHost
 from outrider.mcp.servers import StdioServer, secrets_of
@@ -40,12 +40,7 @@ class StdioChannel:
     """A channel to a program. `processes` ends it with the session, also if this process is killed."""
 
     def __init__(
-        self,
-        server: StdioServer,
-        listener: ServerListener,
-        *,
-        processes: Processes,
-        host: ServerHost,
+        self, server: StdioServer, listener: ServerListener, *, processes: Processes, host: ServerHost
     ) -> None:
         self.protocol_version = ""
         self._server = server
@@ -66,7 +61,9 @@ class StdioChannel:
 
     async def open(self) -> None:
         """Start the program. Raises McpError; McpRefusedError if it must not start as it is now."""
-        await self._check_start()
+        # Immediately before each start: its files may have changed since the last one.
+        if (check := self._server.before_start) and (reason := await Threads().run(check)):
+            raise McpRefusedError(reason)
         theirs: list[int] = []
         ours: list[int] = []
         try:
@@ -83,20 +80,13 @@ class StdioChannel:
                 with contextlib.suppress(OSError):
                     os.close(handle)
 
-    async def _check_start(self) -> None:
-        """Ask the check of the server immediately before each start: its files may have changed since the last one."""
-        check = self._server.before_start
-        if check and (reason := await Threads().run(check)):
-            raise McpRefusedError(reason)
-
     async def request(
         self,
         method: str,
-        params: dict[str, Any],
-        *,
+        params: Params,
         timeout: float | None,
-        on_progress: Callable[[CallProgress], None] | None = None,
-        headers: Mapping[str, str] = {},
+        on_progress: OnProgress = None,
+        headers: Headers = None,
     ) -> msgspec.Raw:
         pending = self._exchange.begin(method, params, timeout, on_progress)
         try:
@@ -134,12 +124,17 @@ class StdioChannel:
     async def _connect(self, input: int, output: int, errors: int) -> None:
         loop = asyncio.get_running_loop()
         self._writer, _ = await loop.connect_write_pipe(_Input, os.fdopen(input, "wb", buffering=0))
-        for handle, take, ended in ((output, self._feed, self._output_ended), (errors, self._keep_stderr, _ignore)):
+        # A program may close its standard error.
+        takers = (output, self._feed, self._output_ended), (errors, self._keep_stderr, lambda: None)
+        for handle, take, ended in takers:
             reader = os.fdopen(handle, "rb", buffering=0)
             transport, _ = await loop.connect_read_pipe(lambda take=take, ended=ended: _Output(take, ended), reader)  # type: ignore[misc]
             transport.max_size = _READ_BYTES  # type: ignore[attr-defined]
             self._readers.append(transport)
-        self._watch_exit()
+        # Notice the end of a program whose children keep its output open.
+        if self._process and (exit_handle := self._process.exit_handle) is not None:
+            self._exit_handle = os.dup(exit_handle)
+            loop.add_reader(self._exit_handle, self._exited)
 
     def _send(self, line: bytes) -> None:
         writer = self._writer
@@ -168,17 +163,9 @@ class StdioChannel:
         if not self._is_closed:
             self._lose(None)
 
-    def _watch_exit(self) -> None:
-        """Notice the end of a program whose children keep its output open."""
-        handle = self._process.exit_handle if self._process else None
-        if handle is not None:
-            self._exit_handle = os.dup(handle)
-            asyncio.get_running_loop().add_reader(self._exit_handle, self._exited)
-
     def _exited(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._forget_exit()
-        loop.call_later(EXIT_SECONDS, self._output_ended)  # what it has written is read first
+        self._forget_exit()  # what it has written is read first
+        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._output_ended)
 
     def _forget_exit(self) -> None:
         if self._exit_handle is not None:
@@ -266,7 +253,6 @@ def program_of(server: StdioServer, environment: Mapping[str, str], programs: Pr
 
 
 def inherited_environment() -> dict[str, str]:
-    """Return the variables of this process that a program inherits."""
     return {name: value for name in INHERITED if (value := os.environ.get(name))}
 
 
@@ -275,10 +261,6 @@ def _end(process: Process, processes: Processes) -> int:
     code = process.reap()
     processes.forget(process)
     return code
-
-
-def _ignore() -> None:
-    """Do nothing: a program may close its standard error."""
 
 
 class _Input(asyncio.BaseProtocol):

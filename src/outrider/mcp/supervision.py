@@ -21,8 +21,7 @@ from outrider.tools.tool import Tool
 
 State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 
-CALL_WAIT = 30.0
-"""Seconds that a call waits for a server that is being started again."""
+CALL_WAIT = 30.0  # seconds that a call waits for a server that is being started again
 _LONGEST_ERROR = 1_500
 _MOST_NOTICES = 5
 
@@ -53,8 +52,7 @@ class SupervisedServer:
         self.server = server
         self.tools: tuple[Tool, ...] = ()
         """The tools that were read last. They stay while the server restarts, so that requests stay the same."""
-        self.is_old = False
-        """Whether the server needed `initialize` when it connected last."""
+        self.is_old = False  # whether the server needed `initialize` when it connected last
         self._make_client = make_client
         self._notice = notice
         self._changed = changed
@@ -71,12 +69,10 @@ class SupervisedServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether the server can be called."""
         return self._state == "ready"
 
     @property
     def status(self) -> ServerStatus:
-        """The state, for people."""
         agreed = self._client.agreement if self._client else None
         return ServerStatus(
             self.server.name, self._state, self._error, agreed.version if agreed else "", len(self.tools)
@@ -95,11 +91,9 @@ class SupervisedServer:
             self._task = asyncio.get_running_loop().create_task(self._supervise())
 
     async def settled(self) -> None:
-        """Wait until the server is ready, has failed or is closed."""
         await self._settled.wait()
 
     def client(self) -> Client:
-        """Return the client. Raises McpError if the server is not ready."""
         if self._client is None or not self.is_ready:
             raise McpError(self._unavailable())
         return self._client
@@ -121,7 +115,6 @@ class SupervisedServer:
         return await self.client().call_tool(name, arguments, on_progress=on_progress)
 
     def list_changed(self, kind: ListKind) -> None:
-        """Learn that a list of the server changed."""
         if kind == "tools":
             self._list_changed.set()
 
@@ -133,7 +126,6 @@ class SupervisedServer:
                 self._set("restarting", one_line(str(reason), _LONGEST_ERROR))
 
     async def close(self) -> None:
-        """End the server."""
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -167,10 +159,7 @@ class SupervisedServer:
             await asyncio.sleep(self._restarts.pause(failures))
 
     def _may_restart(self, failures: int, reason: Exception) -> bool:
-        """Return whether to start again. A program that never worked would fail again; an address may come back.
-
-        A login or a consent that is missing needs a person.
-        """
+        """Return whether to start again: not a program that never worked, nor what waits for a person."""
         needs_person = isinstance(reason, McpLoginError | McpRefusedError)
         worth_it = (self._was_ready or isinstance(self.server, HttpServer)) and not needs_person
         return worth_it and failures <= self._restarts.most
@@ -214,18 +203,14 @@ class SupervisedServer:
         specs = await client.list_tools()
         tools, skipped = server_tools(self.server.name, specs, self.call, trusted=self.server.trusted)
         reasons = [f"The MCP server {self.server.name}: {reason}." for reason in client.skipped.get("tools", ())]
-        self._tell([one_line(sentence, _LONGEST_ERROR) for sentence in [*reasons, *skipped][:_MOST_NOTICES]])
+        told, self._told = self._told, [one_line(each, _LONGEST_ERROR) for each in [*reasons, *skipped][:_MOST_NOTICES]]
+        for sentence in self._told:  # each notice once, however often the list is read
+            if sentence not in told:
+                self._notice(sentence)
         before = [(tool.name, tool.description, tool.parameters) for tool in self.tools]
         if before != [(tool.name, tool.description, tool.parameters) for tool in tools]:
             self.tools = tuple(tools)
             self._changed()
-
-    def _tell(self, sentences: list[str]) -> None:
-        """Give each notice once, however often the list is read."""
-        for sentence in sentences:
-            if sentence not in self._told:
-                self._notice(sentence)
-        self._told = sentences
 
     def _set(self, state: State, error: str) -> None:
         self._state, self._error = state, error

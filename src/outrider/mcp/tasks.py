@@ -19,22 +19,10 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError
 from outrider.jsonrpc import IncomingMessage
-from outrider.mcp.channel import CallProgress
+from outrider.mcp import protocol
+from outrider.mcp.channel import CallProgress, OnProgress
 from outrider.mcp.exchange import result_of
 from outrider.mcp.handshake import decoded
-from outrider.mcp.protocol import (
-    CALL_TOOL,
-    CANCEL_TASK,
-    GET_TASK,
-    PROGRESS,
-    TASK_RESULT,
-    TASK_STATUS,
-    UPDATE_TASK,
-    CreateTaskResult,
-    Outcome,
-    ProgressParams,
-    Task,
-)
 from outrider.mcp.server_limits import Bounds
 from outrider.text.visible import one_line, plain_text
 
@@ -42,18 +30,14 @@ _CANCEL_SECONDS = 10.0
 _CLOSE_SECONDS = 2.0
 _MOST_CHANGED = 16
 
-
 Send: TypeAlias = Callable[[str, dict[str, Any], float | None], Awaitable[msgspec.Raw]]
-OnProgress: TypeAlias = Callable[[CallProgress], None]
 
 LONGEST_ID: Final = 1_000
 ENDED: Final = ("completed", "failed", "cancelled")
 _STATUSES = ("working", "input_required", *ENDED)
-_LEAST_PAUSE = 0.1
-"""The server cannot make the client poll faster, neither by its interval nor by notifications."""
+_LEAST_PAUSE = 0.1  # the server cannot make the client poll faster, neither by its interval nor by notifications
 _FIRST_PAUSE = 0.25
-_LONGEST_PAUSE = 5.0
-"""The first and the longest pause if the server suggests none."""
+_LONGEST_PAUSE = 5.0  # the first and the longest pause if the server suggests none
 _REQUEST_SECONDS = 60.0
 _LONGEST_MESSAGE = 2_000
 
@@ -62,40 +46,34 @@ class TaskServer(msgspec.Struct, frozen=True):
     """What a task needs of the client of its server."""
 
     name: str
-    timeout: float
-    """Seconds without progress until the call fails."""
+    timeout: float  # seconds without progress until the call fails
     bounds: Bounds
     send: Send
-    answer: Callable[[str, msgspec.Raw], Awaitable[Any]]
-    """Answers a request of the server."""
-    is_asking: Callable[[], bool]
-    """Whether a person is being asked, so that the time does not run."""
+    answer: Callable[[str, msgspec.Raw], Awaitable[Any]]  # answers a request of the server
+    is_asking: Callable[[], bool]  # whether a person is being asked, so that the time does not run
 
 
 class RunningTask:
     """A task of a server. `result` follows it to its end."""
 
-    def __init__(self, server: TaskServer, task: Task, on_progress: OnProgress | None, token: str = "") -> None:
+    def __init__(self, server: TaskServer, task: protocol.Task, on_progress: OnProgress, token: str = "") -> None:
         """`token` is that of progress notifications. Raises McpError if the state is not valid."""
         if not 0 < len(task.task_id) <= LONGEST_ID:
             raise McpError(f"The MCP server {server.name} sent a task whose id has not 1 to {LONGEST_ID} characters.")
         self.id = task.task_id
         self.token = token
-        self.task = task
-        """The state that the server told last."""
+        self.task = task  # the state that the server told last
         self._server = server
         self._on_progress = on_progress
         self._loop = asyncio.get_running_loop()
         self._began = self._moved_at = self._loop.time()
         self._woken = asyncio.Event()
         self._own_pause = _FIRST_PAUSE
-        self._failure: McpError | None = None
-        """Why the last request did not reach the server."""
+        self._failure: McpError | None = None  # why the last request did not reach the server
         self._take(task)
 
     @property
     def is_open(self) -> bool:
-        """Whether the server may still work on the task."""
         return self.task.status not in ENDED
 
     async def result(self) -> msgspec.Raw:
@@ -129,22 +107,21 @@ class RunningTask:
         raise NotImplementedError
 
     async def _final(self) -> msgspec.Raw:
-        """Return the result of a task that was completed or failed."""
         raise NotImplementedError
 
     async def _poll(self) -> None:
-        raw = await self._request(GET_TASK)
+        raw = await self._request(protocol.GET_TASK)
         if raw is None:
             return
         name = self._server.name
-        task = decoded(raw, Task, name, GET_TASK)
+        task = decoded(raw, protocol.Task, name, protocol.GET_TASK)
         if task.task_id != self.id:
-            raise McpError(f"The MCP server {name} answered {GET_TASK} with the state of another task.")
+            raise McpError(f"The MCP server {name} answered {protocol.GET_TASK} with the state of another task.")
         if _signs(task) != _signs(self.task):
             self._moved_at = self._loop.time()
         self._take(task)
 
-    def _take(self, task: Task) -> None:
+    def _take(self, task: protocol.Task) -> None:
         if task.status not in _STATUSES:
             status = one_line(task.status, 40)
             raise McpError(f"The MCP server {self._server.name} sent a task of an unknown status, {status!r}.")
@@ -226,7 +203,6 @@ class ExperimentalTask(RunningTask):
     """`tasks/result` while the server has questions: it may only be able to ask them during this request."""
 
     def close(self) -> None:
-        """Cancel the request that waits for the result."""
         if self._waiting:
             self._waiting.cancel()
 
@@ -239,7 +215,7 @@ class ExperimentalTask(RunningTask):
                 if error.code is not None:
                     raise
         if self.task.status == "input_required" and self._waiting is None:
-            asked = asyncio.ensure_future(self._server.send(TASK_RESULT, {"taskId": self.id}, None))
+            asked = asyncio.ensure_future(self._server.send(protocol.TASK_RESULT, {"taskId": self.id}, None))
             asked.add_done_callback(self._waited)
             self._waiting = asked
         return None
@@ -251,7 +227,7 @@ class ExperimentalTask(RunningTask):
 
     async def _final(self) -> msgspec.Raw:
         self.close()
-        while (raw := await self._request(TASK_RESULT)) is None:
+        while (raw := await self._request(protocol.TASK_RESULT)) is None:
             if (left := self._seconds_left()) <= 0:
                 raise self._time_over()
             await self._pause(min(self._interval(), left))
@@ -261,9 +237,9 @@ class ExperimentalTask(RunningTask):
 class ExtensionTask(RunningTask):
     """A task of the extension since 2026-07-28."""
 
-    def __init__(self, server: TaskServer, task: Task, on_progress: OnProgress | None) -> None:
+    def __init__(self, server: TaskServer, task: protocol.Task, on_progress: OnProgress) -> None:
         if task.status in ENDED or task.status == "input_required":  # only `tasks/get` has the rest
-            told = Task(task_id=task.task_id, status="working", ttl_ms=task.ttl_ms, poll_interval_ms=0)
+            told = protocol.Task(task_id=task.task_id, status="working", ttl_ms=task.ttl_ms, poll_interval_ms=0)
             task = msgspec.structs.replace(told, status_message=task.status_message)
         super().__init__(server, task, on_progress)
         self._answered: set[str] = set()
@@ -273,7 +249,7 @@ class ExtensionTask(RunningTask):
     async def _attend(self) -> msgspec.Raw | None:
         if self.task.status == "input_required":
             await self._answer()
-        if self._unsent and await self._request(UPDATE_TASK, inputResponses=self._unsent) is not None:
+        if self._unsent and await self._request(protocol.UPDATE_TASK, inputResponses=self._unsent) is not None:
             self._unsent = {}
         return None
 
@@ -294,14 +270,14 @@ class ExtensionTask(RunningTask):
     async def _final(self) -> msgspec.Raw:
         name, task = self._server.name, self.task
         if task.status == "failed":
-            result_of(IncomingMessage(error=task.error), CALL_TOOL, name)  # raises what the server says
+            result_of(IncomingMessage(error=task.error), protocol.CALL_TOOL, name)  # raises what the server says
             raise McpError(f"The task of the MCP server {name} failed.{self._said()}")
         if not task.result:
             raise McpError(f"The MCP server {name} completed the task without a result.")
         return task.result
 
 
-def _signs(task: Task) -> tuple[str, str | None, str | None]:
+def _signs(task: protocol.Task) -> tuple[str, str | None, str | None]:
     """Return the fields whose change shows that the task goes on."""
     return task.status, task.status_message, task.last_updated_at
 
@@ -317,35 +293,35 @@ class Tasks:
         self._cancels: set[asyncio.Task[None]] = set()
         self._numbers = itertools.count(1)
 
-    async def call(self, params: dict[str, Any], on_progress: OnProgress | None, *, can_cancel: bool) -> msgspec.Raw:
+    async def call(self, params: dict[str, Any], on_progress: OnProgress, *, can_cancel: bool) -> msgspec.Raw:
         """Call a tool as a task (2025-11-25). Raises McpError."""
         server = self._server
         token = f"task-{next(self._numbers)}"
         asked = {"task": {"ttl": int(server.bounds.task_seconds * 1000)}, "_meta": {"progressToken": token}}
-        raw = await server.send(CALL_TOOL, {**params, **asked}, server.timeout)
-        created = decoded(raw, CreateTaskResult, server.name, CALL_TOOL).task
+        raw = await server.send(protocol.CALL_TOOL, {**params, **asked}, server.timeout)
+        created = decoded(raw, protocol.CreateTaskResult, server.name, protocol.CALL_TOOL).task
         if created is None:  # the server has called the tool at once
             return raw
         return await self._follow(ExperimentalTask(server, created, on_progress, token), can_cancel)
 
-    async def followed(self, raw: msgspec.Raw, on_progress: OnProgress | None) -> msgspec.Raw:
+    async def followed(self, raw: msgspec.Raw, on_progress: OnProgress) -> msgspec.Raw:
         """Return the result of a call, or of the task that it became (since 2026-07-28). Raises McpError."""
         name = self._server.name
-        if decoded(raw, Outcome, name, CALL_TOOL).result_type != "task":
+        if decoded(raw, protocol.Outcome, name, protocol.CALL_TOOL).result_type != "task":
             return raw
-        created = decoded(raw, Task, name, CALL_TOOL)
+        created = decoded(raw, protocol.Task, name, protocol.CALL_TOOL)
         return await self._follow(ExtensionTask(self._server, created, on_progress), can_cancel=True)
 
     def notified(self, method: str, params: msgspec.Raw) -> None:
         """Take a notification: progress of a task, or that one has changed."""
         with contextlib.suppress(msgspec.DecodeError, RecursionError):
-            if method == PROGRESS:
-                told = jsonrpc.decode(params, ProgressParams)
+            if method == protocol.PROGRESS:
+                told = jsonrpc.decode(params, protocol.ProgressParams)
                 for task in self._running:
                     if task.token and task.token == told.progress_token:
                         task.progressed(CallProgress(told.progress, told.total, told.message or ""))
-            elif method == TASK_STATUS:
-                changed = jsonrpc.decode(params, Task).task_id
+            elif method == protocol.TASK_STATUS:
+                changed = jsonrpc.decode(params, protocol.Task).task_id
                 self._changed.append(changed[: LONGEST_ID + 1])
                 for task in self._running:
                     if task.id == changed:
@@ -369,7 +345,7 @@ class Tasks:
         finally:
             self._running.discard(task)
             task.close()
-        kind = decoded(raw, Outcome, self._server.name, CALL_TOOL).result_type
+        kind = decoded(raw, protocol.Outcome, self._server.name, protocol.CALL_TOOL).result_type
         if kind != "complete":
             raise McpError(f"The MCP server {self._server.name} ended a task with a result of the type {kind[:40]!r}.")
         return raw
@@ -382,4 +358,4 @@ class Tasks:
 
     async def _send_cancel(self, id: str) -> None:
         with contextlib.suppress(McpError):  # it may have ended, or the server is gone
-            await self._server.send(CANCEL_TASK, {"taskId": id}, _CANCEL_SECONDS)
+            await self._server.send(protocol.CANCEL_TASK, {"taskId": id}, _CANCEL_SECONDS)

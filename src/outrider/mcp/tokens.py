@@ -20,37 +20,28 @@ _LOCK_PAUSE = 0.02
 
 
 class Registration(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A client that an authorization server knows."""
-
     client_id: str
     client_secret: str = ""
     auth_method: str = ""
     """How the client authenticates at the token endpoint; empty to choose by what the server supports."""
-    redirect_uri: str = ""
-    """The registered redirect; empty if any port of this machine is allowed."""
-    issuer: str = ""
-    """The server that knows the client; empty for any."""
+    redirect_uri: str = ""  # the registered redirect; empty if any port of this machine is allowed
+    issuer: str = ""  # the server that knows the client; empty for any
 
     def __repr__(self) -> str:
         return f"Registration({self.client_id!r})"
 
 
 class Tokens(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The tokens of a login."""
-
     access_token: str
     refresh_token: str = ""
     expires_at: float | None = None
-    scope: str = ""
-    """The scopes that were asked for, and granted as far as the server says."""
+    scope: str = ""  # the scopes that were asked for, and granted as far as the server says
 
     def __repr__(self) -> str:
         return f"Tokens(scope={self.scope!r})"
 
 
 class Login(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A login to one MCP server."""
-
     issuer: str
     token_endpoint: str
     resource: str
@@ -65,11 +56,9 @@ class TokenStore:
         self._file = folder / FILE
 
     def read(self, url: str) -> Login | None:
-        """Return the login to a server. Raises McpError if the file cannot be read."""
         return self._read().get(url)
 
     def write(self, url: str, login: Login) -> None:
-        """Keep a login. Raises McpError."""
         self._write({**self._read(), url: login})
 
     def remove(self, url: str) -> bool:
@@ -87,8 +76,13 @@ class TokenStore:
             handle = open_lock(self._file.with_name(f"{FILE}.lock"))
         except OSError as error:
             raise McpError(f"The logins in {self._file} cannot be locked: {error.strerror}.") from None
+        loop = asyncio.get_running_loop()
+        until = loop.time() + _LOCK_SECONDS
         try:
-            await _lock(handle, self._file)
+            while not try_lock(handle):
+                if loop.time() > until:
+                    raise McpError(f"Another process holds {self._file}. End it, or try again.")
+                await asyncio.sleep(_LOCK_PAUSE)
             yield
         finally:
             os.close(handle)
@@ -109,12 +103,3 @@ class TokenStore:
             replace_private(self._file, msgspec.json.format(msgspec.json.encode(logins)))
         except OSError as error:
             raise McpError(f"The login cannot be kept in {self._file}: {error.strerror}.") from None
-
-
-async def _lock(handle: int, file: Path) -> None:
-    loop = asyncio.get_running_loop()
-    until = loop.time() + _LOCK_SECONDS
-    while not try_lock(handle):
-        if loop.time() > until:
-            raise McpError(f"Another process holds {file}. End it, or try again.")
-        await asyncio.sleep(_LOCK_PAUSE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from outrider.conversation.attachments import sha256
 from outrider.errors import McpError
@@ -27,14 +27,8 @@ _NOT_IN_NAMES = re.compile(r"[^a-zA-Z0-9_-]+")
 _HASH_LENGTH = 8
 _PROGRESS_BURST, _PROGRESS_RATE = 20, 10
 
-
-class CallServer(Protocol):
-    """Calls a tool of one server by the server's own name of it."""
-
-    def __call__(
-        self, name: str, arguments: Mapping[str, Any], on_progress: Callable[[CallProgress], None], /
-    ) -> Awaitable[CallToolResult]:
-        """Return the result. Raises McpError."""
+CallServer: TypeAlias = Callable[[str, Mapping[str, Any], Callable[[CallProgress], None]], Awaitable[CallToolResult]]
+"""Calls a tool of one server by the server's own name of it. Raises McpError."""
 
 
 def server_tools(

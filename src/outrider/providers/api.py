@@ -25,23 +25,14 @@ from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.refusals import PreparedRequest
 from outrider.providers.rendering.encoding import Rendered, encode_items
-from outrider.providers.rendering.message_parts import NO_FILES, Family, File, Title, UserMessage
+from outrider.providers.rendering.message_parts import Family, File, Title, UserMessage
 from outrider.providers.rendering.output_schemas import Dialect, expressed
 from outrider.providers.rendering.render import Renderer
 from outrider.providers.rendering.server_tools import check_server_tools, portable
 from outrider.providers.rendering.transcript import Rendering, Transcript
 from outrider.providers.streams.stream import Incoming, ReplyParser, merge_deltas
-from outrider.providers.transport.api_errors import (
-    BadCallError,
-    classified,
-    explained,
-    has_no_quota,
-    mask_key,
-    message_of,
-    too_long,
-)
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse, Timeouts, Transport
+from outrider.providers.transport import api_errors
+from outrider.providers.transport.http import Body, ErrorResponse, Timeouts, Transport
 from outrider.providers.transport.network import host_name
 
 NO_TOOLS: Mapping[str, Mapping[str, Any]] = {}
@@ -58,6 +49,8 @@ class ApiProvider(ABC):
     key_variables: ClassVar[tuple[str, ...]]
     base_variable: ClassVar[str]
     default_base: ClassVar[str]
+    endpoint: ClassVar[str] = ""
+    """The path of requests below the base URL."""
     key_required: ClassVar[bool] = True
     titles: ClassVar[Mapping[Family, Title]] = {}
     """Kinds of files for which a request has a field for the name, or for the name and description."""
@@ -90,10 +83,6 @@ class ApiProvider(ABC):
     # For adapters to implement
 
     @abstractmethod
-    def url(self) -> str:
-        """Return the URL of a request."""
-
-    @abstractmethod
     def headers(self, key: str) -> dict[str, str]:
         """Return the headers of a request, including the key."""
 
@@ -102,9 +91,7 @@ class ApiProvider(ABC):
         """Return a user message as the API's items. Pure: the same message always gives the same items."""
 
     @abstractmethod
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         """Return a model's message as the API's items. Pure, like `user_items`.
 
         `files` are the pictures for which `replays` is true, by their hash. `prefix_changed`: files of earlier messages
@@ -119,17 +106,17 @@ class ApiProvider(ABC):
     def incoming(
         self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None
     ) -> Incoming:
-        """Return an object that builds the reply from the events.
-
-        `tools` are the tools that the model may call, with the schemas of their arguments. `store` takes the pictures
-        that it makes.
-        """
+        """Return an object that builds the reply from the events. `tools` have the schemas of their arguments."""
 
     def replays(self, block: AttachmentBlock) -> bool:
         """Return whether a picture that the model made goes back in its own message, not in the user's next one."""
         return False
 
     # Shared by the adapters
+
+    def url(self) -> str:
+        """Return the URL of a request."""
+        return f"{self.base_url}{self.endpoint}"
 
     def is_own(self, state: ProviderState | None) -> bool:
         """Return whether opaque state is this model's and may be sent back to it."""
@@ -202,54 +189,36 @@ class ApiProvider(ABC):
 
     def _assemble(self, request: Request, rendering: Rendering) -> Body:
         check_server_tools(self.capabilities, request, self.name)
+        left_out, groups = rendering.left_out, self.call_groups(request)
         renderer = Renderer(
-            self.capabilities,
-            request.store,
-            rendering.left_out,
-            self.titles,
-            self.replays,
-            errors_hold_files=self.errors_hold_files,
+            self.capabilities, request.store, left_out, self.titles, self.replays, self.errors_hold_files
         )
-        groups = self.call_groups(request)
+
+        def render(message: Message, previous: Message | None, text_bytes: int) -> Rendered:
+            """Render one message: place its files, turn it into the API's items, encode these."""
+            if message.role == "assistant":
+                files, shown = renderer.pictures(message)
+                message = portable(message, self.is_own)
+                message = self.grouped(message, groups) if groups else message
+                return encode_items(self.assistant_items(message, files, bool(left_out)), shown)
+            user = renderer.user(message, previous, text_bytes)
+            return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
+
         rendering.depend_on(groups)
-        render = partial(self._render_message, renderer, bool(rendering.left_out), groups)
         rendering.update(request.messages, render)
         return self.body(request, rendering.transcript)
-
-    def _render_message(
-        self,
-        renderer: Renderer,
-        prefix_changed: bool,
-        groups: Mapping[str, str],
-        message: Message,
-        previous: Message | None,
-        text_bytes: int,
-    ) -> Rendered:
-        """Render one message: place its files, turn it into the API's items, encode these."""
-        if message.role == "assistant":
-            files, shown = renderer.pictures(message)
-            message = portable(message, self.is_own)
-            if groups:
-                message = self.grouped(message, groups)
-            return encode_items(self.assistant_items(message, files, prefix_changed=prefix_changed), shown)
-        user = renderer.user(message, previous, text_bytes)
-        return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
 
     def call_groups(self, request: Request) -> Mapping[str, str]:
         """Return the groups of deferred tools by tool, if calls in the history must name them."""
         return NO_GROUPS
 
     def grouped(self, message: Message, groups: Mapping[str, str]) -> Message:
-        """Return a model's message whose calls name their groups."""
         return message
 
     def tools_once(
-        self, request: Request, describe: Callable[[Request], Iterable[Any]], found: tuple[str, ...] = ()
+        self, request: Request, describe: Callable[[Request], Iterable[Any]], found: tuple[str | bool, ...] = ()
     ) -> msgspec.Raw:
-        """Return the tools as this API describes them. They are encoded once a session: there may be many.
-
-        `found` is what the description depends on beside the tools of the request.
-        """
+        """Return the tools as this API describes them, encoded once a session. `found`: what else they depend on."""
         name = f"{self._memory_key} tools"
         known: tuple[Any, Any, Any, msgspec.Raw] | None = request.memory.get(name)
         if known is None or known[0] is not request.tools or known[1:3] != (request.server_tools, found):
@@ -257,24 +226,22 @@ class ApiProvider(ABC):
             request.memory[name] = known = request.tools, request.server_tools, found, encoded
         return known[3]
 
-    def effort_fields(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the fields of a request for its effort. Raise RequestRefusedError if the model does not have it."""
-        return effort_fields(self.capabilities, settings.effort, self.name)
-
-    def temperature_fields(self, settings: ModelSettings) -> dict[str, float]:
-        """Return the field of a request for its temperature. Empty if the model would refuse it."""
-        return temperature_fields(self.capabilities, settings)
+    def setting_fields(self, settings: ModelSettings, tokens_field: str) -> dict[str, Any]:
+        """Return the fields for the effort, the temperature and the longest reply. Raise RequestRefusedError."""
+        fields = effort_fields(self.capabilities, settings.effort, self.name)
+        fields = fields | temperature_fields(self.capabilities, settings)
+        return fields | ({tokens_field: settings.max_tokens} if settings.max_tokens else {})
 
     def _left_out(self, request: Request) -> Iterator[str]:
         """Yield what the user should know about settings that are not sent, once a session."""
         name, settings = f"{self._memory_key} temperature", request.settings
-        if settings.temperature is not None and not self.temperature_fields(settings) and name not in request.memory:
+        is_dropped = settings.temperature is not None and not temperature_fields(self.capabilities, settings)
+        if is_dropped and name not in request.memory:
             request.memory[name] = True
             beside = " together with an effort" if self.capabilities.temperature == "without_effort" else ""
             yield f"{self.name} does not take a temperature{beside}; it was left out"
 
     def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
-        """Return whether the API holds an answer to this schema."""
         offered = self.capabilities.structured_output
         if offered == "no" or (with_tools and offered == "alone"):
             return False
@@ -311,13 +278,15 @@ class ApiProvider(ABC):
                                 return
                 rest = parser.finish()
             except ProviderError as error:
-                mask_key(error, key)
+                api_errors.mask_key(error, key)
                 logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
-                if isinstance(error, BadCallError):
+                if isinstance(error, api_errors.BadCallError):
                     rest = parser.feed(error.body) + parser.finish()
                 elif not parser.complete:
                     error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
-                    yield Notice(await self._without_refused(too_long(error) or error, request, prepared, shown))
+                    yield Notice(
+                        await self._without_refused(api_errors.too_long(error) or error, request, prepared, shown)
+                    )
                     continue
                 else:
                     rest = parser.finish()  # the failure came after the reply
@@ -347,7 +316,6 @@ class ApiProvider(ABC):
         return notice
 
     def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:
-        """Yield the bytes of the API's response."""
         explain = partial(self.explain, key=key)
         return self._transport.post(self.url(), self.headers(key), body, explain, idle_seconds)
 
@@ -389,13 +357,13 @@ class ApiProvider(ABC):
 
     def explain(self, response: ErrorResponse, key: str) -> ProviderError:
         """Return the error for a response that is not a reply."""
-        message = masked(message_of(response), key)
+        message = masked(api_errors.message_of(response), key)
         kind, sentence = self._classify(response.status, message)
-        if has_no_quota(response):
+        if api_errors.has_no_quota(response):
             sentence = f"this key has no quota left with {self.label} ({message}); check the plan and its billing"
-        return explained(response, kind, sentence)
+        return api_errors.explained(response, kind, sentence)
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         """Return the error class for a status, and a sentence that says what to do."""
         variable = next(iter(self.key_variables), "api_key")
-        return classified(status, message, label=self.label, model=self.model, key_variable=variable)
+        return api_errors.classified(status, message, label=self.label, model=self.model, key_variable=variable)

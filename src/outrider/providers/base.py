@@ -38,7 +38,6 @@ REMARKABLE: Mapping[str, str] = {
 }
 """Stop reasons that the user should see, with their messages."""
 
-
 Effort: TypeAlias = Literal["none", "low", "medium", "high", "max"]
 """How much a reasoning model thinks before it answers. `none` and `max` are the least and the most that it offers."""
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
@@ -144,11 +143,9 @@ class Provider(Protocol):
     @property
     def name(self) -> str:
         """The model's name as the user writes it, for example "demo"."""
-        ...
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send one request."""
-        ...
 
 
 @runtime_checkable
@@ -160,4 +157,3 @@ class SchemaProvider(Provider, Protocol):
 
         `with_tools`: the requests have tools as well. Limits of values, such as `minLength`, may be left to the caller.
         """
-        ...

@@ -20,17 +20,14 @@ from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities, Kind, without_kind
 from outrider.providers.rendering.shown_files import Omission
 from outrider.providers.rendering.transcript import Rendering
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
-MAX_FILE_RETRIES = 2
-"""How often one request is sent again with fewer files."""
+MAX_FILE_RETRIES = 2  # how often one request is sent again with fewer files
 _PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
-Cause: TypeAlias = Literal["model", "file"]
-"""The model takes no files of the kind, or the API refused one file."""
+Cause: TypeAlias = Literal["model", "file"]  # the model takes no files of the kind, or the API refused one file
 
 REFUSALS = frozenset({400, 404, 415, 422})
-BROKEN = frozenset({500, 501})
-"""Local servers without support for a kind fail with these instead of refusing."""
+BROKEN = frozenset({500, 501})  # local servers without support for a kind fail with these instead of refusing
 
 # These are compiled when the first error is seen.
 _SUBJECTS: Mapping[Kind, str] = {
@@ -61,8 +58,7 @@ def _none_taken(subject: str) -> str:
     )
 
 
-_URL_WORDS = r"\burls?\b|download|fetch|_url\b"
-"""Words in the error of an API that could not fetch a file."""
+_URL_WORDS = r"\burls?\b|download|fetch|_url\b"  # words in the error of an API that could not fetch a file
 
 
 def file_fault(status: int | None, message: str, sent: Collection[Kind]) -> tuple[Kind, Cause] | None:
@@ -89,11 +85,6 @@ def file_fault(status: int | None, message: str, sent: Collection[Kind]) -> tupl
     return None
 
 
-def is_about_url(status: int | None, message: str) -> bool:
-    """Return whether an API refused a request because it could not fetch a file by its URL."""
-    return status in (400, 404, 422) and bool(re.search(_URL_WORDS, message, re.I))
-
-
 class Model(Protocol):
     """What a fallback reads and changes of an adapter."""
 
@@ -102,13 +93,9 @@ class Model(Protocol):
     capabilities: Capabilities
 
     @property
-    def label(self) -> str:
-        """The name of the API in messages to the user."""
-        ...
+    def label(self) -> str: ...
 
-    def older_server_tools(self, error: ProviderError, request: Request) -> bool:
-        """Use older versions of server tools if the API refused the newest ones. Return whether it did."""
-        ...
+    def older_server_tools(self, error: ProviderError, request: Request) -> bool: ...
 
 
 class PreparedRequest:
@@ -124,11 +111,9 @@ class PreparedRequest:
     def fall_back(self, model: Model, error: ProviderError, request: Request) -> str:
         """Leave out what the API refused, for the next rendering. Return a notice, or "" if that is not the cause."""
         known = model.capabilities
-        notice = (
-            _send_bytes(model, error, request)
-            or self._drop_files(model, error, request)
-            or _use_older_tools(model, error, request)
-        )
+        notice = _send_bytes(model, error, request) or self._drop_files(model, error, request)
+        if not notice and model.older_server_tools(error, request):
+            notice = f"{error}; retrying with older versions of its tools"
         if model.capabilities is not known:
             self._undo.append(partial(setattr, model, "capabilities", known))
         return notice
@@ -139,7 +124,6 @@ class PreparedRequest:
             restore()
 
     def _drop_files(self, model: Model, error: ProviderError, request: Request) -> str:
-        """Leave out files if the API refused the request because of them."""
         rendering = self.rendering
         sent = frozenset[Kind]().union(*(file.kinds for file in rendering.transcript.shown))
         if not sent or len(self._undo) >= MAX_FILE_RETRIES:
@@ -160,13 +144,9 @@ class PreparedRequest:
 
 
 def _send_bytes(model: Model, error: ProviderError, request: Request) -> str:
-    """Send bytes instead of URLs if the API cannot fetch one."""
     has_urls = any(file.url for message in request.messages for file in files_in(message))
-    if not (has_urls and model.capabilities.url_types and is_about_url(error.status, str(error))):
+    cannot_fetch = error.status in (400, 404, 422) and re.search(_URL_WORDS, str(error), re.I)
+    if not (has_urls and model.capabilities.url_types and cannot_fetch):
         return ""
     model.capabilities = msgspec.structs.replace(model.capabilities, url_types=())
     return f"{error}; retrying with the files themselves"
-
-
-def _use_older_tools(model: Model, error: ProviderError, request: Request) -> str:
-    return f"{error}; retrying with older versions of its tools" if model.older_server_tools(error, request) else ""

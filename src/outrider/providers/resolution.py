@@ -9,8 +9,8 @@ http://host:8000/v1#qwen3      an OpenAI-compatible server and a model
 demo                           the built-in demo model; no other name means it
 anthropic/fast,openai/fast     several models: the next one goes on if one cannot answer
 
-To add a provider, write an adapter in a file of its own, a subclass of `api.ApiProvider` with a function
-`provider(model)`; add its prefix to `_MODULES` below, and what its models accept to `models.json`.
+To add a provider, write an adapter in a file of its own, a subclass of `api.ApiProvider`; add its prefix to `_ADAPTERS`
+below, and what its models accept to `models.json`.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from typing import TypeAlias
 from outrider.errors import MissingKeyError, OutriderError, UnknownModelError
 from outrider.providers.base import Provider, Reply, Request
 from outrider.providers.catalogue import tiers
-from outrider.providers.catalogue.vendors import VENDORS
+from outrider.providers.catalogue.vendors import VENDORS, qualified
 from outrider.providers.catalogue.windows import window_of
 from outrider.providers.deltas import Delta, Notice
 
 Models: TypeAlias = str | Provider | Sequence[str | Provider]
 """The model of an agent: a name or a provider, or several in the order in which they are asked."""
 
-# The part of a model name before the slash, and the module whose `provider(model)` makes the adapter.
-_MODULES = {
-    "anthropic": "outrider.providers.adapters.anthropic",
-    "openai": "outrider.providers.adapters.openai_responses",
-    "openai-chat": "outrider.providers.adapters.openai_chat",
-    "gemini": "outrider.providers.adapters.gemini",
-    "litellm": "outrider.providers.adapters.litellm",
-    "ollama": "outrider.providers.adapters.ollama",
-    "azure": "outrider.providers.adapters.azure",
-    "vertex": "outrider.providers.adapters.vertex",
-    "bedrock": "outrider.providers.adapters.bedrock",
-    "demo": "outrider.providers.demo.demo",
+# The part of a model name before the slash, and where the class or function is that makes the adapter of a model.
+_ADAPTERS = {
+    "anthropic": "adapters.anthropic:Anthropic",
+    "openai": "adapters.openai_responses:OpenAIResponses",
+    "openai-chat": "adapters.openai_chat:OpenAIChat",
+    "gemini": "adapters.gemini:Gemini",
+    "litellm": "adapters.litellm:LiteLLM",
+    "ollama": "adapters.ollama:Ollama",
+    "azure": "adapters.azure:Azure",
+    "vertex": "adapters.vertex:provider",
+    "bedrock": "adapters.bedrock:provider",
+    "demo": "demo.demo:provider",
 }
-PREFIXES = (*_MODULES, *VENDORS)
+PREFIXES = (*_ADAPTERS, *VENDORS)
 
 _EXAMPLES = {
     "litellm": "anthropic/claude-sonnet-5-5",
@@ -52,16 +52,8 @@ _EXAMPLES = {
 }
 
 # Prefixes of names that resemble a vendor's own, and the probable provider.
-_LIKELY_PROVIDERS = {
-    "claude": "anthropic",
-    "gpt-oss": "ollama",
-    "gpt": "openai",
-    "chatgpt": "openai",
-    "o1": "openai",
-    "o3": "openai",
-    "o4": "openai",
-    "gemini": "gemini",
-}
+_LIKELY_PROVIDERS = {"claude": "anthropic", "gpt-oss": "ollama", "gemini": "gemini"}
+_LIKELY_PROVIDERS |= dict.fromkeys(("gpt", "chatgpt", "o1", "o3", "o4"), "openai")
 
 
 def resolve(model: str | Provider) -> Provider:
@@ -74,11 +66,9 @@ def resolve(model: str | Provider) -> Provider:
         return resolve_all(model)[0]
     model = model.strip()
     if model.startswith(("http://", "https://")):
-        return _load("outrider.providers.adapters.openai_compatible", model)
+        return _load("adapters.hosted:provider", model)
     if model in tiers.TIERS:
         return _first_with_key(model)
-    from outrider.providers.catalogue.names import qualified
-
     prefix, _, name = qualified(model).partition("/")
     if prefix not in PREFIXES:
         raise _unknown(model)
@@ -89,8 +79,8 @@ def resolve(model: str | Provider) -> Provider:
     if prefix in VENDORS:
         from outrider.providers.adapters import hosted
 
-        return hosted.provider(prefix, name)
-    return _load(_MODULES[prefix], tiers.models_of(prefix).get(name, name))
+        return hosted.adapter_of(prefix)(name)
+    return _load(_ADAPTERS[prefix], tiers.models_of(prefix).get(name, name))
 
 
 def several(models: Models) -> tuple[str | Provider, ...]:
@@ -129,7 +119,6 @@ class _Keyless:
         self._error = error
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Raise the error."""
         raise self._error
 
 
@@ -141,8 +130,9 @@ def window_of_name(model: str) -> int | None:
         return None
 
 
-def _load(module: str, name: str) -> Provider:
-    provider: Provider = import_module(module).provider(name)
+def _load(adapter: str, model: str) -> Provider:
+    module, _, maker = adapter.partition(":")
+    provider: Provider = getattr(import_module(f"outrider.providers.{module}"), maker)(model)
     return provider
 
 
@@ -178,7 +168,6 @@ def _unknown(model: str) -> UnknownModelError:
 
 
 def _suggestion(model: str) -> str:
-    """Return the name that the user probably meant, or ""."""
     from difflib import get_close_matches
 
     prefix, slash, name = model.partition("/")

@@ -32,7 +32,7 @@ class AskedCall:
     written: PendingWrite | None = None
     """The write of the result."""
     decided: Decided | None = None
-    """Whether the call may run, once it is decided."""
+    """Whether the call may run: a decision that is not stored yet."""
     is_parked = False
     """Whether the call waits for an answer from outside: it has no result, and does not run."""
     _tool: Tool | None
@@ -65,8 +65,9 @@ class AskedCall:
             return
         try:
             tool.check(self.use.input)
-        except ValidationError:
-            return  # the call will not run: its error result names the violations
+        except ValidationError:  # the call will not run: its error result names the violations
+            self.decided = Decided(False, "the schema of the tool", self.use.id, answer="the arguments are not valid")
+            return
         try:
             await self._ask_approver(tool, known)
         except Defer as defer:
@@ -96,7 +97,7 @@ class AskedCall:
         """Ask a person whether the call may run: one who is there, or whoever answers later."""
         asked = approval_of(self.use, self._key, defer)
         if self.around.person and (body := body_of(asked.question)):
-            self._take_approval(tool, decided(asked, await self.around.person(self.use.id, body), "the user", 0.0))
+            self._take_approval(tool, decided(asked, await self.around.person(asked, body), "the user", 0.0))
         elif self.around.waits is None:
             self._decide(tool, Verdict("it has to be approved later, and this call is not part of a session", "nobody"))
         else:
@@ -106,8 +107,7 @@ class AskedCall:
         """Take the decision of a person. The log has it."""
         late = "nobody has allowed it in time" if answer.answer == LATE else "the user does not want this"
         denial = "" if answer.allowed else f"{late}: {answer.words}" if answer.words else late
-        self._decide(tool, Verdict(denial, answer.by, answer.input))
-        self.decided = None
+        self._decide(tool, Verdict(denial, answer.by, answer.input), is_stored=True)
 
     async def _park(self, questions: Sequence[Asked]) -> None:
         """Let the call wait for an answer. It has no result then, and another process may go on with it."""
@@ -134,12 +134,13 @@ class AskedCall:
         name = question_id(self._key, str(self._asks), question)
         if self.around.waits and (known := self.around.waits.answer_to(name)):
             return Answer(known.answer, known.words, known.content)
+        asked = Asked(name, self.use.id, question, "" if self.around.is_subagent else "call")
         if self.around.person:
             self._cancel_timers()  # a person needs time
-            return await self.around.person(self.use.id, body)
+            return await self.around.person(asked, body)
         if self.around.waits is None:
             raise ConversationError("there is nobody to ask: this call is not part of a session")
-        raise Parked([Asked(name, self.use.id, question, "call")])
+        raise Parked([msgspec.structs.replace(asked, waits="call")])
 
     async def ask_person(
         self, text: str, choices: Sequence[str], schema: Mapping[str, Any] | None, multiple: bool, seconds: float | None
@@ -169,7 +170,7 @@ class AskedCall:
         """Return the intent to store before the call starts, or None if it will not run."""
         raise NotImplementedError
 
-    def _decide(self, tool: Tool, verdict: Verdict) -> None:
+    def _decide(self, tool: Tool, verdict: Verdict, *, is_stored: bool = False) -> None:
         """Take a decision. It is stored with what follows from it: the intent, or the result that denies the call."""
         if self.answer:
             return
@@ -177,9 +178,15 @@ class AskedCall:
         if edited is not None and not _is_same(edited, self.use.input):
             self.use, self._is_edited = msgspec.structs.replace(self.use, input=clean_value(edited)), True
         given = self.use.input if self._is_edited and not denial else None
-        self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
+        if not is_stored:
+            self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
         if denial:
             self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}"))
+
+    def take_decision(self) -> list[Decided]:
+        """Return the decision to store, if there is one that is not stored yet."""
+        decided, self.decided = self.decided, None
+        return [decided] if decided else []
 
     async def _ask_hooks(self, tool: Tool) -> None:
         """Ask the hooks. They may block the call, or change its arguments; the approver sees those."""

@@ -48,7 +48,7 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
     for together in [[call] for call in batch] if is_asked else [batch]:
         if is_asked:
             await together[0].ask()
-        if around.watch or not all(call.is_begun for call in together):
+        if around.watch or not all(call.is_begun and call.decided is None for call in together):
             await _record_intents(together)
         for call in together:
             call.start(tools)
@@ -80,8 +80,9 @@ async def _record_intents(calls: Sequence[Call]) -> None:
     watch = around.watch
     entries: list[Entry] = []
     for call in calls:
-        if not call.is_begun and (intent := call.intent()):
-            entries += [call.decided, intent] if call.decided else [intent]
+        if intent := call.intent():
+            entries += call.take_decision()  # also one about a call that runs again
+            entries += [] if call.is_begun else [intent]
     if watch and any(call.may_write for call in calls) and (snapshot := await watch.begin()):
         entries.insert(0, snapshot)
     if entries:

@@ -305,8 +305,7 @@ class Call(AskedCall):
             answer = edited_result(answer, self.use.input)
         self.answer = answer
         self._context.close()
-        denied = (self.decided,) if self.decided and not self.decided.allowed else ()
-        self.written = self.around.write(*denied, answer)
+        self.written = self.around.write(*self.take_decision(), answer)
         self.written.then(self._announce)
 
     def _announce(self) -> None:

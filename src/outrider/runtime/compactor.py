@@ -232,7 +232,7 @@ class Compactor:
         old, new = messages[: len(messages) - kept], messages[len(messages) - kept :]
         self._record.emit(CompactionStarted(reason, before))
         text, usage, model = await self._summary(room, old, focus)
-        lasting = {tool.name for tool in agent.tools if tool.lasting}
+        lasting = {tool.name: tool.lasting for tool in self._model.tools.known.values() if tool.lasting}
         summary = summary_message(text, former, old, lasting, room.summary)
         after = self._tokens_after(before, [summary, *new])
         await self._record.append(CompactionEntry(summary, kept, reason, before, after, usage, model))

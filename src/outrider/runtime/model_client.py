@@ -16,6 +16,7 @@ from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event, Notice, Retrying
+from outrider.runtime.offer import Offer
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.step import Think
@@ -40,6 +41,8 @@ class ModelClient:
         """What adapters keep from request to request, such as rendered bytes."""
         self.watch: Callable[[Callable[[Event], None]], Callable[[Event], None]] | None = None
         """Wraps what the events of a reply are passed to, in a run whose answer is typed."""
+        self.offer: Callable[[], Offer] | None = None
+        """Returns what the next request offers, if a mode of the session decides it."""
         self.tools = Toolset(partial(_recall, record))
         self._offers_rest = False
         """Whether a run has met a result that was cut, whose rest only Recall reads."""
@@ -55,6 +58,12 @@ class ModelClient:
     def offer_tools(self) -> None:
         """Set the tools of the next request."""
         self.tools.offer(is_abridged=self._offers_rest or self._record.history.is_abridged)
+
+    def keep_to_mode(self) -> None:
+        """Offer what the mode of the session allows now."""
+        if self.offer and (now := self.offer()) is not self.tools.now:
+            self.tools.now = now
+            self.offer_tools()
 
     def offer_rest(self) -> None:
         """Offer Recall if no tool of the agent reads the rest of a result that was cut. Only runs offer it."""
@@ -88,7 +97,9 @@ class ModelClient:
             raise ConversationError("there is nothing to answer: the messages are blank")
         emit = self.watch(self._record.emit) if self.watch else self._record.emit
         receiver = Receiver(self.provider, emit, self.agent.retry, self._add_failure, keeps_words=True)
+        self.keep_to_mode()
         try:
+            reminder = "\n\n".join(filter(None, (self.tools.now.reminder, reminder)))
             request = self._request(messages, reminder, settings)
             reply = await receiver.receive(request)
             self.request, self.first_token = request, receiver.first_token

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, Unpack, overload
 
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
+    from outrider.runtime.offer import Offer
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
+    from outrider.runtime.waits import Person
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -436,9 +438,33 @@ class Session(SessionBase, Generic[AnyDepsT]):
             raise TypeError(f"an observer is a function of an event, not {observer!r:.60}")
         self._observers.add(observer if callable(observer) else observer.observe(self))
 
+    def attend(self, person: Person) -> None:
+        """Let a person who is there be asked, from now on. Without one, calls that have to ask wait."""
+        self._change_environment(person=person)
+
+    @property
+    def is_suspended(self) -> bool:
+        """Whether the session was suspended: nothing is kept any more."""
+        return self._record.journal.is_suspended
+
+    def has_open_call(self, call_id: str) -> bool:
+        """Return whether a call of the newest reply has no result yet."""
+        return any(call.id == call_id for call in self._record.state.open_calls)
+
+    def same_question(self, asked: Asked) -> Asked | None:
+        """Return the question that waits already, if it is the same one about the same call."""
+        waiting = self._record.state.questions.values() if asked.waits else ()
+        new = asked.call_id, asked.question, asked.waits
+        return next((each for each in waiting if (each.call_id, each.question, each.waits) == new), None)
+
     def note(self, entry: Asked | Decided) -> None:
         """Keep a question, or how it was decided, in the log. It is on disk before what follows from it."""
         self._record.write(entry)
+
+    def use_offer(self, offer: Callable[[], Offer]) -> None:
+        """Call this before each request for what it offers, as a mode of the session wants it."""
+        self._loop.model.offer = offer
+        self._loop.model.keep_to_mode()
 
     def use_folder(self, folder: WorkingFolder) -> None:
         """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""

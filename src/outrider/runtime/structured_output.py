@@ -37,6 +37,8 @@ WRAPPED = "result"
 MISSING = "the model ended without a report, although it was reminded; its last text is in `text`"
 REJECTED_CHARACTERS = 4_000
 """Characters of a rejected report, and of what is wrong with it, in the error of a run."""
+_STOPPED = ("cancelled", "suspended", "waiting")
+"""How runs end that go on later, or shall not."""
 NO_TURNS_LEFT = "the model ended without a report, and the limits leave no turn to remind it"
 
 _SCHEMA_WORDS = (
@@ -254,7 +256,7 @@ async def run_to_report(run_once: RunOnce, report: Report, said: list[Message], 
 def _is_cut_short(result: RunResult[Any]) -> bool:
     """Whether a limit stopped a run whose last message is an answer."""
     answered = bool(result.messages) and result.messages[-1].role == "assistant"
-    return answered and result.status not in ("done", "error", "cancelled", "suspended")
+    return answered and result.status not in ("done", "error", *_STOPPED)
 
 
 def _was_reminded(messages: Sequence[Message]) -> bool:
@@ -271,7 +273,7 @@ def _reported(result: RunResult[Any], report: Report) -> RunResult[Any]:
     status, error = result.status, result.error
     if status == "done":
         status, error = "error", MISSING
-    if error in (MISSING, NO_TURNS_LEFT, "") and status not in ("cancelled", "suspended"):
+    if error in (MISSING, NO_TURNS_LEFT, "") and status not in _STOPPED:
         error = report.rejection(result.messages) or error
     return msgspec.structs.replace(result, status=status, error=error, **data)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,6 +14,7 @@ VERBATIM_SHARE = 0.5
 """The tokens of the user's words and of the plan, for each token of the summary."""
 WORDS = "The newest messages of the user before this point, verbatim:\n\n"
 STATE = "The plan as it was last written down:\n\n"
+AGREED = "What the user agreed to, verbatim:\n\n"
 _FILE_NAMES = ("file_path", "path", "file", "filename")
 MOST_FILES = 50
 
@@ -25,18 +26,21 @@ def request_text(tokens: int, focus: str) -> str:
 
 
 def summary_message(
-    text: str, former: Message | None, compacted: Sequence[Message], lasting: Collection[str], tokens: int
+    text: str, former: Message | None, compacted: Sequence[Message], lasting: Mapping[str, bool | str], tokens: int
 ) -> Message:
     """Return the message to send instead of the compacted ones.
 
-    `former` is the summary that it replaces. `lasting` names the tools whose newest result is repeated, such as a plan.
-    `tokens` is the length of the summary.
+    `former` is the summary that it replaces. `lasting` has the tools of which something is repeated (`Tool.lasting`):
+    the newest result, such as a list of steps, or an argument, such as a plan. `tokens` is the length of the summary.
     """
     verbatim = int(tokens * VERBATIM_SHARE)
     parts = [f"{prompt_text('compacted')}\n\n{shortened(text.strip(), tokens)}"]
     if words := newest_words(former, compacted, verbatim):
         parts.append(f"{WORDS}{words}")
-    if state := newest_state(compacted, lasting) or _part(former, STATE):
+    agreed = {name: argument for name, argument in lasting.items() if isinstance(argument, str)}
+    if plan := newest_state(compacted, agreed) or _part(former, AGREED):
+        parts.append(f"{AGREED}{shortened(plan, verbatim)}")
+    if state := newest_state(compacted, dict.fromkeys(lasting.keys() - agreed, "")) or _part(former, STATE):
         parts.append(f"{STATE}{shortened(state, verbatim)}")
     return Message.user(*parts)
 
@@ -54,14 +58,14 @@ def newest_words(former: Message | None, messages: Sequence[Message], tokens: in
     return "\n\n".join(filter(None, reversed(found)))
 
 
-def newest_state(messages: Sequence[Message], lasting: Collection[str]) -> str:
-    """Return the newest result of a tool that keeps state, such as a plan."""
+def newest_state(messages: Sequence[Message], lasting: Mapping[str, str]) -> str:
+    """Return the newest result of a tool that keeps state, or the argument of its call that `lasting` names."""
     results: dict[str, str] = {}
     for message in reversed(messages):
         results.update({each.tool_use_id: each.text for each in message.tool_results if not each.is_error})
         for call in reversed(message.tool_calls):
             if call.name in lasting and call.id in results:
-                return results[call.id]
+                return str(call.input.get(lasting[call.name], "")) if lasting[call.name] else results[call.id]
     return ""
 
 

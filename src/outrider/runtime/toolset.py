@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from outrider.providers.base import Provider, ToolSpec
 from outrider.providers.catalogue.windows import window_of
+from outrider.runtime.offer import Offer
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
@@ -27,6 +28,10 @@ class Toolset:
         """The tools of the next request, by name."""
         self.specs: tuple[ToolSpec, ...] = ()
         """The same, as the model sees them."""
+        self.known: dict[str, Tool] = {}
+        """The same, and those that are not offered for now."""
+        self.now = Offer()
+        """What is offered of them."""
         self.servers: SessionServers | None = None
         self._recall = recall
         self._own: Sequence[Tool] = ()
@@ -41,7 +46,7 @@ class Toolset:
     @property
     def callable(self) -> dict[str, Tool]:
         """The tools by name, with those that are not in requests."""
-        return self._found | self.offered if self._found else self.offered
+        return self._found | self.known | self.offered
 
     @property
     def specs_to_come(self) -> tuple[ToolSpec, ...]:
@@ -78,11 +83,13 @@ class Toolset:
         Recall joins once a part of the conversation is not sent.
         """
         tools = {tool.name: tool for tool in self._own}
-        for tool in self._joined:
+        for tool in (*self._joined, *self.now.tools):
             tools.setdefault(tool.name, tool)
         if is_abridged and RECALL not in tools:
             tools[RECALL] = self._recall()
-        self.offered, self.specs = tools, specs_of(tools.values(), self._groups)
+        self.known = tools
+        self.offered = {tool.name: tool for tool in filter(None, map(self.now.form, tools.values()))}
+        self.specs = specs_of(self.offered.values(), self._groups)
 
     async def join_servers(self, provider: Provider) -> bool:
         """Take the tools of all servers that are ready, together: each change costs the prompt cache.

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from outrider.runtime.record import SessionRecord
     from outrider.tools.approval import Defer
 
-Person: TypeAlias = Callable[[str, Body], Awaitable[Answer]]
-"""Asks a person who is there, about a call."""
+Person: TypeAlias = Callable[[Asked, Body], Awaitable[Answer]]
+"""Asks a person who is there. It keeps the question and the answer in the log."""
 
 ALLOW_OR_DENY = (Option("once", "Allow", allows=True), Option("no", "Deny", allows=False, takes_words=True))
 

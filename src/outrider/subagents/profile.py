@@ -11,8 +11,8 @@ import msgspec
 from outrider.errors import UnknownModelError
 from outrider.prompts import prompt
 from outrider.providers.base import Provider
-from outrider.providers.catalogue.names import qualified
 from outrider.providers.catalogue.tiers import TIERS, models_of, override_of
+from outrider.providers.catalogue.vendors import qualified
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.tools.tool import Tool
 

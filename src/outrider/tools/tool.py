@@ -74,8 +74,9 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     """Rewrites the arguments before validation, for example from the spelling of other programs."""
     built_in: bool = False
     """Whether the tool is part of Outrider and may have a reserved name."""
-    lasting: bool = False
-    """Whether the newest result describes the state of the work, such as a plan: it outlives a compaction."""
+    lasting: bool | str = False
+    """Whether the newest result describes the state of the work, such as a list of steps: it outlives a compaction. A
+    name: instead, that argument of the newest call that succeeded does."""
     shown: dict[str, Any] | None = None
     """The JSON Schema that the model sees, if it leaves something out; the tool takes all of its arguments."""
     stands_for: Callable[[dict[str, Any]], tuple[Tool, dict[str, Any]] | None] | None = None

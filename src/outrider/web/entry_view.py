@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.coding.remote.bodies import json_text
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import (
@@ -142,6 +143,8 @@ class EntryView:
         fields["input"] = self._cut(arguments, revealed)
         if isinstance(command := input.get("command"), str):
             fields["command"] = self._cut(command, revealed)
+        if name == EXIT_PLAN and isinstance(plan := input.get("plan"), str):
+            fields["nodes"] = render(revealed(plan))
         if diff := proposed_diff(name, input):
             fields["diff"] = self._cut(diff, revealed)
         return fields

@@ -12,7 +12,7 @@ from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.web.event_stream import EventStream, encoded
 from outrider.web.feed import Feed
-from outrider.web.page_questions import question_fields
+from outrider.web.page_questions import waiting_questions
 from outrider.web.session_list import summary_fields
 
 Json = dict[str, Any]
@@ -113,7 +113,7 @@ class Hub:
     async def _look_at_questions(self) -> None:
         """Read the questions that wait, one reading at a time. Tell all pages if they are others than before."""
         async with self._asking:
-            found = await asyncio.to_thread(lambda: [question_fields(each) for each in self._log.inbox.questions()])
+            found = await asyncio.to_thread(waiting_questions, self._log)
             if found != self._questions:
                 self._questions = found
                 self._send(encoded("questions", found))

@@ -9,9 +9,17 @@ import msgspec
 from outrider.coding.mcp.forms import fields_of
 from outrider.coding.remote.bodies import json_text, shown_diff
 from outrider.log.log import Log
-from outrider.log.questions import Answer, Body, ElicitationQuestion, Question
-from outrider.text.visible import revealed, revealed_line, safe_lines
-from outrider.web.markdown_nodes import safe_address
+from outrider.log.questions import (
+    Answer,
+    Body,
+    ChoiceQuestion,
+    ElicitationQuestion,
+    PlanQuestion,
+    Question,
+    ResultQuestion,
+)
+from outrider.text.visible import revealed, revealed_line, safe_line, safe_lines
+from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
 PLACE = "on the web page"
@@ -43,6 +51,12 @@ def question_fields(question: Question, limit: int | None = MAX_TEXT) -> Json:
 def _body(body: Body, limit: int | None) -> Json:
     if isinstance(body, ElicitationQuestion):
         return _elicitation(body)
+    if isinstance(body, ChoiceQuestion):
+        return _choices(body)
+    if isinstance(body, ResultQuestion):
+        return {"kind": "result", "title": revealed_line(body.title)}
+    if isinstance(body, PlanQuestion):
+        return {"kind": "plan", "title": revealed_line(body.title), "nodes": render(revealed(body.plan))}
     command = body.input.get("command")
     texts = {
         "command": command if body.tool == "Bash" and isinstance(command, str) else "",
@@ -81,6 +95,33 @@ def _elicitation(body: ElicitationQuestion) -> Json:
         "url": safe_address(body.url),
         "address": revealed_line(body.url),
     }
+
+
+def _choices(body: ChoiceQuestion) -> Json:
+    """Return what the model wants to know. The page shows the texts, and sends the keys and values."""
+    return {
+        "kind": "choice",
+        "title": safe_line(body.title),
+        "questions": [
+            {
+                "key": each.key,
+                "header": safe_line(each.header),
+                "text": safe_lines(each.text),
+                "multiple": each.multiple,
+                "own_words": each.own_words or not each.choices,
+                "choices": [
+                    {"value": c.label, "label": safe_line(c.label), "description": safe_line(c.description)}
+                    for c in each.choices
+                ],
+            }
+            for each in body.questions
+        ],
+    }
+
+
+def waiting_questions(log: Log) -> list[Json]:
+    """Return the questions that a person can answer. A result that comes from outside is none of them."""
+    return [question_fields(each) for each in log.questions() if not isinstance(each.body, ResultQuestion)]
 
 
 def answer_question(log: Log, id: str, answer: Answer) -> Json:

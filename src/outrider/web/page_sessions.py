@@ -6,6 +6,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.permissions.question import Mode
 from outrider.coding.tool_files import load_tools
+from outrider.coding.toolbox import tools_of_programs
 from outrider.coding.workbench import Workbench
 from outrider.errors import ConversationError, LogError, OutriderError
 from outrider.log.log import Log
@@ -53,6 +55,20 @@ class PageSessions:
         while (number := await self._send(session, said)) is not None:
             if await self._is_taken(number):
                 return
+
+    async def go_on(self, id: str) -> None:
+        """Let a session work here whose question was answered, unless a process has it open, or its tools are others'.
+
+        One that cannot work here waits for who can.
+        """
+        async with self._changing:
+            with suppress(OutriderError):
+                session = await asyncio.to_thread(self._log.inbox.root_of, id)
+                if session not in self._open and not await asyncio.to_thread(self._is_others, session):
+                    await self._begin(session, "")
+
+    def _is_others(self, id: str) -> bool:
+        return self._log.inbox.is_open(id) or bool(tools_of_programs(self._log.settings(id).tools or ()))
 
     async def _send(self, session: str, said: Say) -> int | None:
         """Send a message. Return its number if it goes to another process."""
@@ -270,7 +286,7 @@ def _bench(folder: Path, front: PageFront, flags: Mapping[str, Any]) -> Workbenc
         folder,
         tools=load_tools(loaded.settings.tool_files),
         servers=found.servers,
-        front_end=FrontEnd(_wait_for_inbox, _wait_for_inbox, remote=front),
+        front_end=FrontEnd(_wait_for_inbox, _wait_for_inbox, remote=front, choose=_wait_for_inbox),
     )
     front.waiting = waiting_note([*loaded.waiting, *found.waiting, *bench.extensions.waiting])
     return bench
@@ -286,6 +302,6 @@ def _telling(agent: AgentSpec, note: str) -> AgentSpec:
     return agent.replace(hooks=hooks)
 
 
-async def _wait_for_inbox(_: object) -> Any:
+async def _wait_for_inbox(*_: object) -> Any:
     """Wait until the question is answered in the inbox, which cancels this."""
     return await asyncio.get_running_loop().create_future()

@@ -170,7 +170,10 @@ class Server:
 
     async def _answer(self, request: web.Request) -> web.Response:
         given = await body(request, GivenAnswer)
-        return json_response(await asyncio.to_thread(answer_question, self.log, id_in(request), given.answer))
+        settled = await asyncio.to_thread(answer_question, self.log, id_in(request), given.answer)
+        if settled["first"] and settled["question"]:
+            await self.talks.go_on(settled["question"]["session"])
+        return json_response(settled)
 
     async def _begin(self, request: web.Request) -> web.Response:
         wanted = await body(request, _NewSession)

@@ -8,6 +8,7 @@ import pytest
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.coding.config.settings import PermissionSettings, Settings
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.runtime.events import Event, Notice
 
@@ -22,7 +23,7 @@ class Opened:
     def __init__(self, folder: Path, mode: Mode = "ask") -> None:
         self.events: list[Event] = []
         settings = Settings(model="demo", permissions=PermissionSettings(mode=mode))
-        self.current = CurrentSession(settings, folder, None, self.events.append, deny)
+        self.current = CurrentSession(settings, folder, None, self.events.append, FrontEnd(deny))
 
     @property
     def notices(self) -> list[str]:

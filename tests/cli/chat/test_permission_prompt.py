@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.input import PipeInput
 
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.permission_prompt import PermissionPrompt
@@ -52,14 +52,6 @@ class Person:
             yield task
             task.cancel()
             await asyncio.wait([task])
-
-
-@pytest.fixture
-def keys(monkeypatch: pytest.MonkeyPatch) -> Iterator[PipeInput]:
-    with create_pipe_input() as pipe:
-        monkeypatch.setattr("outrider.cli.chat.keyboard.create_input", lambda: pipe)
-        monkeypatch.setattr("outrider.cli.chat.keyboard.REACTION_SECONDS", 0.02)  # these people read fast
-        yield pipe
 
 
 async def answer(task: asyncio.Task[Answer]) -> Answer:

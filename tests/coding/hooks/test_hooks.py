@@ -14,13 +14,17 @@ from typing import Any
 import pytest
 
 from outrider.cli import main
+from outrider.coding.config.settings import Settings
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.consent.store import Consents
 from outrider.coding.extensions import Extensions
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.hooks.hook_files import HookCommand, read_hooks
 from outrider.coding.permissions.question import Answer, Question
 from outrider.coding.workbench import Workbench
 from outrider.environment import config_file, data_folder
+from outrider.log.questions import Answer as Given
+from outrider.log.questions import ChoiceQuestion
 from outrider.runtime.events import Notice
 from outrider.runtime.run import RunResult
 from outrider.sync import default_log
@@ -226,6 +230,20 @@ async def test_a_question_to_the_person_is_told_to_the_hooks(home: Path, project
     assert "Write" in json.loads((project / "told.json").read_text())["message"]
 
 
+async def test_a_question_of_the_model_is_told_to_the_hooks(home: Path, project: Path) -> None:
+    write_hooks(project, "Notification", "cat > told.json")
+    trust(project)
+
+    async def choose(call_id: str, question: ChoiceQuestion) -> Given:
+        while not (project / "told.json").exists() or not (project / "told.json").read_text():
+            await asyncio.sleep(0.01)
+        return Given("decline")
+
+    bench = Workbench(Settings(model="demo"), project, front_end=FrontEnd(choose=choose))
+    await run(bench, [call("AskUser", questions=[{"question": "Which colour?"}]), "Fine."])
+    assert json.loads((project / "told.json").read_text())["message"] == "AskUser: Which colour?"
+
+
 def test_faults_in_files_are_named_and_the_rest_is_used() -> None:
     good = {"matcher": "Bash|Write", "hooks": [{"type": "command", "command": "true"}]}
     data = {
@@ -247,6 +265,7 @@ def test_faults_in_files_are_named_and_the_rest_is_used() -> None:
     [
         *[("Bash", "Bash", True), ("Bash", "BashOutput", False), ("", "Read", True), ("*", "Read", True)],
         *[("Edit|Write", "Write", True), ("mcp__.*", "mcp__a__b", True), ("TodoWrite", "Todo", True)],
+        ("AskUserQuestion", "AskUser", True),
     ],
 )
 def test_a_matcher_names_tools(matcher: str, tool: str, fits: bool) -> None:

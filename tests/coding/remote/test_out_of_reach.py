@@ -19,7 +19,7 @@ from outrider.runtime.agent import Agent
 from outrider.runtime.session import Session
 from outrider.testing import ScriptedModel, call
 from tests.coding.sandbox.world import PYTHON
-from tests.log import until_so
+from tests.log import asked, until_so
 
 ATTACK = """
 import os, socket, sqlite3, sys
@@ -86,7 +86,7 @@ async def waiting(base: Path) -> AsyncIterator[Waiting]:
     with Log(base / "data" / "sessions") as log:
         journal = log.create()
         held = log.inbox.listen(journal.id)
-        await held.ask("call_1", BODY)
+        await held.ask(asked("call_1", BODY))
         shown = LiveSocket(log.live_socket(journal.id), journal.id)
         shown.start()
         await until_so(log.live_socket(journal.id).exists)

@@ -6,26 +6,33 @@ import asyncio
 import random
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import msgspec
 import pytest
 
 from outrider.coding.permissions.question import Answer, Mode, Question
-from outrider.coding.remote.bodies import changed_lines, permission_body, shown_diff
+from outrider.coding.remote.bodies import changed_lines, permission_body, plan_body, shown_diff
 from outrider.coding.remote.questions import RemoteQuestions
 from outrider.errors import ValidationError
 from outrider.log.entries import Asked, Decided
 from outrider.log.log import Log
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import ElicitationQuestion
+from outrider.log.questions import Choice, ChoiceField, ChoiceQuestion, ElicitationQuestion
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+from outrider.runtime.session import Session
 from tests.lengths import only_long
-from tests.log import let_everything_happen, until_so
+from tests.log import asked, let_everything_happen, until_so
 
 BASH = Question("call_1", "Bash", {"command": "make", "access": "write"}, "it writes", ("Bash(make)",))
 EDIT = Question(
     "call_2", "Edit", {"file_path": "/work/a.py", "old_string": "a = 1", "new_string": "a = 2"}, "it writes"
 )
+COLOUR = ChoiceQuestion(
+    questions=(ChoiceField(key="q1", text="Which colour?", choices=(Choice("red"), Choice("blue")), own_words=False),)
+)
+PLAN = Question("call_3", "ExitPlan", {"plan": "# Greet\n\n1. Say hello."}, "", is_plan=True)
 WEB = "on the web page"
 
 
@@ -77,7 +84,13 @@ class Room:
         self.journal = self.log.create()
         self.questions = RemoteQuestions(self.person, Path("/work"))
         self.noted: list[Asked | Decided] = []
-        self.questions.note = self.noted.append
+        session = SimpleNamespace(
+            is_suspended=False,
+            note=self.noted.append,
+            has_open_call=lambda _: False,
+            same_question=lambda asked: None,
+        )
+        self.questions.session = cast("Session", session)
 
     def listen(self) -> None:
         self.questions.inbox = self.log.inbox.listen(self.journal.id)
@@ -87,6 +100,23 @@ class Room:
         if self.questions.inbox is None:
             self.listen()
         return asyncio.ensure_future(self.questions.ask(question, self.person.ask, mode))
+
+    def choose(self, answer: asyncio.Future[GivenAnswer]) -> asyncio.Task[GivenAnswer]:
+        async def here(call_id: str, body: ChoiceQuestion) -> GivenAnswer:
+            assert (call_id, body) == ("call_1", COLOUR)
+            return await answer
+
+        self.listen()
+        return asyncio.ensure_future(self.questions.pose(asked("call_1", COLOUR), COLOUR, here("call_1", COLOUR)))
+
+    def plan(self) -> asyncio.Task[GivenAnswer]:
+        async def here() -> GivenAnswer:
+            answer = await self.person.ask(PLAN)
+            return GivenAnswer(answer.verdict, answer.words)
+
+        self.listen()
+        body = plan_body(PLAN.input["plan"])
+        return asyncio.ensure_future(self.questions.pose(asked("call_3", body), body, here()))
 
     async def asked(self) -> str:
         """The id of the question that waits elsewhere."""
@@ -141,7 +171,7 @@ async def test_the_log_gets_the_question_and_who_answered_it_where(room: Room) -
     asked, decided = room.noted
     assert isinstance(asked, Asked)
     assert (asked.call_id, asked.question["kind"], asked.question["tool"]) == (BASH.call_id, "permission", "Bash")
-    assert decided == Decided(False, WEB, BASH.call_id, asked.id, "no")
+    assert decided == Decided(False, WEB, BASH.call_id, asked.id, "no", words="use ninja")
 
 
 async def test_the_log_gets_that_a_question_was_withdrawn(room: Room) -> None:
@@ -163,6 +193,36 @@ async def test_all_edits_change_the_mode_wherever_they_are_allowed(room: Room) -
     room.person.answers.put_nowait(Answer("edits"))
     assert await asking == Answer("once")
     assert room.person.modes == ["edits", "edits"]
+
+
+@pytest.mark.parametrize("here", [True, False])
+@pytest.mark.parametrize(
+    "answer", [Answer("go"), Answer("edits"), Answer("change", "less"), Answer("no")], ids=lambda each: each.verdict
+)
+async def test_a_plan_is_answered_anywhere(room: Room, answer: Answer, here: bool) -> None:
+    asking = room.plan()
+    name = await room.asked()
+    if here:
+        room.person.answers.put_nowait(answer)
+    else:
+        assert room.other.inbox.answer(name, GivenAnswer(answer.verdict, answer.words), WEB)
+    assert await asking == GivenAnswer(answer.verdict, answer.words)
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert (asked.question["kind"], asked.question["plan"]) == ("plan", PLAN.input["plan"])
+    assert isinstance(decided, Decided)
+    assert (decided.allowed, decided.answer) == (answer.verdict in ("go", "edits"), answer.verdict)
+
+
+async def test_a_plan_takes_its_own_answers_and_words_only_for_a_change(room: Room) -> None:
+    asking = room.plan()
+    name = await room.asked()
+    for given in (GivenAnswer("once"), GivenAnswer("always"), GivenAnswer("all"), GivenAnswer("go", "quickly")):
+        with pytest.raises(ValidationError):
+            room.other.inbox.answer(name, given, WEB)
+    assert room.other.inbox.answer(name, GivenAnswer("go"), WEB)
+    assert not room.other.inbox.answer(name, GivenAnswer("edits"), WEB), "the first answer counts"
+    assert await asking == GivenAnswer("go")
 
 
 async def test_all_edits_count_only_if_they_come_first(room: Room) -> None:
@@ -228,6 +288,35 @@ async def test_a_form_can_be_filled_in_elsewhere(room: Room) -> None:
     assert room.other.inbox.answer(name, GivenAnswer("accept", content={"n": 2}), WEB)
     assert await asking == ElicitationAnswer("accept", {"n": 2})
     assert room.person.heard == ["Answered on the web page."]
+
+
+async def test_a_choice_made_elsewhere_comes_first(room: Room) -> None:
+    here: asyncio.Future[GivenAnswer] = asyncio.get_running_loop().create_future()
+    asking = room.choose(here)
+    name = await room.asked()
+    assert room.other.inbox.questions()[0].body == COLOUR
+    with pytest.raises(ValidationError):
+        room.other.inbox.answer(name, GivenAnswer("answer", content={"q1": "pink"}), WEB)
+    assert room.other.inbox.answer(name, GivenAnswer("answer", content={"q1": "blue"}), WEB)
+    assert await asking == GivenAnswer("answer", content={"q1": "blue"})
+    assert here.cancelled(), "the picker is closed"
+    assert room.person.heard == ["Answered on the web page."]
+    asked, decided = room.noted
+    assert isinstance(asked, Asked)
+    assert (asked.call_id, asked.question["kind"]) == ("call_1", "choice")
+    assert decided == Decided(True, WEB, "call_1", asked.id, "answer", content={"q1": "blue"})
+
+
+async def test_a_choice_made_here_comes_first(room: Room) -> None:
+    here: asyncio.Future[GivenAnswer] = asyncio.get_running_loop().create_future()
+    asking = room.choose(here)
+    name = await room.asked()
+    here.set_result(GivenAnswer("answer", content={"q1": "red"}))
+    assert await asking == GivenAnswer("answer", content={"q1": "red"})
+    assert not room.other.inbox.answer(name, GivenAnswer("decline"), WEB)
+    found = room.other.inbox.question(name)
+    assert found
+    assert (found.answer, found.answered_by) == (await asking, "in the terminal")
 
 
 async def test_a_page_of_a_server_can_be_declined_elsewhere(room: Room) -> None:

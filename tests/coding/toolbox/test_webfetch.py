@@ -252,7 +252,6 @@ def consider_public(monkeypatch: pytest.MonkeyPatch, *public: str) -> None:
     def judged(address: str) -> str:
         return "" if address in public else why_private(address)
 
-    monkeypatch.setattr(fetching, "why_private", judged)
     monkeypatch.setattr(addresses, "why_private", judged)
 
 

@@ -17,7 +17,7 @@ from aiohttp.test_utils import TestServer
 from outrider.conversation.messages import Message, ThinkingBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AuthenticationError
-from outrider.providers.adapters.aws_signature import Credentials, signed_headers
+from outrider.providers.adapters.bedrock import Credentials, signed_headers
 from outrider.providers.adapters.google_token import rs256
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request

@@ -15,9 +15,8 @@ from aiohttp.test_utils import TestServer
 from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
 from outrider.providers.adapters import model_lookup
-from outrider.providers.adapters.hosted import adapter_of
+from outrider.providers.adapters.hosted import CompatibleServer, adapter_of
 from outrider.providers.adapters.ollama import Ollama
-from outrider.providers.adapters.openai_compatible import CompatibleServer
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from outrider.providers.catalogue.windows import window_of

@@ -10,7 +10,7 @@ import pytest
 
 from outrider.conversation.messages import ProviderState, ThinkingBlock
 from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
-from outrider.providers.adapters.ollama import Ollama, api_base, provider
+from outrider.providers.adapters.ollama import Ollama, api_base
 from outrider.providers.resolution import resolve
 from outrider.providers.transport.http import ErrorResponse
 from tests.providers.canned import LOOK, ask, delta, events, request
@@ -36,7 +36,7 @@ def test_the_host_may_be_written_in_any_of_the_usual_ways(
 ) -> None:
     assert api_base(host) == base
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert provider("llama3.2").url() == f"{base}/chat/completions"
+    assert Ollama("llama3.2").url() == f"{base}/chat/completions"
 
 
 def test_a_model_is_found_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:

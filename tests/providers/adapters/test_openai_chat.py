@@ -12,7 +12,7 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import repair
 from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.errors import AuthenticationError, ProviderError, RateLimitedError, RequestRefusedError
-from outrider.providers.adapters.openai_chat import OpenAIChat, provider
+from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities, capabilities_of
 from outrider.providers.transport.http import ErrorResponse
@@ -52,7 +52,7 @@ def sent(model: OpenAIChat, messages: list[Message], **fields: Any) -> dict[str,
 
 
 def rendered(messages: list[Message], model: str = "gpt-5.6", **fields: Any) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = sent(provider(model), messages, **fields)["messages"]
+    found: list[dict[str, Any]] = sent(OpenAIChat(model), messages, **fields)["messages"]
     return found
 
 
@@ -78,7 +78,7 @@ def test_what_was_sent_is_the_beginning_of_what_is_sent_next(name: str) -> None:
 
 
 def test_a_request_has_the_system_message_first_and_streams_with_usage() -> None:
-    body = sent(provider("gpt-5.6"), [Message.user("Hello")], system=SYSTEM, tools=TOOLS)
+    body = sent(OpenAIChat("gpt-5.6"), [Message.user("Hello")], system=SYSTEM, tools=TOOLS)
     assert body == {
         "model": "gpt-5.6",
         "stream": True,
@@ -102,12 +102,12 @@ def test_the_users_options_count_over_ours() -> None:
 
 
 def test_a_system_message_alone_is_a_sound_body() -> None:
-    body = provider("gpt-5.6").render(Request((), STORE, SYSTEM))
+    body = OpenAIChat("gpt-5.6").render(Request((), STORE, SYSTEM))
     assert msgspec.json.decode(body)["messages"] == [{"role": "system", "content": SYSTEM}]
 
 
 def test_a_reminder_is_one_more_user_message_and_is_not_kept() -> None:
-    model, memory = provider("gpt-5.6"), {}
+    model, memory = OpenAIChat("gpt-5.6"), {}
     messages = [Message.user("Hello")]
     with_reminder = sent(model, messages, system=SYSTEM, reminder="Hurry.", memory=memory)["messages"]
     assert [each["role"] for each in with_reminder] == ["system", "user", "user"]
@@ -294,9 +294,9 @@ async def test_what_a_server_thought_is_sent_back_as_it_was() -> None:
 
 async def test_openai_itself_needs_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AuthenticationError, match="OPENAI_API_KEY"):
-        await ask(provider("gpt-5.6"), [])
+        await ask(OpenAIChat("gpt-5.6"), [])
     monkeypatch.setenv("OPENAI_API_KEY", "sk-environment")
-    model = provider("gpt-5.6")
+    model = OpenAIChat("gpt-5.6")
     await ask(model, [events(delta("stop", content="Hi"))])
     transport: Any = model._transport
     assert transport.headers["authorization"] == "Bearer sk-environment"
@@ -322,7 +322,7 @@ async def test_another_server_gets_the_key_that_it_was_given() -> None:
 
 def test_the_base_url_comes_from_the_usual_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8000/v1/")
-    model = provider("m")
+    model = OpenAIChat("m")
     assert model.url() == "http://127.0.0.1:8000/v1/chat/completions"
     assert not model.is_openai
 
@@ -345,7 +345,7 @@ def test_openai_is_known_by_its_host(base: str, own: bool) -> None:
 )
 def test_a_refusal_is_explained_without_the_key(status: int, kind: type[ProviderError]) -> None:
     body = b'{"error": {"message": "wrong: hunter2secret", "type": "t", "code": null}}'
-    error = provider("gpt-5.6").explain(ErrorResponse(status, {}, body), "hunter2secret")
+    error = OpenAIChat("gpt-5.6").explain(ErrorResponse(status, {}, body), "hunter2secret")
     assert type(error) is kind
     assert "wrong" in str(error)
     assert "hunter2" not in str(error)

@@ -23,7 +23,7 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AuthenticationError
-from outrider.providers.adapters.openai_responses import OpenAIResponses, provider
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.providers.resolution import resolve
@@ -106,7 +106,7 @@ def request(*messages: Message, **fields: Any) -> Request:
 
 
 def input_of(*messages: Message, adapter: OpenAIResponses | None = None, **fields: Any) -> list[dict[str, Any]]:
-    body = checked((adapter or provider(MODEL)).render(request(*messages, **fields)))
+    body = checked((adapter or OpenAIResponses(MODEL)).render(request(*messages, **fields)))
     items: list[dict[str, Any]] = body["input"]
     return items
 
@@ -140,7 +140,7 @@ def thoughtful(*, thinking: ProviderState | None, call: ProviderState | None) ->
 
 
 def test_a_plain_conversation_is_a_list_of_messages() -> None:
-    body = provider(MODEL).render(
+    body = OpenAIResponses(MODEL).render(
         request(Message.user("Hello"), Message.assistant("Hi."), Message.user("Go on."), system="Be brief.")
     )
     assert checked(body) == {
@@ -158,7 +158,7 @@ def test_a_plain_conversation_is_a_list_of_messages() -> None:
 
 
 def test_tools_are_functions_without_strict_schemas() -> None:
-    body = checked(provider(MODEL).render(request(Message.user("go"), tools=(READ,))))
+    body = checked(OpenAIResponses(MODEL).render(request(Message.user("go"), tools=(READ,))))
     assert body["tools"] == [
         {
             "type": "function",
@@ -178,7 +178,7 @@ def test_tools_are_functions_without_strict_schemas() -> None:
     ],
 )
 def test_only_models_that_reason_are_asked_for_their_reasoning(model: str, reasons: bool) -> None:
-    body = checked(provider(model).render(request(Message.user("go"))))
+    body = checked(OpenAIResponses(model).render(request(Message.user("go"))))
     assert ("include" in body) is reasons
 
 
@@ -417,16 +417,18 @@ def _long_conversation() -> list[Message]:
 def test_rendering_twice_gives_the_same_bytes_with_and_without_memory() -> None:
     messages = _long_conversation()
     memory: dict[str, Any] = {}
-    first = provider(MODEL).render(request(*messages, system="Be brief.", tools=(READ,), memory=memory))
-    assert provider(MODEL).render(request(*messages, system="Be brief.", tools=(READ,), memory=memory)) == first
-    assert provider(MODEL).render(request(*messages, system="Be brief.", tools=(READ,))) == first
+    first = OpenAIResponses(MODEL).render(request(*messages, system="Be brief.", tools=(READ,), memory=memory))
+    assert OpenAIResponses(MODEL).render(request(*messages, system="Be brief.", tools=(READ,), memory=memory)) == first
+    assert OpenAIResponses(MODEL).render(request(*messages, system="Be brief.", tools=(READ,))) == first
 
 
 def test_each_request_is_the_beginning_of_the_next() -> None:
     messages = _long_conversation()
     memory: dict[str, Any] = {}
     lengths = range(1, len(messages) + 1, 2)
-    bodies = [provider(MODEL).render(request(*messages[:n], system="s", tools=(READ,), memory=memory)) for n in lengths]
+    bodies = [
+        OpenAIResponses(MODEL).render(request(*messages[:n], system="s", tools=(READ,), memory=memory)) for n in lengths
+    ]
     assert len(bodies) == 4
     for shorter, longer in pairwise(bodies):
         assert longer.startswith(shorter.removesuffix(b"]}") + b",")
@@ -443,13 +445,13 @@ def test_the_name_of_a_model_finds_the_adapter() -> None:
 
 
 def test_the_request_goes_to_the_base_url_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert provider(MODEL).url() == "https://api.openai.com/v1/responses"
+    assert OpenAIResponses(MODEL).url() == "https://api.openai.com/v1/responses"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1/")
-    assert provider(MODEL).url() == "http://127.0.0.1:9/v1/responses"
-    assert provider(MODEL).headers("k")["authorization"] == "Bearer k"
+    assert OpenAIResponses(MODEL).url() == "http://127.0.0.1:9/v1/responses"
+    assert OpenAIResponses(MODEL).headers("k")["authorization"] == "Bearer k"
 
 
 async def test_a_missing_key_is_named() -> None:
     with pytest.raises(AuthenticationError, match="OPENAI_API_KEY"):
-        async for _ in provider(MODEL).stream(request(Message.user("go"))):
+        async for _ in OpenAIResponses(MODEL).stream(request(Message.user("go"))):
             pass

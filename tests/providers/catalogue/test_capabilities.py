@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider.errors import ProviderError
-from outrider.providers.adapters.openai_compatible import CompatibleServer
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.catalogue.capabilities import SAFE, capabilities_of
 from outrider.providers.resolution import resolve
 

@@ -11,7 +11,7 @@ from outrider.coding.command_environment import command_environment
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AuthenticationError
-from outrider.providers.adapters.openai_compatible import CompatibleServer
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request
 from outrider.providers.catalogue.vendors import VENDORS

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.providers.rendering.excerpts import SMALLEST, TOKEN_BYTES, UNKNOWN_WINDOW, excerpt, room_for_file
+from outrider.providers.rendering.file_forms import SMALLEST, TOKEN_BYTES, UNKNOWN_WINDOW, excerpt, room_for_file
 
 LINES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), max_size=200).map("\n".join)
 WHERE = "The whole is stored as attachment:0123"

@@ -15,7 +15,7 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message, ProviderState, ThinkingBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
 from outrider.errors import RequestRefusedError
-from outrider.providers.adapters.openai_compatible import CompatibleServer
+from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import capabilities_of
 from outrider.runtime.events import Event, Notice

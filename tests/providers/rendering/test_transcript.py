@@ -15,7 +15,7 @@ from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.rendering.encoding import LARGE, Base64String, Rendered, encode_items
 from outrider.providers.rendering.shown_files import ShownFile
 from outrider.providers.rendering.transcript import CHEAP_TO_RENDER, Rendering, Transcript
-from outrider.providers.transport.body import Pieces
+from outrider.providers.transport.http import Pieces
 from tests.providers.canned import CannedTransport, delta, events
 
 POOL = [Message.user(str(number)) for number in range(6)] + [Message.user("3")]

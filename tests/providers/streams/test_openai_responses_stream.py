@@ -23,7 +23,7 @@ from outrider.errors import (
     RequestRefusedError,
     UnavailableError,
 )
-from outrider.providers.adapters.openai_responses import provider
+from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from tests.lengths import only_long
@@ -171,7 +171,7 @@ async def _chunks(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
 
 async def read(*chunks: bytes) -> tuple[list[Delta], Reply]:
     deltas: list[Delta] = []
-    async for item in read_reply(provider(MODEL), _chunks(chunks)):
+    async for item in read_reply(OpenAIResponses(MODEL), _chunks(chunks)):
         if isinstance(item, Reply):
             return deltas, item
         deltas.append(item)
@@ -219,7 +219,7 @@ async def test_a_reply_goes_back_as_the_items_that_came() -> None:
     _, reply = await read(CALLS)
     results = [ToolResultBlock(call.id, (TextBlock("ok"),)) for call in reply.message.tool_calls]
     messages = (Message.user("go"), reply.message, Message.user(*results))
-    items = checked(provider(MODEL).render(Request(messages, MemoryStore())))["input"]
+    items = checked(OpenAIResponses(MODEL).render(Request(messages, MemoryStore())))["input"]
     assert [(item["type"], item.get("id")) for item in items[1:5]] == [
         ("reasoning", "rs_1"),
         ("function_call", "fc_1"),
@@ -311,7 +311,7 @@ async def test_reasoning_before_an_item_that_is_not_kept_cannot_be_replayed() ->
     )
     _, reply = await read(stream)
     messages = (Message.user("a"), reply.message, Message.user("b"))
-    items = checked(provider(MODEL).render(Request(messages, MemoryStore())))["input"]
+    items = checked(OpenAIResponses(MODEL).render(Request(messages, MemoryStore())))["input"]
     assert [item.get("id") for item in items] == [None, None, None, "rs_2", "msg_1", None]
     assert "web_search" in items[1]["content"], "a search without an action goes back as text"
 

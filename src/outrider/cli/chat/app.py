@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.chat.chat_front import ChatFront
+from outrider.cli.chat.choice_prompt import ChoicePrompt
 from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Pick, Send, ShowInPager
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer, as_message, run_shell_command
@@ -33,11 +34,14 @@ from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
 from outrider.cli.user_programs import page
 from outrider.coding.config.loading import Loaded
+from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import MODES, Answer, Question
 from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
 from outrider.coding.rewind_points import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
+from outrider.log.questions import Answer as GivenAnswer
+from outrider.log.questions import ChoiceQuestion
 from outrider.processes.programs import Programs
 from outrider.processes.signals import on_signals
 from outrider.providers.base import EffortChoice
@@ -69,9 +73,8 @@ class Chat:
         self._one_question = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = WaitingQuestions()
-        self._current = CurrentSession(
-            loaded.settings, folder, model, self._observe, self._ask, effort, self._elicit, self._on_server_notice
-        )
+        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose)
+        self._current = CurrentSession(loaded.settings, folder, model, self._observe, dialogues, effort)
         self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
         self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
@@ -93,6 +96,7 @@ class Chat:
             self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode
         )
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._turn.interrupt)
+        self._choice_prompt = ChoicePrompt(self._view, self._keyboard, self._turn.interrupt)
         self._editor = self._new_editor(folder)
         self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
         self._current.front = self._front
@@ -311,6 +315,11 @@ class Chat:
         async with self._one_question:
             self._notify("A question waits for your answer.")
             return await self._permission_prompt(question)
+
+    async def _choose(self, call_id: str, question: ChoiceQuestion) -> GivenAnswer:
+        async with self._one_question:
+            self._notify("A question waits for your answer.")
+            return await self._choice_prompt(call_id, question)
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
         """Ask the user for an MCP server. Between turns the user is typing a line, and is asked after it."""

@@ -8,20 +8,21 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
 from outrider.errors import MissingKeyError
 from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
-    from outrider.coding.front_end import Front
+    from outrider.coding.front_end import Front, FrontEnd
     from outrider.coding.mcp.server_files import FoundServers
-    from outrider.coding.permissions.question import Ask, Mode
+    from outrider.coding.permissions.question import Mode
     from outrider.coding.toolbox.background_commands import BackgroundCommands
     from outrider.coding.workbench import Workbench
     from outrider.conversation.messages import Usage
     from outrider.log.log import Log
-    from outrider.mcp.elicitation import OnElicit
     from outrider.mcp.running import RunningServers
     from outrider.providers.base import Effort, EffortChoice
     from outrider.runtime.context import ContextUsage
@@ -39,14 +40,11 @@ class CurrentSession:
         folder: Path,
         model: str | None,
         observer: Callable[[Event], None],
-        ask: Ask,
+        front_end: FrontEnd,
         effort: EffortChoice | None = None,
-        elicit: OnElicit | None = None,
-        on_server_notice: Callable[[str], None] | None = None,
     ) -> None:
         self.folder = folder
-        self._elicit = elicit
-        self._on_server_notice = on_server_notice
+        self._front_end = front_end
         self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
         self.has_given_mode = False
@@ -60,7 +58,6 @@ class CurrentSession:
         """What other processes can do with the session. Set it before the workbench is made."""
         self._settings = settings
         self._observer = observer
-        self._ask = ask
         self._name = ""
         """The resolved name of the model, once known."""
         self._tools: tuple[Tool, ...] | None = None
@@ -92,7 +89,6 @@ class CurrentSession:
         return self._bench
 
     def _new_bench(self) -> Workbench:
-        from outrider.coding.front_end import FrontEnd
         from outrider.coding.tool_files import load_tools
         from outrider.coding.workbench import Workbench
 
@@ -103,7 +99,7 @@ class CurrentSession:
             self.folder,
             tools=self._tools,
             servers=self.found_servers.servers,
-            front_end=FrontEnd(self._ask, self._elicit, self._on_server_notice, self.front),
+            front_end=msgspec.structs.replace(self._front_end, remote=self.front),
         )
 
     @property

@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.chat.keyboard import Keyboard, with_key
+from outrider.cli.chat.keyboard import Keyboard
+from outrider.cli.chat.question_lines import read_line
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_columns
 from outrider.cli.user_programs import open_page
@@ -75,7 +76,9 @@ class ElicitationPrompt:
         self._view.write(self._field_lines(field))
         problem = ""
         while True:
-            text = await self._read_line(f"{field.label} ({field.hint})", problem)
+            above = [styled(safe_line(problem), DIM)] if problem else []
+            text, key = await read_line(self._view, self._keyboard, f"{field.label} ({field.hint}):", above)
+            self._check_interrupt(key)
             try:
                 value = field.parse(text)
             except ValueError as error:
@@ -83,19 +86,6 @@ class ElicitationPrompt:
                 continue
             self._view.write([styled(f"  {safe_line(field.label)}: {safe_line(text) or '–'}", DIM)])
             return value
-
-    async def _read_line(self, label: str, problem: str) -> str:
-        text = ""
-        width = self._view.region.width
-        while True:
-            asked = safe_line(f"{label}: {text}▏")
-            lines = [styled(line, YELLOW) for line in wrap_columns(asked, width)]
-            self._view.ask([*([styled(safe_line(problem), DIM)] if problem else []), *lines])
-            key = await self._keyboard.next()
-            if key.name == "enter":
-                return text
-            self._check_interrupt(key.name)
-            text = with_key(text, key)
 
     def _check_interrupt(self, name: str) -> None:
         if name in ("escape", "c-c"):

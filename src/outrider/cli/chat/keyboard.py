@@ -24,6 +24,8 @@ REACTION_SECONDS = 0.4
 ALONE_SECONDS = 0.1
 """A key answers a question only if no other key follows within this time: else it is the start of a text."""
 _INTERRUPTS = ("escape", "c-c")
+_MOVES = ("up", "down")
+"""Keys that begin no text: they may follow one another at any pace."""
 _NAMES = {"c-m": "enter", "c-j": "enter", "c-h": "backspace"}
 
 
@@ -136,7 +138,7 @@ class Keyboard:
         """Return the next captured key that stands alone; Enter may follow it. Keys of a text go to the line."""
         while True:
             key = await self.next()
-            if key.name in _INTERRUPTS:
+            if key.name in (*_INTERRUPTS, *_MOVES):
                 return key
             if key.name != "paste":
                 await asyncio.sleep(ALONE_SECONDS)

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.chat.keyboard import Keyboard, with_key
+from outrider.cli.chat.keyboard import Keyboard
+from outrider.cli.chat.question_lines import key_lines, read_line
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
-from outrider.coding.permissions.question import ALL_EDITS, Answer, Mode, Question
+from outrider.coding.permissions.question import ALL_EDITS, PLAN_ANSWERS, Answer, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.remote.bodies import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
@@ -45,6 +46,8 @@ class PermissionPrompt:
         """Show the question and wait for the answer."""
         with self._keyboard.capturing():
             try:
+                if question.is_plan:
+                    return await self._ask_about_plan(question)
                 panel = await self._show(question)
                 return await self._answer(question, panel)
             finally:
@@ -76,6 +79,34 @@ class PermissionPrompt:
                 return Answer("no")
             self._keyboard.give_back(key)
 
+    async def _ask_about_plan(self, question: Question) -> Answer:
+        """Write the plan, which stays in the transcript, and wait for one of its answers."""
+        width = self._view.region.width
+        self._view.write(["", *self._view.rendered(revealed(question.input["plan"])), ""])
+        head = [styled(f"? {fit('Carry out this plan?', width - 2)}", BOLD, YELLOW)]
+        self._view.ask(head)
+        await self._keyboard.wait_until_idle()
+        while True:
+            self._view.ask([*head, *_plan_key_lines(width)])
+            key = await self._keyboard.next_alone()
+            match key.name.lower():
+                case "y":
+                    return Answer("go")
+                case "e":
+                    self._show_confirmation(ALL_EDITS)
+                    if (await self._keyboard.next_alone()).name == "enter":
+                        return Answer("edits")
+                case "t":
+                    if words := await self._read_reason("What should change? "):
+                        return Answer("change", words)
+                case "n" | "escape":
+                    return Answer("no")
+                case "c-c":
+                    self._interrupt(True)
+                    return Answer("no")
+                case _:
+                    self._keyboard.give_back(key)
+
     def _lasting(self, question: Question) -> dict[str, tuple[Answer, str]]:
         """Return the answers that allow more than this call by their key, each with its meaning."""
         found = {}
@@ -91,17 +122,9 @@ class PermissionPrompt:
         keys = f"  {styled('enter', BOLD)} confirm    {styled('esc', BOLD)} back to the question"
         self._view.ask(["", *(styled(f"  {line}", YELLOW) for line in lines), keys])
 
-    async def _read_reason(self) -> str:
-        reason = ""
-        while True:
-            asked = revealed(f"What should it do instead? {reason}▏")
-            self._view.ask([styled(line, YELLOW) for line in wrap_columns(asked, self._view.region.width)])
-            key = await self._keyboard.next()
-            if key.name == "enter":
-                return reason
-            if key.name in ("escape", "c-c"):
-                return ""
-            reason = with_key(reason, key)
+    async def _read_reason(self, asked: str = "What should it do instead?") -> str:
+        reason, key = await read_line(self._view, self._keyboard, asked, shown=revealed)
+        return reason if key == "enter" else ""
 
     async def _show(self, question: Question) -> list[str]:
         """Show the whole call, then the keys, and return the panel. A long call is written above, so that all is seen.
@@ -140,10 +163,12 @@ def _key_lines(lasting: dict[str, str], width: int) -> Iterator[str]:
     for key, action in {"y": "yes, once", **lasting}.items():
         for number, line in enumerate(wrap_columns(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
-    refusals = {"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}
-    together = "    ".join(f"{key} {meaning}" for key, meaning in refusals.items())
-    shown = [f"{styled(key, BOLD)} {meaning}" for key, meaning in refusals.items()]
-    yield from [f"  {'    '.join(shown)}"] if columns(together) <= width - 2 else [f"  {each}" for each in shown]
+    yield from key_lines({"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}, width)
+
+
+def _plan_key_lines(width: int) -> Iterator[str]:
+    for key, meaning in zip(("y", "e", "t", "n or esc"), PLAN_ANSWERS.values(), strict=True):
+        yield f"  {styled(key, BOLD)} {fit(f'{meaning[0].lower()}{meaning[1:]}', width - len(key) - 3)}"
 
 
 def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns
+from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
 from outrider.cli.subagent_line import SubagentLine
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
@@ -69,6 +69,9 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
     yield f"{mark} {fit(call_title, room)}{styled(f' · {summary}', DIM) if summary else ''}"
     if isinstance(todos := details.get("todos"), list):
         yield from _todo_lines(todos, width)
+    elif "answers" in details:
+        lines = safe_lines(result.text).split("\n")
+        yield from _indented([part for line in lines for part in wrap_words(line, width - 4)], width)
     elif isinstance(diff := details.get("diff"), str) and diff:
         yield from diff_lines(diff, width)
     elif "structured_output" in details:
@@ -141,7 +144,7 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
         return ", ".join(filter(None, (counted(turns, "turn"), spent)))
     if result.attachments:
         return counted(len(result.attachments), "file")
-    if result.is_error or "todos" in details:
+    if result.is_error or "todos" in details or "answers" in details:
         return ""
     return counted(len(result.text.splitlines()), "line") if result.text else "no output"
 

@@ -10,8 +10,8 @@ import msgspec
 from outrider.coding.config.value_types import ValueType, value_type_of
 from outrider.coding.protected_paths import SECRETS
 from outrider.providers.base import EFFORTS
-from outrider.providers.catalogue.names import qualified
 from outrider.providers.catalogue.tiers import TIERS
+from outrider.providers.catalogue.vendors import qualified
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):

@@ -142,7 +142,13 @@ EVENTS = {
 """The names of the events in files, and those in Python."""
 DEFAULT_SECONDS, MOST_SECONDS = 60.0, 600.0
 LONGEST_MATCHER = 500
-_ALIASES = {"Todo": ("TodoWrite", "TodoRead"), "Edit": ("MultiEdit",), "Glob": ("LS",), "Task": ("Agent",)}
+_ALIASES = {
+    "Todo": ("TodoWrite", "TodoRead"),
+    "Edit": ("MultiEdit",),
+    "Glob": ("LS",),
+    "Task": ("Agent",),
+    "AskUser": ("AskUserQuestion",),
+}
 """Names of the tools in other programs that read such files."""
 
 

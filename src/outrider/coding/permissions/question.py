@@ -39,6 +39,7 @@ def narrower(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=WIDTH.index)
 
 
+PlanVerdict: TypeAlias = Literal["go", "edits", "change", "no"]
 ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
 
@@ -46,8 +47,33 @@ _SAID_ELSEWHERE = ("command", "description")
 """Arguments of a command that a question shows whole, or that change nothing."""
 
 
+PLAN_ANSWERS: Mapping[PlanVerdict, str] = {
+    "go": "Go: ask before each change",
+    "edits": "Go, with all edits in this session",
+    "change": "Change it: keep planning",
+    "no": "No: stop here",
+}
+"""The answers to a plan, in words."""
+APPROVING = ("go", "edits")
+"""Those that approve it."""
+
+
+def plan_verdict(option: str) -> PlanVerdict:
+    """Return the answer to a plan of that name. Another name says no."""
+    return next((verdict for verdict in PLAN_ANSWERS if verdict == option), "no")
+
+
+def mode_after(verdict: str, mode: Mode) -> Mode:
+    """Return the mode after an answer to a plan. A user may have left plan mode before it.
+
+    >>> mode_after("go", "plan"), mode_after("edits", "plan"), mode_after("no", "plan"), mode_after("go", "edits")
+    ('ask', 'edits', 'plan', 'edits')
+    """
+    return "edits" if verdict == "edits" else "ask" if verdict == "go" and mode == "plan" else mode
+
+
 class Question(msgspec.Struct, frozen=True):
-    """A call that needs approval."""
+    """A call that needs approval, or a plan."""
 
     call_id: str
     tool: str
@@ -66,6 +92,8 @@ class Question(msgspec.Struct, frozen=True):
     """Where a command runs, if that is not the project folder."""
     changes: str = ""
     """What an edit changes: how many lines in how many places."""
+    is_plan: bool = False
+    """Whether it asks about a plan: the answers are those of `PLAN_ANSWERS`."""
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -86,10 +114,10 @@ class Question(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The user's answer."""
 
-    verdict: Literal["once", "edits", "always", "no", "never"]
+    verdict: Literal["once", "edits", "always", "no", "never", "go", "change"]
     """`edits` allows the call, and all edits in this session. `never` denies calls like this one in this session."""
     words: str = ""
-    """What the model reads with a denial."""
+    """What the model reads with a denial, or what it should change in a plan."""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

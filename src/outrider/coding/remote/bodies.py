@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.coding.permissions.question import ALL_EDITS, Mode, Question
+from outrider.coding.permissions.question import ALL_EDITS, APPROVING, PLAN_ANSWERS, Mode, Question
 from outrider.coding.permissions.rules import meaning_of
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.titles import title
-from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion
+from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion, PlanQuestion
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation
@@ -36,6 +37,18 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
         asker=question.asker,
         facts=question.facts,
         options=tuple(_permission_options(question, mode)),
+    )
+
+
+def plan_body(plan: str) -> PlanQuestion:
+    """Return the question about a plan."""
+    return PlanQuestion(
+        title=title(EXIT_PLAN, {"plan": plan}),
+        plan=plan,
+        options=tuple(
+            Option(name, label, allows=name in APPROVING, takes_words=name == "change")
+            for name, label in PLAN_ANSWERS.items()
+        ),
     )
 
 

@@ -13,11 +13,23 @@ from outrider.coding.permissions.question import Answer, Ask, Mode, Question
 from outrider.coding.remote.bodies import permission_body
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions, meaning_of
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.errors import ConversationError, LogError
+from outrider.log.entries import Asked
 from outrider.log.inbox_tables import InboxView
 from outrider.log.log import Log
-from outrider.log.questions import Say, Signal, stored
+from outrider.log.questions import Answer as GivenAnswer
+from outrider.log.questions import (
+    Body,
+    ChoiceQuestion,
+    ElicitationQuestion,
+    PermissionQuestion,
+    PlanQuestion,
+    Say,
+    Signal,
+    stored,
+)
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
 from outrider.runtime.session import Session
@@ -48,7 +60,7 @@ class RemoteControl:
         """Serve a session from now on, instead of another; without an event loop, from its first run on."""
         self.detach()
         self._open = log, session
-        self.questions.note = session.note
+        self.questions.session = session
         self._is_running = False
         with suppress(RuntimeError):  # there is no event loop yet
             self._serve(asyncio.get_running_loop())
@@ -89,7 +101,7 @@ class RemoteControl:
             loop.call_soon_threadsafe(self._end)
 
     def _end(self) -> None:
-        self.questions.inbox = self.questions.note = None
+        self.questions.inbox = self.questions.session = None
         if self._stop_watching:
             self._stop_watching()
             self._stop_watching = None
@@ -170,9 +182,9 @@ class Dialogue:
         folder: Path,
         *,
         mode: Callable[[], Mode],
-        notify: Callable[[Question], None],
+        notify: Callable[[str], None],
     ) -> None:
-        """`notify` gets each question about a call before the user sees it."""
+        """`notify` gets a line about each question of the model before the user sees it."""
         self._front_end = front_end
         self._remote = remote
         self._folder = folder
@@ -182,14 +194,14 @@ class Dialogue:
     async def ask(self, question: Question) -> Answer:
         """Ask about a call."""
         assert self._front_end.ask
-        self._notify(question)
+        self._notify(f"{question.tool}: {question.reason}")
         if self._remote is None:
             return await self._front_end.ask(question)
         return await self._remote.questions.ask(question, self._front_end.ask, self._mode())
 
     async def ask_later(self, question: Question) -> Answer:
         """Leave a question about a call to whoever answers later."""
-        self._notify(question)
+        self._notify(f"{question.tool}: {question.reason}")
         raise Defer(permission_body(question, self._folder, self._mode()))
 
     def given(self, asked: dict[str, Any], option: str, words: str) -> Ask:
@@ -208,3 +220,28 @@ class Dialogue:
         if self._remote is None:
             return await self._front_end.elicit(question)
         return await self._remote.questions.elicit(question, self._front_end.elicit)
+
+    async def person(self, asked: Asked, body: Body) -> GivenAnswer:
+        """Ask for a tool: what the model wants to know, or what a tool of the user asks."""
+        if isinstance(body, ElicitationQuestion):
+            from outrider.mcp.elicitation import Elicitation
+
+            form = await self.elicit(Elicitation(body.server, body.message, body.schema))
+            return GivenAnswer(form.action, content=form.content)
+        if isinstance(body, PermissionQuestion):
+            answer = await self.ask(Question(asked.call_id, body.tool, body.input, body.reason))
+            return GivenAnswer(answer.verdict, answer.words)
+        self._notify(body.title)
+        here = self._plan(asked, body) if isinstance(body, PlanQuestion) else self._choice(asked, body)
+        return await (self._remote.questions.pose(asked, body, here) if self._remote else here)
+
+    async def _choice(self, asked: Asked, body: Body) -> GivenAnswer:
+        assert self._front_end.choose
+        assert isinstance(body, ChoiceQuestion)
+        return await self._front_end.choose(asked.call_id, body)
+
+    async def _plan(self, asked: Asked, body: PlanQuestion) -> GivenAnswer:
+        assert self._front_end.ask
+        question = Question(asked.call_id, EXIT_PLAN, {"plan": body.plan}, "a plan waits for an answer", is_plan=True)
+        answer = await self._front_end.ask(question)
+        return GivenAnswer(answer.verdict, answer.words)

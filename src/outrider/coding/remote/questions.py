@@ -1,34 +1,34 @@
 """Ask a question in two places at once: in the dialogue of the front end, and in the log. The first answer wins.
 
 The log decides: each answer is stored there unless another was stored before. So both sides agree, also if two people
-answer in the same moment. A question is withdrawn when its turn is cancelled, and it ends with the process that asks:
-when the session is resumed, the call is asked about again.
+answer in the same moment. A question is withdrawn when its turn is cancelled. One about a call of the session waits
+also without the process that asked it; those of MCP servers and sub-agents end with it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import msgspec
 
 from outrider.coding.front_end import Front
 from outrider.coding.permissions.question import Answer, Ask, Mode, Question
 from outrider.coding.remote.bodies import elicitation_body, permission_body
 from outrider.errors import LogError
-from outrider.log.entries import Asked, Decided
+from outrider.log.entries import Asked
 from outrider.log.inbox import HeldInbox
 from outrider.log.inbox_tables import InboxView
+from outrider.log.open_questions import decided
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import Body
+from outrider.log.questions import Body, PermissionQuestion, stored
 from outrider.log.questions import Question as StoredQuestion
 
 if TYPE_CHECKING:
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer, OnElicit
+    from outrider.runtime.session import Session
 
 VERDICTS = {
     "once": "Allowed",
@@ -39,6 +39,8 @@ VERDICTS = {
     "accept": "Answered",
     "decline": "Declined",
     "cancel": "Cancelled",
+    "go": "Plan approved",
+    "change": "Another plan wanted",
 }
 
 
@@ -50,8 +52,8 @@ class RemoteQuestions:
         self._folder = folder
         self.inbox: HeldInbox | None = None
         """The inbox of the session, once it is open. Without it, only the front end asks."""
-        self.note: Callable[[Asked | Decided], None] | None = None
-        """Keeps questions and answers in the log of the session, once it is open."""
+        self.session: Session | None = None
+        """Keeps questions and answers in its log, once it is open."""
         self._waiting: dict[str, asyncio.Future[StoredQuestion]] = {}
 
     @property
@@ -66,13 +68,14 @@ class RemoteQuestions:
                 waiting.set_result(found)
 
     async def ask(self, question: Question, dialogue: Ask, mode: Mode) -> Answer:
-        """Ask about a call."""
+        """Ask about a call or a plan."""
 
         async def here() -> GivenAnswer:
             answer = await dialogue(question)
             return GivenAnswer(answer.verdict, answer.words)
 
-        given = await self._first(question.call_id, permission_body(question, self._folder, mode), here())
+        body = permission_body(question, self._folder, mode)
+        given = await self._first(self._about_call(question, body), body, here())
         if given.option == "edits":
             self._front.use_mode("edits")
             return Answer("once")
@@ -86,38 +89,51 @@ class RemoteQuestions:
             answer = await dialogue(question)
             return GivenAnswer(answer.action, content=answer.content)
 
-        given = await self._first("", elicitation_body(question), here())
+        body = elicitation_body(question)
+        given = await self._first(Asked(_new_name(), "", stored(body)), body, here())
         if given.option == "accept":
             return ElicitationAnswer("accept", given.content)
         return ElicitationAnswer("cancel" if given.option == "cancel" else "decline")
 
-    async def _first(self, call_id: str, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
+    async def pose(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
+        """Ask for a tool."""
+        return await self._first(asked, body, dialogue)
+
+    def _about_call(self, question: Question, body: PermissionQuestion) -> Asked:
+        """Return the entry of a question. One about a call of the session itself waits also without this process.
+
+        If it waits already, since an earlier process or another front end, it is the same question.
+        """
+        text = stored(body)
+        if self.session is None or question.asker or not self.session.has_open_call(question.call_id):
+            return Asked(_new_name(), question.call_id, text)
+        asked = Asked(_new_name(), question.call_id, text, "approval")
+        return self.session.same_question(asked) or asked
+
+    async def _first(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
         """Return the answer that comes first. The log has the question, who answered it and how."""
-        asked = Asked(os.urandom(8).hex(), call_id, msgspec.to_builtins(body))
-        self._note(asked)
+        session = self.session
+        if session and not session.same_question(asked):
+            session.note(asked)
         here = asyncio.ensure_future(dialogue)
         given, by = GivenAnswer("withdrawn"), "nobody"
         try:
-            given, by = await self._answer(call_id, body, here)
+            given, by = await self._answer(asked, here)
         finally:
-            allowed = any(each.allows for each in body.options if each.id == given.option)
-            self._note(Decided(allowed, by, call_id, asked.id, given.option))
+            if session and not session.is_suspended:  # else the question stays
+                session.note(decided(asked, given, by, 0.0))
             await _close(here)
         return given
 
-    def _note(self, entry: Asked | Decided) -> None:
-        if self.note:
-            self.note(entry)
-
-    async def _answer(self, call_id: str, body: Body, here: asyncio.Future[GivenAnswer]) -> tuple[GivenAnswer, str]:
+    async def _answer(self, asked: Asked, here: asyncio.Future[GivenAnswer]) -> tuple[GivenAnswer, str]:
         """Return the answer, and where it was given."""
         if self.inbox is None:
             return await here, self._front.place
         try:
-            name = await self.inbox.ask(call_id, body)
+            await self.inbox.ask(asked)
         except LogError:  # it can still be asked here
             return await here, self._front.place
-        return await self._first_answer(self.inbox, name, here)
+        return await self._first_answer(self.inbox, asked.id, here)
 
     async def _first_answer(
         self, inbox: HeldInbox, name: str, here: asyncio.Future[GivenAnswer]
@@ -134,7 +150,8 @@ class RemoteQuestions:
                     return await self._take(earlier, here)
             return given, self._front.place
         except BaseException:
-            inbox.withdraw(name)
+            if not (self.session and self.session.is_suspended):
+                inbox.withdraw(name)
             raise
         finally:
             del self._waiting[name]
@@ -146,6 +163,10 @@ class RemoteQuestions:
         assert question.answer
         self._front.answered(sentence(question))
         return question.answer, question.answered_by
+
+
+def _new_name() -> str:
+    return os.urandom(16).hex()
 
 
 def meaning_of(option: str, words: str) -> Answer:

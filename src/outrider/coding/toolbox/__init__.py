@@ -12,8 +12,11 @@ if TYPE_CHECKING:
 
 TOOL_NAMES = ("Read", "Write", "Edit", "Glob", "Grep", "Bash", "WebFetch", "Todo")
 WEB_SEARCH = "web_search"
-ALL_NAMES = (*TOOL_NAMES, "Task", WEB_SEARCH)
-"""The toolbox; Task, which starts sub-agents and is built elsewhere; and the search that the model's API runs."""
+EXIT_PLAN = "ExitPlan"
+"""The tool of plan mode, which shows a plan and asks whether to carry it out."""
+ALL_NAMES = (*TOOL_NAMES, "Task", "AskUser", WEB_SEARCH)
+"""The toolbox; Task, which starts sub-agents and is built elsewhere; AskUser, which sub-agents do not have; and the
+search that the model's API runs."""
 
 
 def standard_tools(
@@ -53,3 +56,8 @@ def standard_tools(
         "Todo": lambda: todo(workspace),
     }
     return [replace(makers[name](), built_in=True) for name in TOOL_NAMES if name in names]
+
+
+def tools_of_programs(names: Iterable[str]) -> list[str]:
+    """Return those of a session's tools that neither the coding agent nor an MCP server has: a program brings them."""
+    return [name for name in names if name not in (*ALL_NAMES, "report_back", "Recall") and "__" not in name]

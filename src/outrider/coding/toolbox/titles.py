@@ -31,12 +31,18 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     'Read(src/a.py)'
     >>> title("mcp__git__git_log", {"count": 3})
     'git: git_log(count=3)'
+    >>> title("AskUser", {"questions": [{"question": "Which colour?", "header": "Colour"}]})
+    'AskUser(Which colour?)'
     """
     if name == "Todo" or (name == "web_search" and not input):
         return name
     if name == "call_tool" and isinstance(real := input.get("name"), str) and isinstance(input.get("arguments"), dict):
         return title(real, input["arguments"], folder)
     main = input.get(_MAIN_ARGUMENT.get(name, ""))
+    if name == "AskUser":
+        main = _asked(input.get("questions"))
+    if name == "ExitPlan" and isinstance(plan := input.get("plan"), str):
+        main = next((line.strip("# ") for line in plan.splitlines() if line.strip("# ")), "")
     if name == "Recall":
         main = input.get("query") or input.get("reference")
     if not isinstance(main, str):
@@ -62,6 +68,14 @@ def shown_path(name: str, folder: Path | None) -> str:
         if not inside.startswith(".."):
             return inside
     return name
+
+
+def _asked(questions: Any) -> str:
+    """Return the subjects of several questions, or the text of one. The arguments may be incomplete or not valid."""
+    asked = [each for each in questions if isinstance(each, dict)] if isinstance(questions, list) else []
+    names = ("header", "question") if len(asked) > 1 else ("question",)
+    texts = (next((each[name] for name in names if each.get(name)), "") for each in asked)
+    return ", ".join(text for text in texts if text and isinstance(text, str))
 
 
 def _short(value: Any) -> str:

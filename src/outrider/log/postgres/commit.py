@@ -19,6 +19,7 @@ from outrider.log.postgres.jobs import Write
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import Addition, AppendOne, add, places
 
+NOT_HELD = -1, b""
 BEHIND = "the log has a write whose answer was lost; open the session again to continue from the database"
 
 
@@ -27,14 +28,14 @@ class Positions:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()  # reentrant: a finalizer may run anywhere
-        self.last: dict[int, int] = {}
-        """The seq of the newest row of each held session."""
+        self.ends: dict[int, tuple[int, bytes]] = {}
+        """The seq of the newest row of each held session, and the newest link of its chain."""
         self.doubts: dict[int, Addition] = {}
         """What was written to a session with an unknown outcome."""
 
-    def hold(self, number: int, last: int) -> None:
+    def hold(self, number: int, last: int, head: bytes) -> None:
         """Remember the newest row of a session that is held from now on."""
-        self.last[number] = last
+        self.ends[number] = last, head
         self.doubts.pop(number, None)
 
 
@@ -90,7 +91,7 @@ class Commit:
                 if key in found:
                     found[key].absorb(write.append)
                 elif key not in self._errors:
-                    found[key] = Addition.of(write.append, self._positions.last.get(key[0], -1))
+                    found[key] = Addition.of(write.append, *self._positions.ends.get(key[0], NOT_HELD))
             self._pending = found
 
     async def _add(self, connection: Connection, additions: Sequence[Addition]) -> None:
@@ -131,7 +132,7 @@ class Commit:
             del self._pending[key]
             self._positions.doubts.pop(addition.number, None)
             if is_done:
-                self._positions.last[addition.number] = addition.last
+                self._positions.ends[addition.number] = addition.last, addition.head
             else:
                 self._errors[key] = SessionLostError(LOST)
 

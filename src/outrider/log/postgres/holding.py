@@ -10,7 +10,7 @@ from outrider.log.backend import LOST
 from outrider.log.entries import SessionStarted
 from outrider.log.holder import Holder
 from outrider.log.inbox_tables import ANSWERED_SECONDS
-from outrider.log.postgres.commit import Positions
+from outrider.log.postgres.commit import NOT_HELD, Positions
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import NOW, Addition, add, create, created_as, forget_inbox
 from outrider.log.summary import SessionRow
@@ -47,10 +47,15 @@ class Creation:
             number = await self._create(connection)
         if number is None:
             raise SessionHeldError(f"the session {self._started.session[:8]} was just created; try again")
-        self._positions.last[number] = len(self._append.bodies)
+        first = Addition.of(self._append, 0, b"")
+        self._positions.ends[number] = first.last, first.head
         if self._link:
-            self._positions.last[self._link.number] += len(self._link.bodies)
+            linked = self._addition(self._link)
+            self._positions.ends[linked.number] = linked.last, linked.head
         return number
+
+    def _addition(self, link: Append) -> Addition:
+        return Addition.of(link, *self._positions.ends.get(link.number, NOT_HELD))
 
     async def _create(self, connection: Connection) -> int | None:
         return await create(connection, self._started, self._created, self._holder.encoded, self._append)
@@ -58,7 +63,7 @@ class Creation:
     async def _create_with_link(self, connection: Connection, link: Append) -> int | None:
         async with connection.transaction():
             number = await self._create(connection)
-            if number and not await add(connection, [Addition.of(link, self._positions.last.get(link.number, -1))]):
+            if number and not await add(connection, [self._addition(link)]):
                 raise SessionLostError(LOST)
             return number
 
@@ -70,14 +75,14 @@ async def acquire(
     opened = ", opened = nextval('opening')" if mark_opened else ""
     row = await connection.fetchrow(
         f"UPDATE session SET holder = $1, fence = fence + 1, beaten = {NOW}{opened} "
-        "WHERE number = $2 AND fence = $3 AND beat = $4 RETURNING last",
+        "WHERE number = $2 AND fence = $3 AND beat = $4 RETURNING last, chain",
         *(holder.encoded, found.number, found.fence, found.beat),
     ) or await connection.fetchrow(  # an attempt whose answer was lost
-        "SELECT last FROM session WHERE number = $2 AND fence = $3 + 1 AND holder = $1",
+        "SELECT last, chain FROM session WHERE number = $2 AND fence = $3 + 1 AND holder = $1",
         *(holder.encoded, found.number, found.fence),
     )
     if row is not None:
-        positions.hold(found.number, row[0])
+        positions.hold(found.number, *row)
         await forget_inbox(connection, [found.number])
     return row is not None
 

@@ -162,6 +162,9 @@ MIGRATIONS = (
         PRIMARY KEY (session, seq)
     );
     """,
+    """
+    ALTER TABLE session ADD COLUMN chain bytea NOT NULL DEFAULT '';  -- the newest link of its entries
+    """,
 )
 """The scripts that upgrade the schema, one a version."""
 

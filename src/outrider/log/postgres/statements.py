@@ -13,7 +13,7 @@ from outrider.log.append import Append
 from outrider.log.entries import SessionStarted
 from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.postgres.schema import Connection
-from outrider.log.rows import Row, row
+from outrider.log.rows import Row
 from outrider.log.session_reads import ROW
 from outrider.log.sql import Statement, Work
 from outrider.log.summary_update import NOTHING_USED, SummaryUpdate
@@ -28,14 +28,15 @@ _APPEND = f"""
         SELECT * FROM unnest(
             $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
             $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::float8[], $14::text[],
-            $15::text[], $16::text[], $17::text[]
+            $15::text[], $16::text[], $17::text[], $18::bytea[]
         ) AS given (
             number, fence, before, last, size, entries, turns, input_tokens, output_tokens, cached_tokens,
-            cache_write_tokens, reasoning_tokens, cost, model, first_title, settings, title
+            cache_write_tokens, reasoning_tokens, cost, model, first_title, settings, title, chain
         )
     ), held AS (
         UPDATE session SET
             last = given.last,
+            chain = given.chain,
             updated = {NOW},
             beaten = {NOW},
             size = session.size + given.size,
@@ -56,11 +57,11 @@ _APPEND = f"""
     ), added AS (
         INSERT INTO event ({ROW})
         SELECT event.* FROM unnest(
-            $18::bigint[], $19::bigint[], $20::float8[], $21::text[], $22::bytea[], $23::bigint[]
+            $19::bigint[], $20::bigint[], $21::float8[], $22::text[], $23::bytea[], $24::bigint[]
         ) AS event ({ROW}) JOIN held ON held.number = event.session
     ), referred AS (
         INSERT INTO reference (session, sha256)
-        SELECT file.* FROM unnest($24::bigint[], $25::text[]) AS file (session, sha256)
+        SELECT file.* FROM unnest($25::bigint[], $26::text[]) AS file (session, sha256)
             JOIN held ON held.number = file.session
         ON CONFLICT DO NOTHING
     )
@@ -71,7 +72,7 @@ _APPEND_ONE = f"""
     WITH held AS (
         UPDATE session SET
             last = $3, updated = {NOW}, beaten = {NOW}, size = size + $8, entries = entries + 1,
-            title = coalesce(nullif(title, ''), $9, '')
+            title = coalesce(nullif(title, ''), $9, ''), chain = $10
         WHERE number = $1 AND fence = $2 AND last = $3 - 1
         RETURNING number
     )
@@ -83,16 +84,16 @@ _CREATE = f"""
     WITH created AS (
         INSERT INTO session (
             number, fence, last, size, entries, turns, input_tokens, output_tokens, cached_tokens, cache_write_tokens,
-            reasoning_tokens, cost, model, settings, title, id, parent, created, updated, holder, beaten
+            reasoning_tokens, cost, model, settings, title, chain, id, parent, created, updated, holder, beaten
         ) OVERRIDING SYSTEM VALUE
         VALUES (
             $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, coalesce($13, ''), coalesce($15, '{{}}'),
-            coalesce($16, $14, ''), $17, $18, $19, $19, $20, {NOW}
+            coalesce($16, $14, ''), $17, $18, $19, $20, $20, $21, {NOW}
         )
         ON CONFLICT (id) DO NOTHING RETURNING number
     )
     INSERT INTO event ({ROW})
-    SELECT number, event.* FROM created, unnest($21::bigint[], $22::float8[], $23::text[], $24::bytea[], $25::bigint[])
+    SELECT number, event.* FROM created, unnest($22::bigint[], $23::float8[], $24::text[], $25::bytea[], $26::bigint[])
         AS event
     RETURNING session
 """
@@ -116,11 +117,13 @@ class Addition(msgspec.Struct):
     last: int
     rows: list[Row]
     update: SummaryUpdate
+    head: bytes
+    """The newest link of the session's chain when this is done."""
 
     @classmethod
-    def of(cls, append: Append, before: int) -> Addition:
-        """Return the rows of entries."""
-        addition = cls(append.number, append.fence, before, before, [], append.update)
+    def of(cls, append: Append, before: int, head: bytes) -> Addition:
+        """Return the rows of entries, which are linked to the head."""
+        addition = cls(append.number, append.fence, before, before, [], append.update, head)
         addition._add_rows(append)
         return addition
 
@@ -135,7 +138,8 @@ class Addition(msgspec.Struct):
     def _add_rows(self, append: Append) -> None:
         for kind, body in append.bodies:
             self.last += 1
-            self.rows.append(row(self.number, self.last, append.time, kind, body))
+            row, self.head = append.chain.row(self.head, self.number, self.last, append.time, kind, body)
+            self.rows.append(row)
         append.last = self.last
 
     @property
@@ -151,7 +155,7 @@ class Addition(msgspec.Struct):
             return None
         if update.usage is not NOTHING_USED:
             return None
-        return self.number, self.fence, *self.rows[0][1:], update.size, storable(update.title) or None
+        return self.number, self.fence, *self.rows[0][1:], update.size, storable(update.title) or None, self.head
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -164,6 +168,7 @@ class Addition(msgspec.Struct):
             *(storable(update.model) or None, storable(update.title) or None),
             msgspec.json.encode(update.settings).decode() if update.settings_changed else None,
             None if title is None else storable(title),
+            self.head,
         )
 
 
@@ -221,7 +226,7 @@ async def create(
     """Insert a new session with its first entries and fence 1. Return its number, or None if its id is taken."""
     # The checksums of the rows have the number.
     append.number = await connection.fetchval("SELECT nextval('session_number_seq')")
-    addition = Addition.of(append, 0)
+    addition = Addition.of(append, 0, b"")
     rows = zip(*(each[1:] for each in addition.rows), strict=True)
     number, fence, _, *summary = addition._columns
     session = (started.session, started.parent, created, holder)

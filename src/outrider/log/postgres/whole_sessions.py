@@ -34,7 +34,7 @@ async def write_fork(connection: Connection, fork: Fork, created: float) -> None
             after = page[-1][1]
             await _insert_rows(connection, list(fork.copied_rows(number, page)))
         await _insert_rows(connection, list(fork.last_rows(number)))
-        await add(connection, [Addition(number, 1, 0, fork.last, [], fork.update)])
+        await add(connection, [Addition(number, 1, 0, fork.last, [], fork.update, fork.head)])
 
 
 async def write_import(connection: Connection, incoming: Import, created: float) -> None:
@@ -50,7 +50,7 @@ async def write_import(connection: Connection, incoming: Import, created: float)
         rows = list(incoming.rows(number))
         for start in range(0, len(rows), PAGE):
             await _insert_rows(connection, rows[start : start + PAGE])
-        await add(connection, [Addition(number, 1, 0, incoming.last, [], incoming.update)])
+        await add(connection, [Addition(number, 1, 0, incoming.last, [], incoming.update, b"")])
 
 
 class Deletion:

@@ -18,12 +18,12 @@ from outrider.log.backend import LOST
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.pending_write import PendingWrite
-from outrider.log.rows import Extent, Row, row
+from outrider.log.rows import Extent, Row
 from outrider.log.session_files import remove_unreferenced
 from outrider.log.session_reads import SessionReads
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Statement
-from outrider.log.sqlite.database import explain_errors, reading
+from outrider.log.sqlite.database import explain_errors, has_chain, reading
 from outrider.log.sqlite.event_table import (
     INSERT,
     read_after,
@@ -134,6 +134,11 @@ class SqliteBackend(SessionReads):
             found = connection.execute(query, (msgspec.json.encode(places).decode(),))
             return {number: (name, checksum) for number, name, checksum in found}
 
+    def head(self, number: int) -> tuple[int, bytes]:
+        with reading(self.path) as connection:
+            is_chained = has_chain(connection)
+        return super().head(number) if is_chained else (self.numbered([number])[0].summary.last, b"")
+
     def _fetch(self, query: str, *values: object) -> list[Any]:
         with reading(self.path) as connection:
             return execute(connection, Statement(query, values))
@@ -225,17 +230,18 @@ class SqliteBackend(SessionReads):
 def _append(append: Append, connection: sqlite3.Connection) -> None:
     """Append the entries if the fence is still that of the holder."""
     number = append.number
-    found = connection.execute(
-        "SELECT last FROM session WHERE number = ? AND fence = ?", (number, append.fence)
+    found: tuple[int, bytes] | None = connection.execute(
+        "SELECT last, chain FROM session WHERE number = ? AND fence = ?", (number, append.fence)
     ).fetchone()
     if found is None:
         raise SessionLostError(LOST)
-    last: int = found[0]
+    last, head = found
     for kind, body in append.bodies:
         last += 1
-        connection.execute(INSERT, row(number, last, append.time, kind, body))
+        row, head = append.chain.row(head, number, last, append.time, kind, body)
+        connection.execute(INSERT, row)
     append.last = last
-    write_update(connection, append.update, number, last)
+    write_update(connection, append.update, number, last, head)
 
 
 def _fork(fork: Fork, connection: sqlite3.Connection) -> None:
@@ -247,7 +253,7 @@ def _fork(fork: Fork, connection: sqlite3.Connection) -> None:
     connection.execute(INSERT, fork.first_row(number))
     connection.executemany(INSERT, fork.copied_rows(number, read_rows(connection, source.extent, upto=fork.cut)))
     connection.executemany(INSERT, fork.last_rows(number))
-    write_update(connection, fork.update, number, fork.last)
+    write_update(connection, fork.update, number, fork.last, fork.head)
 
 
 def _add(incoming: Import, connection: sqlite3.Connection) -> None:
@@ -255,4 +261,4 @@ def _add(incoming: Import, connection: sqlite3.Connection) -> None:
         incoming.rename()
     number = insert(connection, incoming.started)
     connection.executemany(INSERT, incoming.rows(number))
-    write_update(connection, incoming.update, number, incoming.last)
+    write_update(connection, incoming.update, number, incoming.last, b"")

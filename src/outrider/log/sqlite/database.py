@@ -91,6 +91,9 @@ MIGRATIONS = (
         fence INTEGER NOT NULL
     );
     """,
+    """
+    ALTER TABLE session ADD COLUMN chain BLOB NOT NULL DEFAULT x'';  -- the newest link of its entries
+    """,
 )
 """The scripts that upgrade the file, one a version.
 
@@ -98,7 +101,7 @@ The events are authoritative. The tables of sessions and references derive from 
 holder of a session.
 """
 
-_INBOX_VERSION = 2
+_INBOX_VERSION, _CHAIN_VERSION = 2, 3
 
 
 def open_for_writing(path: Path) -> sqlite3.Connection:
@@ -167,8 +170,17 @@ def _is_writable(path: Path) -> bool:
 
 def has_inbox(connection: sqlite3.Connection) -> bool:
     """Return whether the file has the tables of the inbox. An old one that cannot be upgraded has not."""
+    return _stored_version(connection) >= _INBOX_VERSION
+
+
+def has_chain(connection: sqlite3.Connection) -> bool:
+    """Return whether the entries of the file can be chained. Those of an old one that cannot be upgraded are not."""
+    return _stored_version(connection) >= _CHAIN_VERSION
+
+
+def _stored_version(connection: sqlite3.Connection) -> int:
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    return version >= _INBOX_VERSION
+    return version
 
 
 def connect_for_watching(path: Path) -> sqlite3.Connection:
@@ -245,7 +257,7 @@ def _set_journal_mode(connection: sqlite3.Connection, mode: str) -> None:
 def _version(connection: sqlite3.Connection, path: Path) -> int:
     with _transaction(connection):  # another process may be creating the file
         application: int = connection.execute("PRAGMA application_id").fetchone()[0]
-        version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+        version = _stored_version(connection)
         if (application, version) == (APPLICATION, len(MIGRATIONS)):
             return version
         empty = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0

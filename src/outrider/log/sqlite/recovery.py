@@ -20,10 +20,19 @@ import msgspec
 from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
+from outrider.log.chain import Chain
 from outrider.log.entries import SessionRecovered, SessionStarted, encode
 from outrider.log.holder import STALE_SECONDS
-from outrider.log.rows import Extent, Row, is_intact, known_records, row
-from outrider.log.sqlite.database import MIGRATIONS, explain_errors, open_for_reading, open_for_writing, refuse_folder
+from outrider.log.key import LogKey
+from outrider.log.rows import Extent, Row, is_intact, known_records
+from outrider.log.sqlite.database import (
+    MIGRATIONS,
+    explain_errors,
+    has_chain,
+    open_for_reading,
+    open_for_writing,
+    refuse_folder,
+)
 from outrider.log.sqlite.event_table import INSERT, read_rows
 from outrider.log.sqlite.salvage import salvage
 from outrider.log.sqlite.session_table import find, references, write_update
@@ -92,6 +101,8 @@ class _Inspection:
     def __init__(self, copy: Path, path: Path) -> None:
         self.sessions: dict[int, SessionRow] | None = None
         """The session table; None if it cannot be read."""
+        self.heads: dict[int, bytes] = {}
+        """The newest link of each session's chain."""
         self.references: dict[int, set[str]] = {}
         self.references_intact = False
         self.sessions_intact = False
@@ -102,6 +113,8 @@ class _Inspection:
         try:
             with closing(open_for_reading(copy)) as connection, explain_errors(path, "read"):
                 self.sessions = {found.number: found for found in find(connection, "1")}
+                if has_chain(connection):
+                    self.heads = dict(connection.execute("SELECT number, chain FROM session"))
                 self.sessions_intact = _is_session_table_intact(connection)
                 self.references_intact = connection.execute("PRAGMA integrity_check(reference)").fetchone() == ("ok",)
                 self.references = {number: references(connection, number) for number in self.sessions}
@@ -155,6 +168,7 @@ class _Rebuild:
         self._known = inspection.sessions
         self._inspection = inspection
         self._ids: set[str] = set()
+        self._key = LogKey()
 
     def copy_entries(self, path: Path) -> None:
         """Copy every intact entry: first those that SQLite reads, then those found in the raw pages."""
@@ -189,14 +203,16 @@ class _Rebuild:
         for record in known_records(read_rows(self._connection, Extent(number, 0, gapless=False))):
             found.add(record.seq, record.time, record.entry)
         lost = found.lost(old.summary.last if old else 0)
-        last = found.last
-        if lost.count or not old or not self._inspection.sessions_intact:
-            last = lost.last + 1
-            self._connection.execute(INSERT, row(number, last, time.time(), *encode(lost.entry)))
-            found.update.add(lost.entry, 0)
         name = found.started.session if found.started.session not in self._ids else ""
         name = name or os.urandom(16).hex()
         self._ids.add(name)
+        last, head = found.last, self._inspection.heads.get(number, b"")
+        if lost.count or not old or not self._inspection.sessions_intact:
+            last = lost.last + 1
+            chain = Chain(self._key, name)  # begins anew: what it was linked to is lost
+            row, head = chain.row(b"", number, last, time.time(), *encode(lost.entry))
+            self._connection.execute(INSERT, row)
+            found.update.add(lost.entry, 0)
         self._connection.execute(
             "INSERT INTO session (number, id, parent, created, updated, opened, fence) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number, name, found.started.parent, *found.times, rank, (old.fence if old else 0) + 1),
@@ -204,7 +220,7 @@ class _Rebuild:
         readable = self._inspection.references.get(number, set())
         if old and self._inspection.references_intact and readable <= set(found.update.files):
             found.update.files = [*readable]  # an import may mention files without their bytes
-        write_update(self._connection, found.update, number, last)
+        write_update(self._connection, found.update, number, last, head)
         self._connection.execute("UPDATE session SET updated = ? WHERE number = ?", (found.times[1], number))
         return name, found.count, lost.count
 

@@ -14,7 +14,7 @@ from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.summary import COLUMNS, SessionRow, session_row
 from outrider.log.summary_update import SummaryUpdate
 
-_COUNTS = "UPDATE session SET last = ?, updated = ?, size = size + ?, entries = entries + ?"
+_COUNTS = "UPDATE session SET last = ?, chain = ?, updated = ?, size = size + ?, entries = entries + ?"
 _COUNT = f"{_COUNTS} WHERE number = ?"
 _COUNT_PROMPT = f"{_COUNTS}, title = CASE title WHEN '' THEN ? ELSE title END WHERE number = ?"
 _COUNT_TURNS = (
@@ -42,9 +42,9 @@ def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str 
     return cursor.lastrowid
 
 
-def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int) -> None:
-    """Update the summary of a session, in the same transaction as its entries."""
-    changed = [last, time.time(), update.size, update.entries]
+def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int, head: bytes) -> None:
+    """Update the summary of a session, in the same transaction as its entries. The head is that of their chain."""
+    changed = [last, head, time.time(), update.size, update.entries]
     if update.counts_turns or update.model:
         used = update.usage
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)

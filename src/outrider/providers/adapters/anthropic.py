@@ -23,16 +23,7 @@ from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import ModelSettings, Request, ToolSpec
 from outrider.providers.credentials.keys import KEY_VARIABLES
-from outrider.providers.rendering.message_parts import (
-    NO_FILES,
-    Family,
-    File,
-    Part,
-    Result,
-    Title,
-    UserMessage,
-    reminder_text,
-)
+from outrider.providers.rendering.message_parts import Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import ANTHROPIC
 from outrider.providers.rendering.server_tools import described
 from outrider.providers.rendering.transcript import Transcript
@@ -40,37 +31,30 @@ from outrider.providers.rendering.wire_names import object_schema, safe_id, safe
 from outrider.providers.streams.anthropic_server_tools import tools_found
 from outrider.providers.streams.anthropic_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 VERSION = "2023-06-01"
 EPHEMERAL = {"type": "ephemeral"}
 
 _DOMAINS = ("allowed_domains", "blocked_domains", "max_uses")
-_FIRST = {
-    # Every model that has the tools takes them, and none of them needs another tool beside it.
-    "web_search": "web_search_20250305",
-    "web_fetch": "web_fetch_20250910",
-    "code_execution": "code_execution_20250825",
+_SERVER_TOOLS: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
+    "web_search": ("web_search_20250305", "web_search_20260318", {}, _DOMAINS),
+    "web_fetch": ("web_fetch_20250910", "web_fetch_20260318", {"citations": {"enabled": True}}, _DOMAINS),
+    "code_execution": ("code_execution_20250825", "code_execution_20260521", {}, ()),
 }
-_NEWEST = {
-    # The web tools may run code that filters what they find.
-    "web_search": "web_search_20260318",
-    "web_fetch": "web_fetch_20260318",
-    "code_execution": "code_execution_20260521",
-}
-_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "web_search": ({}, _DOMAINS),
-    "web_fetch": ({"citations": {"enabled": True}}, _DOMAINS),
-    "code_execution": ({}, ()),
-}
-_NO_NEWEST = re.compile(rf"{'|'.join(_NEWEST.values())}|programmatic tool calling|tool types?\b", re.IGNORECASE)
+"""The first and the newest version of each tool, its fields, and the options that it takes.
+
+Every model that has the tools takes the first versions, and none of them needs another tool beside it. The newest web
+tools may run code that filters what they find.
+"""
+_NEWEST = "|".join(newest for _, newest, *_ in _SERVER_TOOLS.values())
+_NO_NEWEST = re.compile(rf"{_NEWEST}|programmatic tool calling|tool types?\b", re.IGNORECASE)
 """What a refusal of the newest versions says."""
 _SEARCH = {"type": "tool_search_tool_bm25_20251119", "name": "tool_search_tool_bm25"}
 _SEARCH_RESULT = b'"tool_search_tool_result"'
 _CODE_RESULT = b'code_execution_tool_result"'
 _GONE = "This tool is not available at the moment."
-_LEAST_BUDGET = 1024
-"""The smallest budget for thinking that the API takes."""
+_LEAST_BUDGET = 1024  # the smallest budget for thinking that the API takes
 
 
 class Anthropic(ApiProvider):
@@ -81,16 +65,12 @@ class Anthropic(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["anthropic"]
     base_variable = "ANTHROPIC_BASE_URL"
     default_base = "https://api.anthropic.com"
+    endpoint = "/v1/messages"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "caption", "text": "caption"}
     dialect = ANTHROPIC
     errors_hold_files = False
 
-    def url(self) -> str:
-        """Return the URL of a request."""
-        return f"{self.base_url}/v1/messages"
-
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"x-api-key": key, "anthropic-version": VERSION, "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
@@ -100,9 +80,8 @@ class Anthropic(ApiProvider):
             head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
         gone = self._tools_gone(request, transcript)
         if request.tools or request.server_tools or gone:
-            versions = self._versions
-            found = (*gone, versions["web_search"])
-            head["tools"] = self.tools_once(request, lambda request: _tools(request, versions, gone), found)
+            newest = self._has_newest_tools
+            head["tools"] = self.tools_once(request, lambda request: _tools(request, newest, gone), (*gone, newest))
         if container := self._container(request, transcript):
             head["container"] = container
         head |= self._settings(request.settings) | self._options | request.settings.options
@@ -115,15 +94,14 @@ class Anthropic(ApiProvider):
         return transcript.request(head, "messages", [reminder] if request.reminder else ())
 
     @property
-    def _versions(self) -> Mapping[str, str]:
-        """The versions of the server tools. Servers that only resemble the API get the first ones."""
-        is_newest = self.capabilities.newest_server_tools and self.is_vendor("newest_server_tools")
-        return _NEWEST if is_newest else _FIRST
+    def _has_newest_tools(self) -> bool:
+        """Whether server tools have their newest versions. Servers that only resemble the API get the first ones."""
+        return self.capabilities.newest_server_tools and self.is_vendor("newest_server_tools")
 
     def older_server_tools(self, error: ProviderError, request: Request) -> bool:
         """Declare the first versions of server tools from now on if the API refused the newest ones for this model."""
         is_refused = error.status in (400, 422) and bool(_NO_NEWEST.search(str(error)))
-        if not (is_refused and request.server_tools and self._versions is _NEWEST):
+        if not (is_refused and request.server_tools and self._has_newest_tools):
             return False
         self.capabilities = msgspec.structs.replace(self.capabilities, newest_server_tools=False)
         return True
@@ -137,7 +115,7 @@ class Anthropic(ApiProvider):
 
     def _container(self, request: Request, transcript: Transcript) -> str:
         """Return the container in which the code of this conversation ran last: its files are there. Empty if none."""
-        runs_code = self._versions is _NEWEST or any(tool.name == "code_execution" for tool in request.server_tools)
+        runs_code = self._has_newest_tools or any(tool.name == "code_execution" for tool in request.server_tools)
         if not (runs_code and request.server_tools and transcript.contains(_CODE_RESULT)):
             return ""
         blocks = (block for message in reversed(request.messages) for block in reversed(message.content))
@@ -146,19 +124,10 @@ class Anthropic(ApiProvider):
         return next((each["id"] for each in kept if isinstance(each, dict) and not _has_expired(each)), "")
 
     def _head(self) -> dict[str, Any]:
-        """Return the fields that every request has."""
-        return {
-            "model": self.model,
-            "max_tokens": self.reply_tokens,
-            "stream": True,
-            "cache_control": EPHEMERAL,
-        }
+        return {"model": self.model, "max_tokens": self.reply_tokens, "stream": True, "cache_control": EPHEMERAL}
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the settings as fields of a request."""
-        fields = self.effort_fields(settings) | self.temperature_fields(settings)
-        if settings.max_tokens:
-            fields["max_tokens"] = settings.max_tokens
+        fields = self.setting_fields(settings, "max_tokens")
         if choice := settings.tool_choice:
             kinds = {"auto": "auto", "required": "any", "none": "none"}
             fields["tool_choice"] = {"type": kinds[choice]} if choice in kinds else {"type": "tool", "name": choice}
@@ -170,14 +139,10 @@ class Anthropic(ApiProvider):
         return fields
 
     def user_items(self, message: UserMessage) -> Iterable[Any]:
-        """Return one message, or none if it is empty."""
         content = [*map(_result, message.results), *map(_part, message.moved), *map(_part, message.content)]
         return [{"role": "user", "content": content}] if content else ()
 
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
-        """Return one message, or none if nothing of it can be replayed."""
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         content = list(self._assistant_content(message, prefix_changed))
         return [{"role": "assistant", "content": content}] if content else ()
 
@@ -200,7 +165,6 @@ class Anthropic(ApiProvider):
                         yield item
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
-        """Return an object that builds the reply from the events."""
         return IncomingReply(self.origin)
 
 
@@ -213,23 +177,17 @@ def _has_expired(container: dict[str, Any]) -> bool:
 
 
 def _thinking(thinking: str, data: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a thinking block as it came; None if it has no signature."""
     if redacted := data.get("redacted"):
         return {"type": "redacted_thinking", "data": redacted}
     signature = data.get("signature")
     return {"type": "thinking", "thinking": thinking, "signature": signature} if signature else None
 
 
-def provider(model: str) -> Anthropic:
-    """Return the adapter for a model name."""
-    return Anthropic(model)
-
-
-def _tools(request: Request, versions: Mapping[str, str], gone: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def _tools(request: Request, newest: bool, gone: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
     """Yield the tools, those last that the API searches: they are no part of the cached prefix."""
     served = {
-        name: ({"type": versions[name], "name": name, **fields}, taken)
-        for name, (fields, taken) in _SERVER_TOOLS.items()
+        name: ({"type": versions[newest], "name": name, **fields}, taken)
+        for name, (*versions, fields, taken) in _SERVER_TOOLS.items()
     }
     tools = described(request.server_tools, "Anthropic", served)
     tools += [_function(spec) for spec in request.tools if not spec.deferred]
@@ -247,11 +205,8 @@ def _function(spec: ToolSpec) -> dict[str, Any]:
 
 
 def _result(result: Result) -> dict[str, Any]:
-    rendered: dict[str, Any] = {
-        "type": "tool_result",
-        "tool_use_id": safe_id(result.call_id),
-        "content": [_part(part) for part in result.parts],
-    }
+    content = [_part(part) for part in result.parts]
+    rendered = {"type": "tool_result", "tool_use_id": safe_id(result.call_id), "content": content}
     return rendered | {"is_error": True} if result.is_error else rendered
 
 

@@ -15,7 +15,6 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.catalogue.vendors import Quirks
 
 VERSION_VARIABLES = ("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION")
-_QUIRKS = Quirks(tokens_field="max_completion_tokens")
 
 
 class Azure(OpenAIChat):
@@ -27,6 +26,7 @@ class Azure(OpenAIChat):
     base_variable = "AZURE_BASE_URL"
     default_base = ""
     is_openai = True
+    quirks = Quirks(tokens_field="max_completion_tokens")
 
     def __init__(self, model: str, *, api_version: str | None = None, **settings: Any) -> None:
         super().__init__(model, **settings)
@@ -34,25 +34,13 @@ class Azure(OpenAIChat):
         self.base_url = base.removesuffix("/v1").removesuffix("/openai")
         self._version = api_version or next(filter(None, map(os.environ.get, VERSION_VARIABLES)), "")
 
-    @property
-    def quirks(self) -> Quirks:
-        """How the server differs from others."""
-        return _QUIRKS
-
-    @property
-    def route(self) -> str:
-        """The host: state is sent back only to the resource that made it."""
-        return self.host
-
     def url(self) -> str:
-        """Return the URL of a request."""
         if self._version:
             deployment = f"{self.base_url}/openai/deployments/{self.model}"
             return f"{deployment}/chat/completions?api-version={self._version}"
         return f"{self.base_url}/openai/v1/chat/completions"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"content-type": "application/json", "api-key": key}
 
     @property
@@ -75,8 +63,3 @@ class Azure(OpenAIChat):
                 f"{self.base_variable} and {VERSION_VARIABLES[0]}"
             )
         return kind, sentence
-
-
-def provider(model: str) -> Azure:
-    """Return the adapter for the name of a deployment."""
-    return Azure(model)

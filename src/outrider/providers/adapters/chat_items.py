@@ -16,11 +16,8 @@ from outrider.providers.streams.chat_server_tools import openrouter_tools
 from outrider.providers.streams.chat_stream import INLINE, REASONING_FIELDS, THINKING_PARTS
 
 _AUDIO_FORMATS = {
-    "audio/wav": "wav",
-    "audio/x-wav": "wav",
-    "audio/wave": "wav",
-    "audio/mpeg": "mp3",
-    "audio/mp3": "mp3",
+    **dict.fromkeys(("audio/wav", "audio/x-wav", "audio/wave"), "wav"),
+    **dict.fromkeys(("audio/mpeg", "audio/mp3"), "mp3"),
 }
 
 
@@ -32,7 +29,6 @@ def content_of(parts: Sequence[Part]) -> str | list[dict[str, Any]]:
 
 
 def part_of(part: Part) -> dict[str, Any]:
-    """Return a text or a file as a part of the content."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     match part.family:
@@ -53,7 +49,6 @@ def _audio(file: File) -> dict[str, Any]:
 
 
 def parts_of(content: Any) -> list[Any]:
-    """Return the content of a rendered message as a list of parts."""
     return [part_of(content)] if isinstance(content, str) else content or []
 
 
@@ -85,7 +80,6 @@ def replayed_reasoning(thinking: str, data: Any, text: str) -> dict[str, Any]:
 
 
 def tool_items(request: Request) -> Iterator[dict[str, Any]]:
-    """Yield the tools of a request."""
     for spec in request.tools:
         function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
         yield {"type": "function", "function": function}

@@ -19,9 +19,9 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request, ToolSpec
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.credentials.keys import KEY_VARIABLES
-from outrider.providers.rendering.message_parts import NO_FILES, File, Part, Result, UserMessage, reminder_text
+from outrider.providers.rendering.message_parts import File, Part, Result, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import GEMINI
 from outrider.providers.rendering.server_tools import described
 from outrider.providers.rendering.transcript import Transcript
@@ -29,13 +29,17 @@ from outrider.providers.rendering.wire_names import object_schema, safe_name
 from outrider.providers.streams.gemini_chunks import Chunk, decode_chunks
 from outrider.providers.streams.gemini_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 from outrider.tools.schema import inline_references
 
 NO_SIGNATURE = "skip_thought_signature_validator"
 """The API takes this instead of a signature for calls that this model did not make."""
 
+_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+    "web_search": ({"googleSearch": {}}, ()),
+    "web_fetch": ({"urlContext": {}}, ()),
+    "code_execution": ({"codeExecution": {}}, ()),
+}
 _RETRY_DELAY = re.compile(rb'"retryDelay"\s*:\s*"(\d+(?:\.\d+)?)s"')
 
 
@@ -55,11 +59,9 @@ class Gemini(ApiProvider):
         return "" if self.base_url == self.default_base else self.host
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{self.base_url}/v1beta/models/{self.model}:streamGenerateContent?alt=sse"
 
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"x-goog-api-key": key, "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
@@ -69,11 +71,12 @@ class Gemini(ApiProvider):
             head["systemInstruction"] = {"parts": [{"text": request.system}]}
         tools: list[Any] = described(request.server_tools, self.label, _SERVER_TOOLS)
         if request.tools:
-            tools.append({"functionDeclarations": self.tools_once(request, _declarations)})
+            tools.append({"functionDeclarations": self.tools_once(request, lambda _: map(_declaration, request.tools))})
         if tools:
             head["tools"] = tools
         options = self._options | request.settings.options
-        config = {"maxOutputTokens": self.reply_tokens} | self._generation_config(request.settings)
+        settings = self.setting_fields(request.settings, "maxOutputTokens")
+        config = {"maxOutputTokens": self.reply_tokens} | settings
         if schema := self.output_schema(request):
             config |= {"responseMimeType": "application/json", "responseJsonSchema": schema}
         head |= _tool_config(request) | options
@@ -82,32 +85,19 @@ class Gemini(ApiProvider):
         reminder = {"role": "user", "parts": [{"text": reminder_text(request.reminder)}]}
         return transcript.request(head, "contents", [reminder] if request.reminder else ())
 
-    def _generation_config(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the settings that stand in `generationConfig`."""
-        fields = self.effort_fields(settings) | self.temperature_fields(settings)
-        if settings.max_tokens:
-            fields["maxOutputTokens"] = settings.max_tokens
-        return fields
-
     def user_items(self, message: UserMessage) -> Iterable[Any]:
         """Yield one content with all results, and then one with the moved files and the user's content."""
         if message.results:
-            yield {"role": "user", "parts": [_result(each, self._call_id(each)) for each in message.results]}
-        if parts := [_part(part) for part in (*message.moved, *message.content)]:
-            yield {"role": "user", "parts": parts}
+            states = [self.own_data(each.call.state if each.call else None) for each in message.results]
+            yield {"role": "user", "parts": [_result(*each) for each in zip(message.results, states, strict=True)]}
+        if message.moved or message.content:
+            yield {"role": "user", "parts": [*map(_part, message.moved), *map(_part, message.content)]}
 
-    def _call_id(self, result: Result) -> str | None:
-        return self.own_data(result.call.state).get("id") if result.call else None
-
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
-        """Yield one content, or none if nothing of the message can be replayed."""
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         if parts := list(self._assistant_parts(message, files)):
             yield {"role": "model", "parts": parts}
 
     def replays(self, block: AttachmentBlock) -> bool:
-        """Return whether a picture goes back to the model in its own message."""
         return self.is_own(block.state)
 
     def _assistant_parts(self, message: Message, files: Mapping[str, File]) -> Iterator[dict[str, Any]]:
@@ -134,7 +124,6 @@ class Gemini(ApiProvider):
                     substitute = None
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
-        """Return an object that builds the reply from the events."""
         return IncomingReply(self.origin, self._chunks, store)
 
     def _chunks(self, data: bytes) -> Iterator[Chunk]:
@@ -160,18 +149,6 @@ class Gemini(ApiProvider):
         return super()._classify(status, message)
 
 
-def provider(model: str) -> Gemini:
-    """Return the adapter for a model name."""
-    return Gemini(model)
-
-
-_SERVER_TOOLS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
-    "web_search": ({"googleSearch": {}}, ()),
-    "web_fetch": ({"urlContext": {}}, ()),
-    "code_execution": ({"codeExecution": {}}, ()),
-}
-
-
 def _tool_config(request: Request) -> dict[str, Any]:
     """Return the choice of a tool as a field of the request, and what it takes to have both kinds of tools."""
     config: dict[str, Any] = {}
@@ -184,25 +161,19 @@ def _tool_config(request: Request) -> dict[str, Any]:
     return {"toolConfig": config} if config else {}
 
 
-def _declarations(request: Request) -> Iterator[dict[str, Any]]:
-    return map(_declaration, request.tools)
-
-
 def _declaration(spec: ToolSpec) -> dict[str, Any]:
     parameters = inline_references(object_schema(spec.parameters))
     return {"name": spec.name, "description": spec.description, "parametersJsonSchema": parameters}
 
 
-def _result(result: Result, call_id: str | None) -> dict[str, Any]:
+def _result(result: Result, own: dict[str, Any]) -> dict[str, Any]:
     # Always a string: in an object, the API would read {"$ref": …} as a reference to one of the parts.
     text = "\n".join(_result_lines(result))
-    response: dict[str, Any] = {
-        "name": safe_name(result.tool),
-        "response": {"error" if result.is_error else "output": text},
-    }
+    outcome = {"error" if result.is_error else "output": text}
+    response: dict[str, Any] = {"name": safe_name(result.tool), "response": outcome}
     if blobs := [_part(file) for file in result.files if file.family != "text"]:
         response["parts"] = blobs
-    return {"functionResponse": _identified(response, call_id)}
+    return {"functionResponse": _identified(response, own.get("id"))}
 
 
 def _result_lines(result: Result) -> Iterator[str]:
@@ -236,6 +207,5 @@ def _identified(call: dict[str, Any], call_id: str | None) -> dict[str, Any]:
 
 
 def _status(error: Any) -> int:
-    """Return the HTTP status that an error in the stream corresponds to."""
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and code >= 400 else 500

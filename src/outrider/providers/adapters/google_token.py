@@ -28,13 +28,10 @@ FILE_VARIABLE = "GOOGLE_APPLICATION_CREDENTIALS"
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 TOKEN_URL = "https://oauth2.googleapis.com/token"
 _SHA256_PREFIX = bytes.fromhex("3031300d060960864801650304020105000420")
-_EARLY = 120.0
-"""Seconds before its end at which a token is renewed."""
+_EARLY = 120.0  # seconds before its end at which a token is renewed
 
 
 class _File(msgspec.Struct):
-    """The credentials of a service account or of a user."""
-
     type: str = ""
     project_id: str = ""
     quota_project_id: str = ""
@@ -53,8 +50,6 @@ class _Token(msgspec.Struct):
 
 
 class GoogleToken:
-    """The access token of one provider."""
-
     def __init__(self) -> None:
         self._token = ""
         self._ends = 0.0
@@ -69,7 +64,6 @@ class GoogleToken:
         return found.project_id or found.quota_project_id
 
     async def get(self, transport: Transport) -> str:
-        """Return a token that is valid now."""
         if time.time() > self._ends - _EARLY:
             found = await _fetch(transport, _credentials())
             self._token, self._ends = found.access_token, time.time() + found.expires_in

@@ -19,8 +19,7 @@ from outrider.providers.adapters.openai_chat import LONGEST_ID, OpenAIChat
 from outrider.providers.credentials.secrets import configured, masked
 from outrider.providers.rendering.message_parts import Family, Title
 from outrider.providers.rendering.wire_names import safe_id
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 
 INSTALL = "pip install 'outrider[litellm]'"
 
@@ -36,11 +35,7 @@ class LiteLLM(OpenAIChat):
     key_required = False
     titles: ClassVar[Mapping[Family, Title]] = {}  # LiteLLM does not pass the name of a file to every vendor
 
-    @property
-    def is_openai(self) -> bool:
-        """False: LiteLLM serves many vendors with their own rules."""
-        return False
-
+    is_openai = False  # it serves many vendors with their own rules
     reads_written_calls = False
 
     def url(self) -> str:
@@ -84,16 +79,9 @@ class LiteLLM(OpenAIChat):
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         if status in (401, 403):
             vendor = self.model.partition("/")[0]
-            return (
-                AuthenticationError,
-                f"{vendor} does not accept the key that LiteLLM has ({message}); check its variable",
-            )
+            sentence = f"{vendor} does not accept the key that LiteLLM has ({message}); check its variable"
+            return AuthenticationError, sentence
         return super()._classify(status, message)
-
-
-def provider(model: str) -> LiteLLM:
-    """Return the adapter for a model name."""
-    return LiteLLM(model)
 
 
 def _import_litellm() -> Any:

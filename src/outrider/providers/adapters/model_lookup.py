@@ -10,7 +10,6 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
@@ -36,14 +35,12 @@ _NUM_CTX = re.compile(r"^num_ctx\s+(\d+)", re.MULTILINE)
 class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a server said about one model. None for what it did not say."""
 
-    date: float
-    """When it was asked, in seconds since 1970."""
+    date: float  # when it was asked, in seconds since 1970
     context_tokens: int | None = None
     image: bool | None = None
     tools: bool | None = None
 
     def applied_to(self, capabilities: Capabilities) -> Capabilities:
-        """Return the capabilities with these facts."""
         changes: dict[str, Any] = {}
         if self.context_tokens:
             changes["context_tokens"] = self.context_tokens
@@ -55,7 +52,6 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def is_on() -> bool:
-    """Return whether servers may be asked."""
     return os.environ.get(SWITCH, "").lower() not in ("off", "0", "no", "false")
 
 
@@ -80,13 +76,11 @@ async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_olla
     return found
 
 
-# The servers
-
-
 async def _ask_ollama(transport: Transport, base_url: str, model: str, headers: dict[str, str]) -> Facts | None:
     url = f"{base_url.removesuffix('/v1')}/api/show"
     body = msgspec.json.encode({"model": model})
-    shown = _object(msgspec.json.decode(b"".join([chunk async for chunk in _post(transport, url, headers, body)])))
+    answer = b"".join([chunk async for chunk in transport.post(url, headers, body, _refused)])
+    shown = _object(msgspec.json.decode(answer))
     sizes = [value for name, value in _object(shown.get("model_info")).items() if name.endswith(".context_length")]
     chosen = _NUM_CTX.search(str(shown.get("parameters") or ""))
     can = shown.get("capabilities")
@@ -124,25 +118,17 @@ def _takes_images(entry: dict[str, Any]) -> bool | None:
     return vision if isinstance(vision, bool) else None
 
 
-def _post(transport: Transport, url: str, headers: dict[str, str], body: bytes) -> AsyncIterator[bytes]:
-    return transport.post(url, headers, body, _refused)
-
-
 def _refused(response: ErrorResponse) -> ProviderError:
     return ProviderError(f"status {response.status}", status=response.status)
 
 
 def window_in(value: Any) -> int | None:
-    """Return a number that can be a context window, or None."""
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return value if is_number and 0 < value <= LARGEST_WINDOW else None
 
 
 def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-# The file
 
 
 def _read() -> dict[str, Facts]:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from outrider.errors import ProviderError, RequestRefusedError, UnavailableError
 from outrider.providers.adapters.openai_chat import OpenAIChat
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 PORT = 11434
 
@@ -49,10 +49,8 @@ class Ollama(OpenAIChat):
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         if status == 404:
-            return (
-                RequestRefusedError,
-                f"Ollama has no {self.model} ({message}); get it with `ollama pull {self.model}`",
-            )
+            sentence = f"Ollama has no {self.model} ({message}); get it with `ollama pull {self.model}`"
+            return RequestRefusedError, sentence
         if status == 400 and "does not support tools" in message:
             return RequestRefusedError, f"{message}; pass prompted_tools=True to describe the tools in the prompt"
         return super()._classify(status, message)
@@ -79,8 +77,3 @@ def _reachable(host: str | None) -> str:
     if host in (None, "", "0.0.0.0", "::"):
         return "localhost"
     return f"[{host}]" if ":" in str(host) else str(host)
-
-
-def provider(model: str) -> Ollama:
-    """Return the adapter for a model name."""
-    return Ollama(model)

@@ -11,25 +11,10 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Message,
-    RawBlock,
-    ThinkingBlock,
-    ToolUseBlock,
-)
+from outrider.conversation.messages import AttachmentBlock, Message, RawBlock, ThinkingBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError, RequestRefusedError
-from outrider.providers.adapters import model_lookup
-from outrider.providers.adapters.chat_errors import has_bad_call, stated_window, status_of
-from outrider.providers.adapters.chat_items import (
-    call_of,
-    content_of,
-    part_of,
-    parts_of,
-    replayed_reasoning,
-    tool_items,
-)
+from outrider.providers.adapters import chat_items, model_lookup
 from outrider.providers.api import NO_TOOLS, ApiProvider
 from outrider.providers.base import ModelSettings, Reply, Request, ToolSpec
 from outrider.providers.catalogue.capabilities import is_overridden
@@ -39,37 +24,34 @@ from outrider.providers.catalogue.vendors import Quirks, quirks_of
 from outrider.providers.credentials.keys import KEY_VARIABLES
 from outrider.providers.credentials.secrets import masked
 from outrider.providers.deltas import Delta, Notice
-from outrider.providers.rendering.message_parts import (
-    NO_FILES,
-    Family,
-    File,
-    Result,
-    Title,
-    UserMessage,
-    reminder_text,
-)
+from outrider.providers.rendering.message_parts import Family, File, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME
 from outrider.providers.rendering.transcript import Rendering, Transcript
 from outrider.providers.rendering.wire_names import safe_id, short_id
-from outrider.providers.streams.chat_stream import (
-    BAD_CALL,
-    IncomingReply,
-)
+from outrider.providers.streams.chat_stream import BAD_CALL, IncomingReply, is_bad_call
 from outrider.providers.streams.stream import Incoming
 from outrider.providers.text_calls import decoded_calls, prompted_tools
 from outrider.providers.text_calls.written_calls_stream import ReplyWithWrittenCalls
 from outrider.providers.transport.api_errors import BadCallError, error_message
-from outrider.providers.transport.body import Body
-from outrider.providers.transport.http import ErrorResponse
+from outrider.providers.transport.http import Body, ErrorResponse
 
-REPLY_TOKENS = 8_192
-"""The longest reply of a local server whose context window is not known."""
-BYTES_A_TOKEN = 3
-"""Bytes of a request for each token, at least about so many."""
+REPLY_TOKENS = 8_192  # the longest reply of a local server whose context window is not known
+BYTES_A_TOKEN = 3  # bytes of a request for each token, at least about so many
 _SCHEMA_WORDS = re.compile(r"response_?format|json_?schema|grammar|structured|guided", re.IGNORECASE)
 """Words in the error of a server that does not take a schema."""
 LONGEST_ID = 40
 """OpenAI refuses longer call ids. Other servers take them, and some keep state in the id that they want back."""
+_WINDOW = re.compile(rb'(?:maximum context length is|"n_ctx"\s*:|context size \(|context window of)\s*(\d{3,9})')
+"""The context window in the errors of vLLM, llama.cpp, LM Studio and others."""
+# HTTP statuses, and words in the type or code of errors in the stream that correspond to them.
+_STATUSES = {
+    429: ("rate_limit", "too_many", "quota"),
+    503: ("overloaded", "unavailable"),
+    504: ("timeout",),
+    500: ("server", "internal", "api_error"),
+    401: ("api_key", "authentication"),
+    400: ("invalid", "bad", "context_length"),
+}
 
 
 class OpenAIChat(ApiProvider):
@@ -83,6 +65,7 @@ class OpenAIChat(ApiProvider):
     key_variables: ClassVar[tuple[str, ...]] = KEY_VARIABLES["openai"]
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
+    endpoint = "/chat/completions"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
     dialect = OPENAI
     can_look_up: ClassVar[bool] = False
@@ -92,15 +75,13 @@ class OpenAIChat(ApiProvider):
         """`prompted_tools`: describe the tools in the prompt, for a model or server without native tool calls."""
         super().__init__(model, **settings)
         self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
-        self._refuses_schemas = False
-        """Whether the server has refused a schema."""
+        self._refuses_schemas = False  # whether the server has refused a schema
         self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
 
     @cached_property
     def is_openai(self) -> bool:
-        """Whether the server is OpenAI itself."""
         return self.host == "openai.com" or self.host.endswith(".openai.com")
 
     @property
@@ -110,7 +91,6 @@ class OpenAIChat(ApiProvider):
 
     @cached_property
     def quirks(self) -> Quirks:
-        """How the server differs from OpenAI's."""
         return quirks_of(self.prefix, self.host)
 
     @property
@@ -128,12 +108,7 @@ class OpenAIChat(ApiProvider):
         """Whether calls written as text count as calls. Small models on local servers need it; else it is a risk."""
         return not self.is_openai
 
-    def url(self) -> str:
-        """Return the URL of a request."""
-        return f"{self.base_url}/chat/completions"
-
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         headers = {"content-type": "application/json"}
         return headers | {"authorization": f"Bearer {key}"} if key else headers
 
@@ -144,8 +119,6 @@ class OpenAIChat(ApiProvider):
 
     def _required_key(self) -> str:
         return super()._required_key() if self.is_openai or self.key else ""
-
-    # The request
 
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request. The system message comes before the transcript, which has only the conversation."""
@@ -158,7 +131,7 @@ class OpenAIChat(ApiProvider):
             reminder = "\n\n".join(filter(None, (request.reminder, decoded_calls.instruction(tool))))
             request = msgspec.structs.replace(request, reminder=reminder)
         elif request.server_tools or (request.tools and self.capabilities.tools):
-            head["tools"] = self.tools_once(request, tool_items)
+            head["tools"] = self.tools_once(request, chat_items.tool_items)
         elif request.tools:
             required = request.settings.tool_choice == "required"
             head["response_format"] = prompted_tools.response_format(request.tools, required=required)
@@ -182,32 +155,25 @@ class OpenAIChat(ApiProvider):
         return decoded_calls.only_call(request) if self.decodes_schemas else None
 
     def _longest_reply(self, request: Request, size: int) -> dict[str, int]:
-        """Return the length limit of a reply from a local server, which would let a small model write on.
-
-        `size` is that of the conversation in bytes: some servers refuse a request whose reply may not fit.
-        """
+        """Return the limit of a reply from a local server, beside `size` bytes: a small model may write on."""
         if request.settings.max_tokens or not self.is_local:
             return {}
         window = self.capabilities.context_tokens
         if window is None:
             return {self.quirks.tokens_field: REPLY_TOKENS}
         if request.tools and self.capabilities.tools:
-            size += len(bytes(self.tools_once(request, tool_items)))
+            size += len(bytes(self.tools_once(request, chat_items.tool_items)))
         longest = min(self.capabilities.output_tokens, window // 4, window - size // BYTES_A_TOKEN)
         return {self.quirks.tokens_field: max(longest, window // 16)}
 
     def _reminder_items(self, request: Request) -> Iterator[dict[str, Any]]:
-        """Yield the messages for a reminder, which follows the last message."""
         if request.reminder:
             if self.quirks.reply_after_results and request.messages and request.messages[-1].tool_results:
                 yield {"role": "assistant", "content": self.quirks.reply_after_results}
             yield {"role": "user", "content": reminder_text(request.reminder)}
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
-        """Return the settings as fields of a request."""
-        fields = self.effort_fields(settings) | self.temperature_fields(settings)
-        if settings.max_tokens:
-            fields[self.quirks.tokens_field] = settings.max_tokens
+        fields = self.setting_fields(settings, self.quirks.tokens_field)
         if (choice := settings.tool_choice) and self.capabilities.tools:
             is_mode = choice in ("auto", "required", "none")
             fields["tool_choice"] = choice if is_mode else {"type": "function", "function": {"name": choice}}
@@ -223,44 +189,38 @@ class OpenAIChat(ApiProvider):
         if content and message.results and self.quirks.reply_after_results and self.capabilities.tools:
             yield {"role": "assistant", "content": self.quirks.reply_after_results}
         if content:
-            yield {"role": "user", "content": content_of(content)}
+            yield {"role": "user", "content": chat_items.content_of(content)}
 
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
-        """Yield one message, or none if nothing of it can be replayed."""
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         if not self.capabilities.tools:
             if text := prompted_tools.assistant_text(message, self.is_own):
                 yield {"role": "assistant", "content": text}
             return
         rendered = {"role": "assistant", "content": message.text or None} | self._reasoning(message)
-        if kept := list(filter(None, (_part(block) for block in message.content if isinstance(block, RawBlock)))):
-            rendered["content"] = [*parts_of(rendered["content"]), *kept]
+        own = (self.own_data(block.state) for block in message.content if isinstance(block, RawBlock))
+        if kept := [data["part"] for data in own if data.get("part")]:
+            rendered["content"] = [*chat_items.parts_of(rendered["content"]), *kept]
         if calls := message.tool_calls:
-            rendered["tool_calls"] = list(map(self._call, calls))
+            rendered["tool_calls"] = [
+                {"id": self._id(call.id), **chat_items.call_of(call, self.own_data(call.state))} for call in calls
+            ]
         if files:
-            rendered["images"] = [part_of(file) for file in files.values()]
+            rendered["images"] = [chat_items.part_of(file) for file in files.values()]
         if rendered["content"] or calls or files:
             yield rendered
 
     def replays(self, block: AttachmentBlock) -> bool:
-        """Return whether a picture goes back to the model in its own message."""
         return self.quirks.reply_images and self.capabilities.tools and self.is_own(block.state)
 
     def _reasoning(self, message: Message) -> dict[str, Any]:
         """Return the model's own reasoning, in the form in which its server sent it."""
         for block in message.content:
             if type(block) is ThinkingBlock and block.state and self.is_own(block.state):
-                return replayed_reasoning(block.thinking, block.state.data, message.text)
+                return chat_items.replayed_reasoning(block.thinking, block.state.data, message.text)
         return {}
 
-    def _call(self, call: ToolUseBlock) -> dict[str, Any]:
-        return {"id": self._id(call.id), **call_of(call, self.own_data(call.state))}
-
     def _result(self, result: Result) -> dict[str, Any]:
-        content: Any = result.flagged_text
-        if result.files:
-            content = content_of(result.flagged_parts)
+        content = chat_items.content_of(result.flagged_parts) if result.files else result.flagged_text
         return {"role": "tool", "tool_call_id": self._id(result.call_id), "content": content}
 
     def _id(self, call_id: str) -> str:
@@ -291,10 +251,7 @@ class OpenAIChat(ApiProvider):
         if facts:
             self.capabilities = facts.applied_to(self.capabilities)
 
-    # The reply
-
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        """Send the request."""
         if tool := self._decoded_tool(request):
             return self._decoded(request, tool)
         items = super().stream(request)
@@ -342,19 +299,36 @@ class OpenAIChat(ApiProvider):
         return error
 
     def _stream_error(self, error: Any) -> ProviderError:
-        """Return the error for an error event in the stream."""
         if status := status_of(error):
             return self.explain(ErrorResponse(status, {}, msgspec.json.encode({"error": error})), self.key)
         message = masked(error_message({"error": error}), self.key) or "an error without a message"
         return ProviderError(f"{self.label} ended the stream with an error: {message}")
 
 
-def _part(block: RawBlock) -> Any:
-    """Return a part of the content that only its server understands, as it came."""
-    data = block.state.data
-    return data.get("part") if isinstance(data, dict) else None
+def stated_window(body: bytes) -> int | None:
+    """Return the context window in tokens that the error of a server states.
+
+    >>> stated_window(b'{"error": {"message": "This model\\'s maximum context length is 16384 tokens."}}')
+    16384
+    """
+    found = _WINDOW.search(body[:5_000])
+    return model_lookup.window_in(int(found[1])) if found else None
 
 
-def provider(model: str) -> OpenAIChat:
-    """Return the adapter for a model name."""
-    return OpenAIChat(model)
+def has_bad_call(body: bytes) -> bool:
+    try:
+        value = msgspec.json.decode(body)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict) and is_bad_call(value.get("error"))
+
+
+def status_of(error: Any) -> int | None:
+    """Return the HTTP status that an error in the stream corresponds to, or None if it is not known."""
+    if not isinstance(error, dict):
+        return None
+    code = str(error.get("code") or error.get("status") or "")
+    if code.isdecimal() and 400 <= int(code) < 600:
+        return int(code)
+    kind = f"{error.get('type')} {code}".lower()
+    return next((status for status, words in _STATUSES.items() if any(word in kind for word in words)), None)

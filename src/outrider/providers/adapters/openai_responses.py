@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from itertools import accumulate
 from typing import Any, ClassVar
 
 import msgspec
@@ -20,17 +21,8 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request, ToolSpec
-from outrider.providers.rendering.message_parts import (
-    NO_FILES,
-    Family,
-    File,
-    Part,
-    Result,
-    Title,
-    UserMessage,
-    reminder_text,
-)
+from outrider.providers.base import Request, ToolSpec
+from outrider.providers.rendering.message_parts import Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.rendering.server_tools import as_text, check_options, text_field
 from outrider.providers.rendering.transcript import Transcript
@@ -38,11 +30,13 @@ from outrider.providers.rendering.wire_names import object_schema, safe_id, safe
 from outrider.providers.streams.openai_responses_items import CUSTOM_CALL, answer_of, is_replayable
 from outrider.providers.streams.openai_responses_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 from outrider.tools.server_tool import ServerTool
 
-_GROUP_NAMES = 400
-"""Characters of the names of tools in the description of their group."""
+_ITEMS = TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock  # blocks that are items of their own
+_INCLUDED = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
+"""What the API leaves out of the items of its tools unless it is asked for."""
+_GROUP_NAMES = 400  # characters of the names of tools in the description of their group
 
 
 class OpenAIResponses(ApiProvider):
@@ -53,19 +47,14 @@ class OpenAIResponses(ApiProvider):
     key_variables = ("OPENAI_API_KEY",)
     base_variable = "OPENAI_BASE_URL"
     default_base = "https://api.openai.com/v1"
+    endpoint = "/responses"
     titles: ClassVar[Mapping[Family, Title]] = {"pdf": "name"}
     dialect = OPENAI
 
-    def url(self) -> str:
-        """Return the URL of a request."""
-        return f"{self.base_url}/responses"
-
     def headers(self, key: str) -> dict[str, str]:
-        """Return the headers of a request."""
         return {"authorization": f"Bearer {key}", "content-type": "application/json"}
 
     def body(self, request: Request, transcript: Transcript) -> Body:
-        """Return the request."""
         head: dict[str, Any] = {"model": self.model, "stream": True, "store": False}
         included = ["reasoning.encrypted_content"] if self.capabilities.reasoning else []
         if included := [*included, *(_INCLUDED[tool.name] for tool in request.server_tools)]:
@@ -74,13 +63,11 @@ class OpenAIResponses(ApiProvider):
             head["instructions"] = request.system
         if request.tools or request.server_tools:
             head["tools"] = self.tools_once(request, _tools)
-        head |= (
-            self.effort_fields(request.settings)
-            | self.temperature_fields(request.settings)
-            | _settings(request.settings)
-            | self._options
-            | request.settings.options
-        )
+        head |= self.setting_fields(request.settings, "max_output_tokens")
+        if choice := request.settings.tool_choice:
+            is_mode = choice in ("auto", "required", "none")
+            head["tool_choice"] = choice if is_mode else {"type": "function", "name": choice}
+        head |= self._options | request.settings.options
         if schema := self.output_schema(request):
             given = {"format": {"type": "json_schema", "name": OUTPUT_NAME, "strict": True, "schema": schema}}
             head["text"] = given | head.get("text", {})
@@ -94,12 +81,9 @@ class OpenAIResponses(ApiProvider):
             yield _user([*message.moved, *message.content])
 
     def replays(self, block: AttachmentBlock) -> bool:
-        """Return whether a picture goes back to the model in its own message."""
         return bool(self._own_state(block).get("id"))
 
-    def assistant_items(
-        self, message: Message, files: Mapping[str, File] = NO_FILES, *, prefix_changed: bool = False
-    ) -> Iterable[Any]:
+    def assistant_items(self, message: Message, files: Mapping[str, File], prefix_changed: bool) -> Iterable[Any]:
         """Yield the text, calls, pictures and reasoning of a message, each as an item."""
         # The API refuses a reasoning item without the item that followed it, and an item with an id without its
         # reasoning. So reasoning waits for the item after it, and ids are sent only together with reasoning.
@@ -111,11 +95,11 @@ class OpenAIResponses(ApiProvider):
             own = self._own_state(block)
             if isinstance(block, ThinkingBlock):
                 waiting += [own] if is_replayable(own) else []
-            elif isinstance(block, TextBlock | ToolUseBlock | ServerToolUseBlock | RawBlock) or _is_in(block, files):
+            elif isinstance(block, _ITEMS) or getattr(block, "sha256", "") in files:
                 if waiting or "follows" in own:
                     reasoned = bool(waiting) and own.get("follows") == waiting[-1]["id"]
                 if reasoned:
-                    yield from map(_without_nulls, waiting)
+                    yield from ({name: value for name, value in item.items() if value is not None} for item in waiting)
                 waiting = []
                 if isinstance(block, RawBlock):
                     yield from _raw(own, reasoned, answered)
@@ -148,28 +132,7 @@ class OpenAIResponses(ApiProvider):
         return self.own_data(getattr(block, "state", None))
 
     def incoming(self, tools: Collection[str] = (), store: AttachmentStore | None = None) -> Incoming:
-        """Return an object that builds the reply from the events."""
         return IncomingReply(self.origin, store)
-
-
-def provider(model: str) -> OpenAIResponses:
-    """Return the adapter for a model name."""
-    return OpenAIResponses(model)
-
-
-def _settings(settings: ModelSettings) -> dict[str, Any]:
-    """Return the settings as fields of a request."""
-    fields: dict[str, Any] = {}
-    if settings.max_tokens:
-        fields["max_output_tokens"] = settings.max_tokens
-    if choice := settings.tool_choice:
-        is_mode = choice in ("auto", "required", "none")
-        fields["tool_choice"] = choice if is_mode else {"type": "function", "name": choice}
-    return fields
-
-
-_INCLUDED = {"web_search": "web_search_call.action.sources", "code_execution": "code_interpreter_call.outputs"}
-"""What the API leaves out of the items of its tools unless it is asked for."""
 
 
 def _server_tool(tool: ServerTool) -> dict[str, Any]:
@@ -185,21 +148,15 @@ def _tools(request: Request) -> Iterator[dict[str, Any]]:
     """Yield the tools, those last that the API searches. Of these the model sees the groups first."""
     yield from map(_server_tool, request.server_tools)
     yield from (_function(spec) for spec in request.tools if not spec.deferred)
-    groups = _by_group(request.tools)
+    groups: dict[str, list[ToolSpec]] = {}
+    for spec in request.tools:
+        if spec.deferred:
+            groups.setdefault(spec.deferred, []).append(spec)
     if groups:
         yield {"type": "tool_search"}
     for name, specs in groups.items():
         deferred = [_function(spec) | {"defer_loading": True} for spec in specs]
         yield {"type": "namespace", "name": name, "description": _group_description(name, specs), "tools": deferred}
-
-
-def _by_group(tools: Iterable[ToolSpec]) -> dict[str, list[ToolSpec]]:
-    """Return the deferred tools by their group."""
-    groups: dict[str, list[ToolSpec]] = {}
-    for tool in tools:
-        if tool.deferred:
-            groups.setdefault(tool.deferred, []).append(tool)
-    return groups
 
 
 def _group_description(group: str, tools: Iterable[ToolSpec]) -> str:
@@ -209,12 +166,7 @@ def _group_description(group: str, tools: Iterable[ToolSpec]) -> str:
     '2 tools: now, zones'
     """
     names = [tool.name.removeprefix(group).strip("_") for tool in tools]
-    shown, length = 0, 0
-    for name in names:
-        length += len(name) + 2
-        if length > _GROUP_NAMES:
-            break
-        shown += 1
+    shown = sum(length <= _GROUP_NAMES for length in accumulate(len(name) + 2 for name in names))
     more = [f"{len(names) - shown} more"] if shown < len(names) else []
     return f"{len(names)} tools: {', '.join([*names[:shown], *more])}"
 
@@ -231,10 +183,6 @@ def _function(spec: ToolSpec) -> dict[str, Any]:
     }
 
 
-def _is_in(block: Block, files: Mapping[str, File]) -> bool:
-    return isinstance(block, AttachmentBlock) and block.sha256 in files
-
-
 def _item(block: Block, own: dict[str, Any], reasoned: bool, files: Mapping[str, File]) -> dict[str, Any]:
     match block:
         case AttachmentBlock(sha256=name):
@@ -244,8 +192,11 @@ def _item(block: Block, own: dict[str, Any], reasoned: bool, files: Mapping[str,
             return _text(block, own, reasoned)
         case ToolUseBlock():
             return _call(block, own, reasoned)
-        case ServerToolUseBlock():
-            return _server_call(block, own, reasoned)
+        case ServerToolUseBlock() if _is_replayable(own, reasoned):
+            item: dict[str, Any] = own["item"]
+            return item
+        case ServerToolUseBlock():  # the API would miss the reasoning before the item
+            return {"type": "message", "role": "assistant", "content": as_text(block, {})}
     raise TypeError(f"{block.type} is not an item of its own")
 
 
@@ -298,27 +249,13 @@ def _call(block: ToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str,
     return item
 
 
-def _server_call(block: ServerToolUseBlock, own: dict[str, Any], reasoned: bool) -> dict[str, Any]:
-    """Return the item as it came, or as text if the API would miss the reasoning before it."""
-    if _is_replayable(own, reasoned):
-        item: dict[str, Any] = own["item"]
-        return item
-    return {"type": "message", "role": "assistant", "content": as_text(block, {})}
-
-
 def _is_replayable(own: dict[str, Any], reasoned: bool) -> bool:
     return isinstance(own.get("item"), dict) and (reasoned or not own.get("reasoned"))
 
 
-def _without_nulls(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in item.items() if value is not None}
-
-
 def _output(result: Result, own: dict[str, Any]) -> dict[str, Any]:
     """Return the output of a call. `own` is the state of the call."""
-    output: Any = result.flagged_text
-    if result.files:
-        output = list(map(_part, result.flagged_parts))
+    output = list(map(_part, result.flagged_parts)) if result.files else result.flagged_text
     raw = own.get("item") if isinstance(own.get("item"), dict) else own.get("extra")
     caller = raw.get("caller") if isinstance(raw, dict) else None
     kind = CUSTOM_CALL if isinstance(own.get("item"), dict) else "function_call"

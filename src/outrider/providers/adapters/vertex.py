@@ -20,7 +20,7 @@ from outrider.providers.adapters.google_token import TOKEN_VARIABLE, GoogleToken
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request
 from outrider.providers.rendering.transcript import Transcript
-from outrider.providers.transport.body import Body
+from outrider.providers.transport.http import Body
 
 CLAUDE_VERSION = "vertex-2023-10-16"
 
@@ -50,7 +50,6 @@ class _Vertex(ApiProvider):
         return self.host
 
     def url(self) -> str:
-        """Return the URL of a request."""
         project = os.environ.get("GOOGLE_CLOUD_PROJECT") or self._token.project
         place = f"projects/{project or 'PROJECT'}/locations/{self._location}/publishers/{self.publisher}"
         return f"{self.base_url}/v1/{place}/models/{self.model}:{self.method}"
@@ -74,19 +73,14 @@ class _Vertex(ApiProvider):
 
 
 class VertexGemini(_Vertex, Gemini):
-    """Gemini on Vertex AI."""
-
     publisher = "google"
     method = "streamGenerateContent"
 
     def url(self) -> str:
-        """Return the URL of a request."""
         return f"{super().url()}?alt=sse"
 
 
 class VertexClaude(_Vertex, Anthropic):
-    """Claude on Vertex AI."""
-
     publisher = "anthropic"
     method = "streamRawPredict"
 

@@ -43,23 +43,17 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The types of files that the API fetches by URL. Of other files the bytes are sent."""
     tools: bool = True
     """Whether the model calls tools natively. If not, they are described in the prompt."""
-    signed_calls: bool = False
-    """Whether the model requires a signature on calls that it did not make itself."""
-    request_bytes: int = 32 * MEGABYTE
-    """The size limit of a request."""
+    signed_calls: bool = False  # whether the model requires a signature on calls that it did not make itself
+    request_bytes: int = 32 * MEGABYTE  # the size limit of a request
     image_bytes: int = 5 * MEGABYTE
     """The size limit of an image, encoded. A larger one is scaled down."""
-    pdf_bytes: int = 32 * MEGABYTE
-    """The size limit of a PDF, encoded."""
+    pdf_bytes: int = 32 * MEGABYTE  # the size limit of a PDF, encoded
     pdf_pages: int = 100
     text_characters: int = 10_000_000
-    images: int = 100
-    """The number of images that one request may have."""
-    pixels: int = 8000
-    """The limit for the longer side of an image."""
+    images: int = 100  # the number of images that one request may have
+    pixels: int = 8000  # the limit for the longer side of an image
     context_tokens: int | None = None
-    output_tokens: int = 32_000
-    """The limit to request where the API requires one."""
+    output_tokens: int = 32_000  # the limit to request where the API requires one
     structured_output: Literal["no", "alone", "with_tools"] = "no"
     """Whether the API holds an answer to a JSON Schema: not, only without tools, or also with tools."""
     reasoning: bool = False
@@ -70,16 +64,13 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the model takes a temperature: always, never, or only if it does not think by an effort."""
     server_tools: tuple[str, ...] = ()
     """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
-    server_tools_with_functions: bool = True
-    """Whether a request may have them beside other tools."""
-    newest_server_tools: bool = False
-    """Whether the model takes the newest versions of them, if the API has several."""
+    server_tools_with_functions: bool = True  # whether a request may have them beside other tools
+    newest_server_tools: bool = False  # whether the model takes the newest versions of them, if the API has several
     tool_search: bool = False
     """Whether the API searches deferred tools itself, so that very many of them do not fill the context window."""
 
 
-SAFE = Capabilities()
-"""For models that are not in the table: text results, no images, PDF as text."""
+SAFE = Capabilities()  # for models that are not in the table: text results, no images, PDF as text
 
 
 def capabilities_of(provider: str, model: str, url: str = "") -> Capabilities:
@@ -120,8 +111,7 @@ def _changes(provider: str, model: str, url: str) -> dict[str, Any]:
 @lru_cache(maxsize=256)
 def _known(provider: str, name: str, url: str) -> Capabilities:
     facts = known_models()
-    settings = {"effort": facts.effort_scale(provider, name), "temperature": facts.temperature(provider, name)}
-    fields = {**facts.profile(provider, name), **facts.limits(url), **settings}
+    fields = {**facts.profile(provider, name), **facts.limits(url), **facts.settings(provider, name)}
     return msgspec.convert(fields, described(Capabilities))
 
 

@@ -11,7 +11,6 @@ from outrider.providers.catalogue.known_models import known_models
 
 
 def levels_of(capabilities: Capabilities) -> tuple[str, ...]:
-    """Return the effort levels of a model, the lowest first. Empty if it has none."""
     return tuple(known_models().efforts.scales.get(capabilities.effort, {}))
 
 
@@ -49,14 +48,12 @@ def offered(provider: Provider, effort: Effort | None) -> Effort | None:
 
 
 def check_effort(provider: Provider, effort: str) -> None:
-    """Raise RequestRefusedError if a model does not have an effort."""
     levels = levels_for(provider)
     if levels is not None and effort not in levels:
         raise RequestRefusedError(refusal(levels, effort, provider.name))
 
 
 def refusal(levels: tuple[str, ...], effort: str, model: str) -> str:
-    """Return why a model does not take an effort."""
     if not levels:
         return f"{model} has no effort that could be set; leave effort out, or pass the API's own field in options"
     return f"{model} has no effort {effort!r}; it has {', '.join(levels)}"

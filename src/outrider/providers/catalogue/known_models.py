@@ -28,8 +28,7 @@ class _AnyServer(msgspec.Struct, frozen=True):
 
 
 class _Efforts(msgspec.Struct, frozen=True):
-    scales: dict[str, dict[str, dict[str, Any]]]
-    """For each scale and level, the fields that a request gets."""
+    scales: dict[str, dict[str, dict[str, Any]]]  # for each scale and level, the fields that a request gets
     models: tuple[tuple[str, str, str], ...]
     """A provider, a pattern of the model name, and its scale, which may be empty. The first match counts."""
 
@@ -40,14 +39,11 @@ class _Temperatures(msgspec.Struct, frozen=True):
 
 
 class KnownModels(msgspec.Struct, frozen=True):
-    """The content of the file."""
-
     date: str
     profiles: dict[str, dict[str, Any]]
     models: tuple[_Row, ...]
     """The first match counts. `{text_only}` is any name in the list of that name."""
-    same_as: dict[str, tuple[str, ...]]
-    """Providers that have the models of other providers."""
+    same_as: dict[str, tuple[str, ...]]  # providers that have the models of other providers
     any_server: _AnyServer
     defaults: dict[str, str]
     hosts: dict[str, dict[str, Any] | str]
@@ -76,13 +72,10 @@ class KnownModels(msgspec.Struct, frozen=True):
         lists = (self.any_server.text_only, self.any_server.vision)
         return provider in self.defaults and any(any_match(own_name, patterns) for patterns in lists)
 
-    def effort_scale(self, provider: str, name: str) -> str:
-        """Return the name of a model's effort scale, or "" if it has none."""
-        return self._first(self.efforts.models, provider, name) or ""
-
-    def temperature(self, provider: str, name: str) -> str:
-        """Return whether a model takes a temperature: `yes`, `no` or `without_effort`."""
-        return self._first(self.temperatures.models, provider, name) or "yes"
+    def settings(self, provider: str, name: str) -> dict[str, str]:
+        """Return a model's effort scale, or "" if it has none, and whether it takes a temperature."""
+        effort = self._first(self.efforts.models, provider, name) or ""
+        return {"effort": effort, "temperature": self._first(self.temperatures.models, provider, name) or "yes"}
 
     def _first(self, rows: Iterable[tuple[str, str, str]], provider: str, name: str) -> str | None:
         owners = self._owners(provider)
@@ -90,10 +83,8 @@ class KnownModels(msgspec.Struct, frozen=True):
 
     def limits(self, url: str) -> dict[str, Any]:
         """Return the limits of a server, by its URL in lower case."""
-        for host, found in self.hosts.items():
-            if isinstance(found, dict) and f"://{host}/" in url:
-                return found
-        return {}
+        found = (limits for host, limits in self.hosts.items() if f"://{host}/" in url)
+        return next((limits for limits in found if isinstance(limits, dict)), {})
 
     def _owners(self, provider: str) -> tuple[str, ...]:
         return (provider, *self.same_as.get(provider, ()))
@@ -108,7 +99,6 @@ class KnownModels(msgspec.Struct, frozen=True):
 
 
 def any_match(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name matches one of the patterns."""
     return any(_match(name, pattern) for pattern in patterns)
 
 
@@ -125,5 +115,4 @@ def _without_note(fields: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def known_models() -> KnownModels:
-    """Return the facts about models."""
     return msgspec.json.decode(Path(__file__).with_name("models.json").read_bytes(), type=described(KnownModels))

@@ -28,8 +28,7 @@ _OWNERS = {
     "vertex": "google",
     **{vendor.prefix: vendor.prices or vendor.prefix for vendor in VENDORS.values()},
 }
-PERIOD = 900
-"""Seconds for which rates are cached: prices change at a certain date or hour."""
+PERIOD = 900  # seconds for which rates are cached: prices change at a certain date or hour
 
 
 class Rates(msgspec.Struct, frozen=True):
@@ -41,10 +40,8 @@ class Rates(msgspec.Struct, frozen=True):
     written: float
     output: float
     reasoning: float
-    request: float
-    """For the request itself."""
-    search: float
-    """For a web search of the API."""
+    request: float  # for the request itself
+    search: float  # for a web search of the API
 
 
 def with_cost(provider: str, model: str, usage: Usage) -> Usage:
@@ -67,7 +64,6 @@ def rates_of(provider: str, model: str) -> tuple[Rates, ...]:
 
 
 def context_tokens(provider: str, model: str) -> int | None:
-    """Return the context window of a model in tokens, or None if it is unknown."""
     found = _entry(provider, model)
     return found.context_window if found is not None else None
 
@@ -95,14 +91,11 @@ def _rates(provider: str, model: str, period: int) -> tuple[Rates, ...]:
         prices = entry.get_prices(datetime.fromtimestamp(period * PERIOD, UTC))
         if prices.input_mtok is None and prices.output_mtok is None:
             return ()  # priced by the hour or the page, which is not part of the usage
-        return tuple(_rates_above(prices, above) for above in sorted(_thresholds(prices), reverse=True))
+        # The numbers of input tokens above which a price changes, and -1 for the first price.
+        starts = {-1, *(tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ()))}
+        return tuple(_rates_above(prices, above) for above in sorted(starts, reverse=True))
     except Exception:  # noqa: BLE001 - the list may have another shape
         return ()
-
-
-def _thresholds(prices: Any) -> set[int]:
-    """Return the numbers of input tokens above which a price changes, and -1 for the first price."""
-    return {-1, *(tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ()))}
 
 
 def _rates_above(prices: Any, above: int) -> Rates:
@@ -131,7 +124,6 @@ def _at(price: Any, above: int) -> Any:
 
 @lru_cache(maxsize=256)
 def _entry(provider: str, model: str) -> Any:
-    """Return the model's entry in the price list, or None."""
     owner = _OWNERS.get(provider)
     if owner is None or not model:
         return None

@@ -6,6 +6,8 @@ server that is named by its URL, if it is a vendor's.
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 import msgspec
 
 
@@ -15,86 +17,59 @@ class Quirks(msgspec.Struct, frozen=True):
     reply_after_results: str = ""
     """Text of an assistant message between tool results and a user message, where the API refuses one after the
     other."""
-    id_length: int = 0
-    """The exact length of call ids, if they must be letters and digits of one length."""
+    id_length: int = 0  # the exact length of call ids, if they must be letters and digits of one length
     usage_option: bool = True
     """Whether the API takes `stream_options`. If not, it sends the usage without being asked."""
     tokens_field: str = "max_tokens"
     """The field for the longest reply. OpenAI's reasoning models refuse the older name, which other servers know."""
-    reply_images: bool = False
-    """Whether an assistant message may have `images`."""
-    reports_cost: bool = False
-    """Whether `usage.cost` is the price of the request in US dollars."""
-    lists_modalities: bool = False
-    """Whether the list of models says which of them take pictures."""
+    reply_images: bool = False  # whether an assistant message may have `images`
+    reports_cost: bool = False  # whether `usage.cost` is the price of the request in US dollars
+    lists_modalities: bool = False  # whether the list of models says which of them take pictures
 
 
 class Vendor(msgspec.Struct, frozen=True):
     """A vendor of models behind a Chat Completions API."""
 
-    prefix: str
-    """The part of a model name before the first slash."""
+    prefix: str  # the part of a model name before the first slash
     label: str
     base_url: str
-    key_variables: tuple[str, ...]
-    """The environment variables for the key. The first one that is set counts."""
-    example: str
-    """A model, for messages."""
+    example: str  # a model, for messages
     quirks: Quirks = Quirks()
-    prices: str = ""
-    """The name of the vendor in the price list; empty if it is the prefix."""
+    prices: str = ""  # the name of the vendor in the price list; empty if it is the prefix
+    more_keys: tuple[str, ...] = ()  # further environment variables for the key
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables for the key. The first one that is set counts."""
+        return (f"{self.prefix.upper()}_API_KEY", *self.more_keys)
 
     @property
     def base_variable(self) -> str:
-        """The environment variable that overrides the address."""
         return f"{self.prefix.upper()}_BASE_URL"
 
     @property
     def host(self) -> str:
-        """The host of the address."""
         return self.base_url.split("/")[2]
 
 
 _MISTRAL = Quirks(reply_after_results="OK", id_length=9, usage_option=False, lists_modalities=True)
 _OPENROUTER = Quirks(reply_images=True, reports_cost=True, lists_modalities=True)
+_TOGETHER = ("TOGETHERAI_API_KEY",)
+_KIMI = "accounts/fireworks/models/kimi-k2p5"
+_NEMOTRON = "nvidia/llama-3.3-nemotron-super-49b-v1.5"
 
 VENDORS: dict[str, Vendor] = {
     vendor.prefix: vendor
     for vendor in (
-        Vendor(
-            "openrouter",
-            "OpenRouter",
-            "https://openrouter.ai/api/v1",
-            ("OPENROUTER_API_KEY",),
-            "anthropic/claude-sonnet-5.5",
-            _OPENROUTER,
-        ),
-        Vendor("groq", "Groq", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",), "openai/gpt-oss-120b"),
-        Vendor("mistral", "Mistral", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",), "mistral-medium-3-5", _MISTRAL),
-        Vendor("deepseek", "DeepSeek", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",), "deepseek-v4-flash"),
-        Vendor("xai", "xAI", "https://api.x.ai/v1", ("XAI_API_KEY",), "grok-4.3", prices="x-ai"),
-        Vendor(
-            "together",
-            "Together",
-            "https://api.together.xyz/v1",
-            ("TOGETHER_API_KEY", "TOGETHERAI_API_KEY"),
-            "moonshotai/Kimi-K2.5",
-        ),
-        Vendor(
-            "fireworks",
-            "Fireworks",
-            "https://api.fireworks.ai/inference/v1",
-            ("FIREWORKS_API_KEY",),
-            "accounts/fireworks/models/kimi-k2p5",
-        ),
-        Vendor("cerebras", "Cerebras", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",), "gpt-oss-120b"),
-        Vendor(
-            "nvidia",
-            "NVIDIA",
-            "https://integrate.api.nvidia.com/v1",
-            ("NVIDIA_API_KEY",),
-            "nvidia/llama-3.3-nemotron-super-49b-v1.5",
-        ),
+        Vendor("openrouter", "OpenRouter", "https://openrouter.ai/api/v1", "anthropic/claude-sonnet-5.5", _OPENROUTER),
+        Vendor("groq", "Groq", "https://api.groq.com/openai/v1", "openai/gpt-oss-120b"),
+        Vendor("mistral", "Mistral", "https://api.mistral.ai/v1", "mistral-medium-3-5", _MISTRAL),
+        Vendor("deepseek", "DeepSeek", "https://api.deepseek.com", "deepseek-v4-flash"),
+        Vendor("xai", "xAI", "https://api.x.ai/v1", "grok-4.3", prices="x-ai"),
+        Vendor("together", "Together", "https://api.together.xyz/v1", "moonshotai/Kimi-K2.5", more_keys=_TOGETHER),
+        Vendor("fireworks", "Fireworks", "https://api.fireworks.ai/inference/v1", _KIMI),
+        Vendor("cerebras", "Cerebras", "https://api.cerebras.ai/v1", "gpt-oss-120b"),
+        Vendor("nvidia", "NVIDIA", "https://integrate.api.nvidia.com/v1", _NEMOTRON),
     )
 }
 """The vendors by their prefix."""
@@ -114,3 +89,28 @@ def quirks_of(prefix: str, host: str) -> Quirks:
     if vendor is not None:
         return vendor.quirks
     return _OPENAI if host == "openai.com" or host.endswith(".openai.com") else _NO_QUIRKS
+
+
+_OWN_NAMES = {
+    "claude-?*": "anthropic",
+    "gpt-oss*": "",  # open weights: any server may have them, but not OpenAI's own API
+    "gpt-?*": "openai",
+    "chatgpt-?*": "openai",
+    "ft:gpt-?*": "openai",
+    "o[1-9]": "openai",
+    "o[1-9]-?*": "openai",
+    "gemini-?*": "gemini",
+}
+"""Patterns of names, and the provider of these models. The first match counts."""
+
+
+def qualified(model: str) -> str:
+    """Return a vendor's own model name with its provider. Return any other name unchanged.
+
+    >>> qualified("claude-sonnet-5-5"), qualified("o3"), qualified("ollama/qwen3"), qualified("llama")
+    ('anthropic/claude-sonnet-5-5', 'openai/o3', 'ollama/qwen3', 'llama')
+    """
+    if "/" in model:
+        return model
+    owner = next((owner for pattern, owner in _OWN_NAMES.items() if fnmatchcase(model, pattern)), "")
+    return f"{owner}/{model}" if owner else model

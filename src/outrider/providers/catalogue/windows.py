@@ -21,14 +21,11 @@ from outrider.conversation.messages import (
 )
 from outrider.providers.base import Provider
 
-BYTES_IN_TOKENS = 3.8
-"""Bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder."""
-BLOCK_BYTES = 40
-"""Bytes of JSON around a block, about."""
-IMAGE_TOKENS = 1_500
-"""Tokens of a picture: APIs scale large ones down to about this."""
-FILE_TOKENS = 50_000
-"""Tokens of any other file, at most: longer text is sent as an excerpt."""
+BYTES_IN_TOKENS = 3.8  # bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder
+_encoder = msgspec.json.Encoder(enc_hook=str)
+BLOCK_BYTES = 40  # bytes of JSON around a block, about
+IMAGE_TOKENS = 1_500  # tokens of a picture: APIs scale large ones down to about this
+FILE_TOKENS = 50_000  # tokens of any other file, at most: longer text is sent as an excerpt
 
 
 def estimated_tokens(data: str | bytes) -> int:
@@ -41,12 +38,10 @@ def estimated_tokens(data: str | bytes) -> int:
 
 
 def json_tokens(value: Any) -> int:
-    """Return about how many tokens a value has as JSON."""
     return round(_json_bytes(value) / BYTES_IN_TOKENS)
 
 
 def message_tokens(message: Message) -> int:
-    """Return about how many tokens a message has."""
     size = files = 0
     for block in message.content:
         for part in (block, *block.content) if type(block) is ToolResultBlock else (block,):
@@ -58,7 +53,6 @@ def message_tokens(message: Message) -> int:
 
 
 def file_tokens(file: AttachmentBlock) -> int:
-    """Return about how many tokens a file has in a request."""
     if file.mime_type.startswith("image/"):
         return IMAGE_TOKENS
     return min(FILE_TOKENS, round(file.size / BYTES_IN_TOKENS))
@@ -95,15 +89,11 @@ def _json_bytes(value: Any) -> int:
         return len(repr(value))
 
 
-_encoder = msgspec.json.Encoder(enc_hook=str)
-
-
 def _bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode(errors="replace"))
 
 
 def window_of(provider: Provider) -> int | None:
-    """Return the context window of a model in tokens, or None if it is unknown."""
     window = getattr(provider, "window", None)
     return window if isinstance(window, int) else None
 

@@ -31,8 +31,7 @@ KEY_VARIABLES = {
 
 
 class _Stored(msgspec.Struct, frozen=True, omit_defaults=True):
-    key: str = ""
-    """Empty if the keyring has it."""
+    key: str = ""  # empty if the keyring has it
 
     def __repr__(self) -> str:
         return "_Stored(…)"
@@ -46,7 +45,6 @@ def found_key(variables: Iterable[str]) -> str:
 
 
 def has_key(provider: str) -> bool:
-    """Return whether there is a key for a provider that has tiers."""
     return bool(found_key(KEY_VARIABLES[provider]))
 
 
@@ -72,17 +70,14 @@ def stored_values() -> list[str]:
 
 
 def stored_names() -> list[str]:
-    """Return the variables whose keys are stored."""
     return list(_read())
 
 
 def was_asked() -> bool:
-    """Return whether the user was asked for a key before."""
     return (data_folder() / FILE).exists()
 
 
 def remember_asking() -> None:
-    """Remember that the user was asked. Raises OutriderError."""
     _write(_read())
 
 

@@ -11,7 +11,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,6 @@ from outrider.errors import AttachmentError, UnknownModelError
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers.deltas import Delta, TextDelta, ToolCallDelta
-from outrider.providers.demo.demo_delegation import reported, subject_of, tasks
 from outrider.text import counted, human_size
 from outrider.tools.schema import inline_references
 
@@ -38,6 +37,14 @@ _LIST = re.compile(r"\b(list|ls|which files|what files|show (me )?the files)\b",
 _RUN = re.compile(r"""\b(?:run|execute)\s+[`'"]([^`'"\n]+)[`'"]""", re.I)
 _DELEGATE = re.compile(r"\b(delegate|sub-?agent)\b", re.I)
 _PICTURE = re.compile(r"\.(png|jpe?g|gif|webp)$", re.I)
+_TASK = re.compile(
+    r"""["“](?P<prompt>[^"”]+)["”](?:\s+as\s+(?:a\s+)?(?:table|list|data)\s+of\s+(?P<columns>[\w ,]+))?""", re.I
+)
+_COMMAND = re.compile(r"\brun\s+[`']", re.I)
+_NUMBERS = ("lines", "characters", "count", "number", "size")
+
+_Exchange: TypeAlias = tuple[ToolUseBlock, ToolResultBlock]
+_Calls: TypeAlias = list[tuple[str, dict[str, Any]]]
 
 
 class DemoModel:
@@ -71,13 +78,16 @@ def answer(request: Request) -> Message:
     """Return the reply: the next calls that the request asks for, or a report on their results."""
     question, since = _question(request.messages)
     done = list(_exchanges(since))
-    calls = [] if request.reminder else _next_calls(question, done, request.tools)
+    reminder = request.reminder.removeprefix(prompt("plan_mode"))  # which does not end the work
+    calls = [] if reminder else _next_calls(question, done, request.tools)
     if not calls and (reporting := _tool(request.tools, "^report")):
         calls = [(reporting.name, reported(inline_references(reporting.parameters), done))]
     if calls:
         number = len(request.messages)
         blocks = [ToolUseBlock(f"demo_{number}_{index}", name, args) for index, (name, args) in enumerate(calls, 1)]
-        return Message.assistant(_announcement(blocks), *blocks)
+        names = ", ".join(sorted({block.name for block in blocks}))
+        several = f"I'll make {len(blocks)} calls at once ({names})."
+        return Message.assistant(f"I'll use {names}." if len(blocks) == 1 else several, *blocks)
     if done:
         lines = [f"- {line}" for call, result in done for line in _report(call, result, request.store)]
         return Message.assistant("\n".join([f"Here is what I found {LABEL}:", *lines]))
@@ -93,22 +103,17 @@ def _question(messages: Sequence[Message]) -> tuple[str, Sequence[Message]]:
     return "", messages
 
 
-def _exchanges(messages: Sequence[Message]) -> Iterator[tuple[ToolUseBlock, ToolResultBlock]]:
+def _exchanges(messages: Sequence[Message]) -> Iterator[_Exchange]:
     for asked, answered in pairwise(messages):
         results = {result.tool_use_id: result for result in answered.tool_results}
         yield from ((call, results[call.id]) for call in asked.tool_calls if call.id in results)
 
 
-# Which calls come next
-
-_Calls = list[tuple[str, dict[str, Any]]]
-
-
-def _next_calls(question: str, done: list[tuple[ToolUseBlock, ToolResultBlock]], tools: Sequence[ToolSpec]) -> _Calls:
+def _next_calls(question: str, done: list[_Exchange], tools: Sequence[ToolSpec]) -> _Calls:
     if not done:
         return _first_calls(question, tools)
     listed = len(done) == 1 and _EVERYTHING.search(question) and not done[0][1].is_error
-    if listed and done[0][0].name == _name(_tool(tools, "list|glob|ls")):
+    if listed and (listing := _tool(tools, "list|glob|ls")) and done[0][0].name == listing.name:
         return _read_calls(_FILE.findall(done[0][1].text), tools)
     return []
 
@@ -137,12 +142,7 @@ def _read_calls(paths: Sequence[str], tools: Sequence[ToolSpec]) -> _Calls:
 
 
 def _tool(tools: Sequence[ToolSpec], pattern: str) -> ToolSpec | None:
-    """Return the first tool whose name matches the pattern."""
     return next((spec for spec in tools if re.search(pattern, spec.name, re.I)), None)
-
-
-def _name(spec: ToolSpec | None) -> str:
-    return spec.name if spec else ""
 
 
 # The names of parameters to which the demo model can pass a value.
@@ -170,14 +170,6 @@ def _arguments(spec: ToolSpec, **values: str) -> dict[str, Any]:
 def _numbers(spec: ToolSpec, values: list[float]) -> dict[str, Any]:
     plain = [int(value) if value.is_integer() else value for value in values]
     return dict(zip(spec.parameters.get("properties", {}), plain, strict=False))
-
-
-def _announcement(calls: Sequence[ToolUseBlock]) -> str:
-    names = ", ".join(sorted({call.name for call in calls}))
-    return f"I'll use {names}." if len(calls) == 1 else f"I'll make {len(calls)} calls at once ({names})."
-
-
-# The final report
 
 
 def _arithmetic(question: str) -> str:
@@ -233,3 +225,75 @@ def _describe_file(block: AttachmentBlock, store: AttachmentStore) -> str:
         pages = len(re.findall(rb"/Type\s*/Page\b", data))
         return f"{block.label}: a PDF of {counted(pages, 'page')} ({human_size(len(data))})"
     return f"{block.label}: a file of type {block.mime_type} ({human_size(len(data))})"
+
+
+def tasks(question: str, tool: ToolSpec) -> list[dict[str, Any]]:
+    """Return the arguments of a Task call for each quoted task: `"read notes.txt" as a table of file and lines`.
+
+    >>> spec = ToolSpec("Task", "", {"properties": {"output_schema": {}}})
+    >>> [task["prompt"] for task in tasks('Delegate "list the files" and "read a.txt".', spec)]
+    ['list the files', 'read a.txt']
+    """
+    properties = tool.parameters.get("properties", {})
+    found = list(_TASK.finditer(question))
+    wanted = [(match["prompt"], match["columns"]) for match in found] or [(question, None)]
+    return [
+        _task_arguments(prompt, columns if "output_schema" in properties else None, properties)
+        for prompt, columns in wanted
+    ]
+
+
+def _task_arguments(prompt: str, columns: str | None, properties: dict[str, Any]) -> dict[str, Any]:
+    given: dict[str, Any] = {"description": " ".join(prompt.split()[:6]), "prompt": prompt}
+    kinds = properties.get("subagent_type", {}).get("enum")
+    if kinds:
+        runs_commands = _COMMAND.search(prompt) and "Bash" in kinds
+        given["subagent_type"] = "Bash" if runs_commands else kinds[0]
+    if columns:
+        given["output_schema"] = _table(re.findall(r"\w+", columns))
+    return given
+
+
+def _table(columns: Sequence[str]) -> dict[str, Any]:
+    names = [name for name in columns if name != "and"]
+    kinds = {name: {"type": "integer" if name in _NUMBERS else "string"} for name in names}
+    return {"type": "array", "items": {"type": "object", "properties": kinds, "required": names}}
+
+
+def reported(schema: Any, done: Sequence[_Exchange], name: str = "") -> Any:
+    """Return data that satisfies a plain schema, made from the results of calls."""
+    schema = schema if isinstance(schema, dict) else {}
+    match schema.get("type"):
+        case "array":
+            read = [each for each in done if each[1].attachments or subject_of(each[0])] or done
+            return [reported(schema.get("items"), [each], name) for each in read]
+        case "object":
+            return {key: reported(value, done, key) for key, value in schema.get("properties", {}).items()}
+        case "integer" | "number":
+            return _number(name, done)
+        case "boolean":
+            return not any(result.is_error for _, result in done)
+    return schema["enum"][0] if schema.get("enum") else _text(name, done)
+
+
+def _number(name: str, done: Sequence[_Exchange]) -> int:
+    texts = [result.text for _, result in done if not result.attachments]
+    if name == "lines":
+        return sum(len(text.splitlines()) for text in texts)
+    return sum(map(len, texts)) if name in ("characters", "size") else len(done)
+
+
+def _text(name: str, done: Sequence[_Exchange]) -> str:
+    subjects = [subject for call, _ in done if (subject := subject_of(call))]
+    kinds = [file.mime_type for _, result in done for file in result.attachments]
+    if name in ("kind", "type"):
+        return ", ".join(kinds) or "text"
+    if name in ("file", "name", "path", "files"):
+        return ", ".join(subjects)
+    return next((line.strip() for _, result in done for line in result.text.splitlines() if line.strip()), "")
+
+
+def subject_of(call: ToolUseBlock) -> str:
+    """Return the subject of a call: its first string argument with a letter or digit."""
+    values = (value for value in call.input.values() if isinstance(value, str))
+    return next((value for value in values if any(map(str.isalnum, value))), "")

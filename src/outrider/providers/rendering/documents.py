@@ -16,18 +16,15 @@ from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.text import human_size
 
 MAX_PAGES_AS_PICTURES = 20
-PAGE_SCALE = 1.5
-"""Points to pixels: 1.5 gives a page of paper about 900 × 1260 pixels, which is readable."""
+PAGE_SCALE = 1.5  # points to pixels: 1.5 gives a page of paper about 900 × 1260 pixels, which is readable
 SMALLEST_SIDE = 64
 QUALITIES = (95, 85, 75)
-LOSSY = frozenset({"JPEG", "MPO", "WEBP"})
-"""Formats that are lossy already: a lossless copy would only cost bytes."""
+LOSSY = frozenset({"JPEG", "MPO", "WEBP"})  # formats that are lossy already: a lossless copy would only cost bytes
 OPAQUE = 255
 PDF_PICTURES = ((2000, 80), (1300, 60))
 """The longer side and the quality of images in a PDF that is too large. A scanned page stays readable at 1300."""
 MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
-_PDFIUM = Lock()
-"""PDFium is not thread-safe, and files are rendered in several threads."""
+_PDFIUM = Lock()  # PDFium is not thread-safe, and files are rendered in several threads
 PDF_BEGIN, PDF_HEAD = b"%PDF-", 1024
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
@@ -46,7 +43,6 @@ def encoded_size(data: bytes) -> int:
 
 
 def check_size(data: bytes, limit: int) -> None:
-    """Raise AttachmentError if the data is too large when encoded."""
     if encoded_size(data) > limit:
         raise AttachmentError(
             f"it has {human_size(encoded_size(data))} in base64; this model takes {human_size(limit)}"
@@ -216,11 +212,7 @@ def _document(data: bytes) -> Iterator[Any]:
 
 @contextmanager
 def _unreadable(kind: str) -> Iterator[None]:
-    """Turn any error of a library into an AttachmentError.
-
-    The text of the error is not repeated: some contain memory addresses, and the same file must always give the same
-    text.
-    """
+    """Turn any error of a library into an AttachmentError, without its text, which may differ each time."""
     try:
         yield
     except AttachmentError:

@@ -31,20 +31,15 @@ class Rendered(msgspec.Struct, frozen=True):
 
     json: bytes
     """The API's items, joined by commas, without the large files. Empty if the message has no items."""
-    files: tuple[tuple[int, bytes], ...] = ()
-    """Each large file with its position in the JSON."""
-    shown: tuple[ShownFile, ...] = ()
-    """The files that the message shows."""
-    text_bytes: int = 0
-    """Bytes of text that come from files."""
-    notices: tuple[str, ...] = ()
-    """What the user should know, such as a file that the model cannot see."""
+    files: tuple[tuple[int, bytes], ...] = ()  # each large file with its position in the JSON
+    shown: tuple[ShownFile, ...] = ()  # the files that the message shows
+    text_bytes: int = 0  # bytes of text that come from files
+    notices: tuple[str, ...] = ()  # what the user should know, such as a file that the model cannot see
 
 
 def encode_items(
     items: Iterable[Any], shown: tuple[ShownFile, ...] = (), text_bytes: int = 0, notices: tuple[str, ...] = ()
 ) -> Rendered:
-    """Encode the items of a message."""
     items = list(items)
     try:
         return Rendered(b",".join(map(msgspec.json.encode, items)), (), shown, text_bytes, notices)
@@ -73,7 +68,6 @@ def _encode_with_files(items: Sequence[Any]) -> tuple[bytes, tuple[tuple[int, by
 
 
 def interleave(json: bytes | bytearray, files: Sequence[tuple[int, bytes]]) -> Iterator[bytes]:
-    """Yield the JSON with each file at its position."""
     view = memoryview(json)
     positions = [0, *(position for position, _ in files), len(json)]
     for (start, end), (_, data) in zip(pairwise(positions), [*files, (0, b"")], strict=True):

@@ -15,7 +15,6 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.providers.catalogue.capabilities import Capabilities, Placement
 from outrider.providers.rendering import documents
-from outrider.providers.rendering.excerpts import excerpt
 from outrider.providers.rendering.message_parts import LONGEST_NAME, Caption, Family, File, Part, family_of
 from outrider.providers.rendering.shown_files import Omission
 from outrider.text import human_size
@@ -25,11 +24,15 @@ NOT_TAKEN = "this model does not take such files"
 IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"
 LONGEST_REASON = 400
 """Characters of the reason in a note. Errors repeat the name of the file."""
+UNKNOWN_WINDOW = 64_000  # tokens, for a model with an unknown window
+TOKEN_BYTES = 3
+"""UTF-8 bytes of a token. The number is low because tables of numbers and non-Latin scripts have short tokens."""
+NEWLINE = "\n"
+SMALLEST = 1_000
+"""Bytes. A file of this size is always shown. Of a larger file, at least this much is shown, or nothing."""
 
 
 class RenderedFile(msgspec.Struct, frozen=True):
-    """One attachment as the model sees it."""
-
     parts: tuple[Part, ...]
     text_bytes: int = 0
     notices: tuple[str, ...] = ()
@@ -52,7 +55,6 @@ class FileForms:
             return self._as_text(block, room, str(error))
 
     def instead_of(self, block: AttachmentBlock, room: int, omission: Omission) -> RenderedFile:
-        """Render what is sent instead of a file that is left out: its text, or a note."""
         if omission.as_text:
             return self._as_text(block, room, omission.reason)
         return RenderedFile((f"[{_describe(block)} was here; it is left out: {omission.reason}]",))
@@ -72,12 +74,15 @@ class FileForms:
             return RenderedFile((File(family, block.mime_type, caption, url=block.url),))
         data = self._store.read(block)
         if family == "text":
-
-            def text_part(text: str) -> Part:
-                # APIs refuse an empty document.
-                return File("text", block.mime_type, caption, text=text) if text.strip() else f"{caption}: (empty)"
-
-            return _text_file(block, self._text_of(block, data, room), room, text_part)
+            # APIs refuse an empty document.
+            return _text_file(
+                block,
+                self._text_of(block, data, room),
+                room,
+                lambda text: (
+                    File("text", block.mime_type, caption, text=text) if text.strip() else f"{caption}: (empty)"
+                ),
+            )
         if family == "image":
             mime_type, data = documents.fitting_image(block.mime_type, data, self._capabilities)
             return RenderedFile((File("image", mime_type, caption, documents.base64_of(data)),))
@@ -107,8 +112,10 @@ class FileForms:
                     block, content, room, lambda text: f"{caption}:\n{text}" if text else f"{caption}: (empty)"
                 )
             if family == "document":
-                limit = self._capabilities.text_characters
-                return _extracted_text(block, _document_text(block, data, limit), room)
+                if block.mime_type in kinds.OLD:
+                    raise AttachmentError("it is an old Office document, which is not supported; convert it to a PDF")
+                text = text_of(data, block.mime_type, self._capabilities.text_characters)
+                return _extracted_text(block, text, room)
             if text := documents.pdf_text(data):
                 return _extracted_text(block, text, room)
             if self._capabilities.image in ("native", "moved"):
@@ -137,18 +144,10 @@ class FileForms:
             yield File("image", mime_type, page, documents.base64_of(fitting))
 
     def placement(self, family: Family) -> Placement:
-        """Return where files of this family go."""
         if family == "other":
             return "no"
-        placements: dict[str, Placement] = {
-            "image": self._capabilities.image,
-            "pdf": self._capabilities.pdf,
-            "text": self._capabilities.text_file,
-            "audio": self._capabilities.audio,
-            "video": self._capabilities.video,
-            "document": self._capabilities.document,
-        }
-        return placements[family]
+        placement: Placement = getattr(self._capabilities, "text_file" if family == "text" else family)
+        return placement
 
 
 def _text_file(
@@ -164,7 +163,6 @@ def _text_file(
 
 
 def _extracted_text(block: AttachmentBlock, text: str, room: int) -> RenderedFile:
-    """Render the text that was extracted from a document."""
     caption = Caption.of(block)
     if not text:
         return RenderedFile((f"{caption}: (no text)",))
@@ -172,7 +170,6 @@ def _extracted_text(block: AttachmentBlock, text: str, room: int) -> RenderedFil
 
 
 def _note(block: AttachmentBlock, reason: str) -> RenderedFile:
-    """Say to the model and to the user that a file cannot be shown."""
     text = f"{_describe(block)} cannot be shown: {one_line(reason, LONGEST_REASON)}"
     notice = f"{text}; {IF_IT_DOES}" if reason == NOT_TAKEN else text
     description = Caption.of(block).description
@@ -181,7 +178,6 @@ def _note(block: AttachmentBlock, reason: str) -> RenderedFile:
 
 
 def _describe(block: AttachmentBlock) -> str:
-    """Describe a file that is not shown, for a note."""
     return f"{Caption.of(block).name} ({one_line(block.mime_type, LONGEST_NAME)}, {human_size(block.size)})"
 
 
@@ -193,8 +189,47 @@ def _check_document(block: AttachmentBlock, data: bytes) -> None:
         raise AttachmentError("it is not a document that can be read")
 
 
-def _document_text(block: AttachmentBlock, data: bytes, limit: int) -> str:
-    """Return the text of an office document, a book or a notebook. Raise AttachmentError."""
-    if block.mime_type in kinds.OLD:
-        raise AttachmentError("it is an old Office document, which is not supported; convert it to a PDF")
-    return text_of(data, block.mime_type, limit)
+def room_for_file(context_tokens: int | None, taken: int) -> int:
+    """Return the bytes for the next file, if the files before it have taken `taken` bytes.
+
+    Half of the window is for the text of files. Each file may take half of what the files before it have left, so any
+    number of them fits, and later files do not change the share of earlier ones.
+
+    >>> room_for_file(200_000, 0), room_for_file(200_000, 150_000)
+    (150000, 75000)
+    """
+    for_files = (context_tokens or UNKNOWN_WINDOW) * TOKEN_BYTES // 2
+    return max(0, for_files - taken) // 2
+
+
+def excerpt(text: str, room: int, where: str, *, by_line: bool = True) -> str:
+    """Return the text if it fits, else its head and tail with a note between them. `where` says where the whole is.
+
+    `by_line`: the note also gives the line numbers, for a file that tools can read by line.
+    """
+    if len(text) <= max(room, SMALLEST) // 4:  # no character has more than four bytes
+        return text
+    data = text.encode()
+    if len(data) <= max(room, SMALLEST):
+        return text
+    if room < SMALLEST:
+        return f"[None of its {human_size(len(data))} are shown: earlier files have taken the room. {where}]"
+    # The head ends after a line, and the tail starts with one, if a line ends nearby.
+    head_size, tail_start = room - room // 4, len(data) - room // 4
+    start = data.rfind(b"\n", head_size // 2, head_size) + 1 or head_size
+    end = data.find(b"\n", tail_start - 1, tail_start + room // 4 // 2) + 1 or tail_start
+    note = f"{human_size(end - start)} of {human_size(len(data))} left out here"
+    if by_line and (lines := _lines(data, start, end)):
+        note += f", {lines}"
+    head, tail = data[:start].decode(errors="ignore"), data[end:].decode(errors="ignore")
+    return f"{head.removesuffix(NEWLINE)}{NEWLINE}[{note}. {where}]{NEWLINE}{tail}"
+
+
+def _lines(data: bytes, start: int, end: int) -> str:
+    """Describe the lines between two offsets. Return "" if these are not at the start of lines."""
+    if not (data.startswith(b"\n", start - 1) and data.startswith(b"\n", end - 1)):
+        return ""
+    first = data.count(b"\n", 0, start) + 1
+    last = data.count(b"\n", 0, end)
+    total = data.count(b"\n") + (not data.endswith(b"\n"))
+    return f"from line {first:,} to line {last:,} of {total:,}"

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -50,21 +49,16 @@ class Caption(msgspec.Struct, frozen=True):
 
 
 class File(msgspec.Struct, frozen=True):
-    """A file in the form in which a model takes it."""
-
     family: Family
     mime_type: str
     caption: Caption
-    data: bytes = b""
-    """The bytes, encoded in base64."""
-    text: str = ""
-    """The text, if the file is a text."""
+    data: bytes = b""  # the bytes, encoded in base64
+    text: str = ""  # the text, if the file is a text
     url: str = ""
     """The URL, if the API fetches the file itself. There is no data then."""
 
     @property
     def name(self) -> str:
-        """The name of the file."""
         return self.caption.name
 
     @property
@@ -76,18 +70,14 @@ class File(msgspec.Struct, frozen=True):
 
     @property
     def base64(self) -> Base64String:
-        """The data as a JSON string of bare base64."""
         return Base64String(self.data)
 
     @property
     def data_url(self) -> Base64String:
-        """The data as a JSON string with a data URL."""
         return Base64String(self.data, b"data:%b;base64," % self.mime_type.encode())
 
 
 Part: TypeAlias = str | File
-
-NO_FILES: Mapping[str, File] = MappingProxyType({})
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -97,17 +87,14 @@ class Result(msgspec.Struct, frozen=True):
     call: ToolUseBlock | None
     """The call that it answers. None if the history has lost it."""
     is_error: bool
-    parts: tuple[Part, ...]
-    """Never empty."""
+    parts: tuple[Part, ...]  # never empty
 
     @property
     def tool(self) -> str:
-        """The name of the tool."""
         return self.call.name if self.call else "tool"
 
     @property
     def text(self) -> str:
-        """The text of the result."""
         return join_text(self.parts)
 
     @property
@@ -117,12 +104,10 @@ class Result(msgspec.Struct, frozen=True):
 
     @property
     def flagged_parts(self) -> tuple[Part, ...]:
-        """The text and files, for an API that has no error flag."""
         return (FAILED, *self.parts) if self.is_error else self.parts
 
     @property
     def files(self) -> tuple[File, ...]:
-        """The files that go into the result itself."""
         return tuple(part for part in self.parts if isinstance(part, File))
 
 
@@ -132,14 +117,10 @@ class UserMessage(msgspec.Struct, frozen=True):
     results: tuple[Result, ...]
     moved: tuple[Part, ...]
     """Files that the results could not hold. They follow the results."""
-    content: tuple[Part, ...]
-    """What the user wrote and attached."""
-    shown: tuple[ShownFile, ...] = ()
-    """The files that the request contains."""
-    text_bytes: int = 0
-    """Bytes of text that come from files."""
-    notices: tuple[str, ...] = ()
-    """What the user should know, such as a file that the model cannot see."""
+    content: tuple[Part, ...]  # what the user wrote and attached
+    shown: tuple[ShownFile, ...] = ()  # the files that the request contains
+    text_bytes: int = 0  # bytes of text that come from files
+    notices: tuple[str, ...] = ()  # what the user should know, such as a file that the model cannot see
 
 
 def family_of(mime_type: str) -> Family:
@@ -158,10 +139,8 @@ def family_of(mime_type: str) -> Family:
 
 
 def reminder_text(reminder: str) -> str:
-    """Mark a reminder as not the user's."""
     return f"{REMINDER}\n{reminder}"
 
 
 def join_text(parts: Sequence[Part]) -> str:
-    """Join the text of the parts, without their files."""
     return "\n".join(part for part in parts if isinstance(part, str))

@@ -22,8 +22,7 @@ import msgspec
 from outrider.tools.schema import inline_references
 from outrider.tools.schema.references import target_of
 
-OUTPUT_NAME = "answer"
-"""The name of the schema in requests that need one."""
+OUTPUT_NAME = "answer"  # the name of the schema in requests that need one
 MOST_DEPTH = 10
 """Levels of objects and arrays. OpenAI refuses more; the others publish no number."""
 MOST_PROPERTIES = 1_000
@@ -59,15 +58,12 @@ class Dialect(msgspec.Struct, frozen=True):
     limits: frozenset[str]
     """The limits that it enforces. Others go into the description."""
     formats: frozenset[str] = _FORMATS
-    all_required: bool = False
-    """Whether every property must be required."""
+    all_required: bool = False  # whether every property must be required
     references: bool = True
     """Whether `$ref` to `$defs` is understood. If not, references are replaced by their targets."""
     recursion: bool = False
-    most_optional: int = MOST_PROPERTIES
-    """The number of properties that may be optional."""
-    most_unions: int = MOST_PROPERTIES
-    """The number of properties that may have a union as their schema."""
+    most_optional: int = MOST_PROPERTIES  # the number of properties that may be optional
+    most_unions: int = MOST_PROPERTIES  # the number of properties that may have a union as their schema
 
 
 # Read from the vendors' documentation and SDKs (anthropic 2.8, openai 3.49, google-genai 3.1).
@@ -123,7 +119,6 @@ class _Writer:
         self._properties = self._optional = self._unions = self._values = 0
 
     def root(self) -> dict[str, Any]:
-        """Return the whole schema."""
         if self._schema.get("type") != "object":
             raise NotExpressibleError("its root is not an object")
         written = self._schema_of(self._schema, 0)
@@ -180,14 +175,12 @@ class _Writer:
             written |= self._object(asked, depth)
         elif kind == "array":
             written["items"] = self._schema_of(asked.get("items"), depth + 1)
-        kept = {name: value for name, value in limits.items() if self._takes(name, value)}
+        known, formats = self._dialect.limits, self._dialect.formats
+        kept = {name: each for name, each in limits.items() if name in known and (name != "format" or each in formats)}
         left = [f"{name}: {_text(value)}" for name, value in limits.items() if name not in kept]
         if left:
             words = words | {"description": " ".join(filter(None, (words.get("description"), f"({', '.join(left)})")))}
         return written | kept | words
-
-    def _takes(self, name: str, value: Any) -> bool:
-        return name in self._dialect.limits and (name != "format" or value in self._dialect.formats)
 
     def _object(self, asked: dict[str, Any], depth: int) -> dict[str, Any]:
         properties = asked.get("properties")
@@ -233,7 +226,6 @@ class _Writer:
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also allows null."""
     if schema.get("type") == "null":
         return schema
     if "anyOf" not in schema:

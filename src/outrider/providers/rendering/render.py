@@ -14,18 +14,10 @@ from itertools import chain
 
 import msgspec
 
-from outrider.conversation.messages import (
-    AttachmentBlock,
-    Message,
-    TextBlock,
-    ToolResultBlock,
-    ToolUseBlock,
-    files_in,
-)
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.catalogue.capabilities import Capabilities, Kind
-from outrider.providers.rendering.excerpts import room_for_file
-from outrider.providers.rendering.file_forms import FileForms, RenderedFile
+from outrider.providers.rendering.file_forms import FileForms, RenderedFile, room_for_file
 from outrider.providers.rendering.message_parts import Caption, Family, File, Part, Result, Title, UserMessage
 from outrider.providers.rendering.shown_files import LeftOut, ShownFile
 from outrider.text import shorten
@@ -45,7 +37,6 @@ class Renderer:
         left_out: LeftOut | None = None,
         titles: Mapping[Family, Title] | None = None,
         replays: Callable[[AttachmentBlock], bool] = lambda _: False,
-        *,
         errors_hold_files: bool = True,
     ) -> None:
         self._capabilities = capabilities
@@ -118,11 +109,8 @@ class Renderer:
         return rendered
 
     def _file(self, message: Message, position: int, block: AttachmentBlock, room: int) -> RenderedFile:
-        """Render one file, or what is sent instead of it."""
         omission = self._left_out.find(message, position)
         return self._forms.instead_of(block, room, omission) if omission else self._forms.form_of(block, room)
-
-    # Where the parts of a file go
 
     def _result(
         self, block: ToolResultBlock, call: ToolUseBlock | None, files: Iterator[RenderedFile]
@@ -163,8 +151,6 @@ class Renderer:
         limit = self._capabilities.text_characters
         return shorten(text, limit, "[{left_out} of {total} characters left out: this API takes no more]")
 
-    # In which form the model sees a file
-
     def _files(self, message: Message, text_bytes: int) -> list[RenderedFile]:
         """Render the files of a message in order. Each one limits the text of those after it."""
         rendered: list[RenderedFile] = []
@@ -175,13 +161,11 @@ class Renderer:
         return rendered
 
     def _room(self, text_bytes: int) -> int:
-        """Return the bytes of text that the next file may have."""
         share = room_for_file(self._capabilities.context_tokens, text_bytes)
         return min(share, self._capabilities.text_characters)
 
 
 def _pictures_of(message: Message) -> list[AttachmentBlock]:
-    """Return the pictures that a model made in a message."""
     return [block for block in message.content if type(block) is AttachmentBlock] if message.role != "user" else []
 
 

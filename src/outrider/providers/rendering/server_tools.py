@@ -25,27 +25,21 @@ from outrider.tools.server_tool import ServerTool
 
 LONGEST_RESULT = 20_000
 """Characters of a result that are kept as text, for people and other models. The API gets back the whole."""
-SEARCH = "tool_search"
-"""The name under which people and other models see an API's search for deferred tools."""
+SEARCH = "tool_search"  # the name under which people and other models see an API's search for deferred tools
 _LEFT_OUT = "[{left_out} of {total} characters left out]"
 
 
 def offers(provider: Provider, name: str) -> bool:
-    """Return whether a provider's model has a server tool."""
     capabilities = getattr(provider, "capabilities", None)
     return isinstance(capabilities, Capabilities) and name in capabilities.server_tools
 
 
 def searches_tools(provider: Provider) -> bool:
-    """Return whether a provider's API searches deferred tools itself."""
     return bool(getattr(provider, "searches_tools", False))
 
 
 def check_server_tools(capabilities: Capabilities, request: Request, model: str) -> None:
-    """Raise RequestRefusedError if a model does not have a server tool of the request.
-
-    It is an error and not a notice: an answer without the search that the caller asked for looks like one with it.
-    """
+    """Raise RequestRefusedError for a server tool that a model lacks: an answer must not only seem to use it."""
     for tool in request.server_tools:
         if tool.name not in capabilities.server_tools:
             known = ", ".join(capabilities.server_tools) or "none"
@@ -81,16 +75,13 @@ def described(
 
 
 def portable(message: Message, is_own: Callable[[ProviderState | None], bool]) -> Message:
-    """Return a message in which server tools and sources of another model are text. The same object if it has none.
-
-    What only the other model's API understands is left out.
-    """
+    """Return a message in which server tools and sources of another model are text; the same object if it has none."""
     if not any(map(_is_bound, message.content)):
         return message
     names = {block.id: block.name for block in message.content if isinstance(block, ServerToolUseBlock)}
     found = "".join(block.text for block in message.content if isinstance(block, ServerToolResultBlock))
     kept = [block for block in message.content if type(block) is not RawBlock or is_own(block.state)]
-    blocks = [block if is_own(_state_of(block)) else _portable(block, names, found) for block in kept]
+    blocks = [block if is_own(getattr(block, "state", None)) else _portable(block, names, found) for block in kept]
     return Message(message.role, tuple(blocks))
 
 
@@ -101,25 +92,18 @@ def _is_bound(block: Block) -> bool:
     return type(block) in (ServerToolUseBlock, ServerToolResultBlock, RawBlock)
 
 
-def _state_of(block: Block) -> ProviderState | None:
-    return getattr(block, "state", None)
-
-
 def _portable(block: Block, names: Mapping[str, str], found: str) -> Block:
     if isinstance(block, ServerToolUseBlock | ServerToolResultBlock):
         return TextBlock(as_text(block, names))
-    if isinstance(block, TextBlock) and (sources := _unnamed(block.citations, found)):
-        return TextBlock(f"{block.text}\n[sources: {', '.join(map(markdown_link, sources))}]")
+    cited = block.citations if isinstance(block, TextBlock) else ()
+    # The sources that no result in the message names, each address once.
+    sources = {each.url: each for each in cited if each.url and each.url not in found}
+    if isinstance(block, TextBlock) and sources:
+        return TextBlock(f"{block.text}\n[sources: {', '.join(map(markdown_link, sources.values()))}]")
     return block
 
 
-def _unnamed(citations: Iterable[Citation], found: str) -> list[Citation]:
-    """Return the sources that no result in the message names, each address once."""
-    return list({each.url: each for each in citations if each.url and each.url not in found}.values())
-
-
 def as_text(block: ServerToolUseBlock | ServerToolResultBlock, names: Mapping[str, str]) -> str:
-    """Return a block as text that another model understands."""
     if isinstance(block, ServerToolUseBlock):
         return f"\n[{block.name} was called with {msgspec.json.encode(block.input).decode()}]\n"
     name = names.get(block.tool_use_id, "a tool")
@@ -128,12 +112,10 @@ def as_text(block: ServerToolUseBlock | ServerToolResultBlock, names: Mapping[st
 
 
 def result_text(text: str) -> str:
-    """Return the text of a result, shortened."""
     return shorten(text, LONGEST_RESULT, _LEFT_OUT)
 
 
 def source_lines(sources: Iterable[Citation]) -> str:
-    """Return sources as Markdown links, one in a line."""
     return "\n".join(f"- {markdown_link(each)}" for each in sources)
 
 

@@ -14,18 +14,14 @@ class ShownFile(msgspec.Struct, frozen=True, eq=False):
     """A file that a request contains: which one it is, and what it adds to the request."""
 
     message: Message
-    position: int
-    """Its position among the files of the message."""
+    position: int  # its position among the files of the message
     kinds: frozenset[Kind]
     """What the API gets. A scanned PDF may be sent as images of its pages."""
     images: int = 0
-    size: int = 0
-    """Its bytes in the request."""
+    size: int = 0  # its bytes in the request
 
 
 class Omission(msgspec.Struct, frozen=True):
-    """Why a file is left out, and whether its text is sent instead."""
-
     reason: str
     as_text: bool = False
 
@@ -35,25 +31,21 @@ class LeftOut:
 
     def __init__(self) -> None:
         self._omissions: dict[tuple[int, int], Omission] = {}
-        self._messages: dict[int, Message] = {}
-        """The messages, kept alive: they are recognized by their identity."""
+        self._messages: dict[int, Message] = {}  # the messages, kept alive: they are recognized by their identity
 
     def __bool__(self) -> bool:
         return bool(self._omissions)
 
     def copy(self) -> LeftOut:
-        """Return an independent copy."""
         other = LeftOut()
         other._omissions, other._messages = self._omissions.copy(), self._messages.copy()
         return other
 
     def add(self, file: ShownFile, omission: Omission) -> None:
-        """Leave out a file."""
         self._messages[id(file.message)] = file.message
         self._omissions[id(file.message), file.position] = omission
 
     def remove(self, files: Iterable[ShownFile]) -> None:
-        """Include files again."""
         for file in files:
             self._omissions.pop((id(file.message), file.position), None)
 
@@ -69,7 +61,6 @@ class Room(msgspec.Struct, frozen=True):
     size: int
 
     def holds(self, images: int, size: int) -> bool:
-        """Return whether so many images and bytes fit."""
         return images <= self.images and size <= self.size
 
 

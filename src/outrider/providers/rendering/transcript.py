@@ -14,11 +14,10 @@ from outrider.errors import RequestRefusedError
 from outrider.providers.catalogue.capabilities import Capabilities, Kind
 from outrider.providers.rendering.encoding import Rendered, interleave
 from outrider.providers.rendering.shown_files import LeftOut, Omission, Room, ShownFile, surplus_files
-from outrider.providers.transport.body import Body, Pieces
-from outrider.text import human_size
+from outrider.providers.transport.http import Body, Pieces
+from outrider.text import counted, human_size
 
-CHEAP_TO_RENDER = 500, 1_000_000
-"""Messages and bytes that take no more than a few milliseconds to render."""
+CHEAP_TO_RENDER = 500, 1_000_000  # messages and bytes that take no more than a few milliseconds to render
 Render = Callable[[Message, Message | None, int], Rendered]
 """Renders a message, given the message before it and the bytes of file text before it."""
 
@@ -41,18 +40,14 @@ class Transcript:
     def __init__(self) -> None:
         self._messages: list[Message] = []
         self._ends: list[_End] = []
-        self._buffer = bytearray()
-        """The JSON without large files."""
+        self._buffer = bytearray()  # the JSON without large files
         self._files: list[tuple[int, bytes]] = []
         """Each large file, encoded, with its position in the buffer. Files are never copied."""
-        self._shown: list[ShownFile] = []
+        self.shown: list[ShownFile] = []  # the files that the messages show, the oldest first
 
     def copy(self) -> Transcript:
-        """Return an independent copy."""
         other = Transcript()
-        other._messages, other._ends = self._messages.copy(), self._ends.copy()
-        other._buffer, other._files = self._buffer.copy(), self._files.copy()
-        other._shown = self._shown.copy()
+        vars(other).update((name, value.copy()) for name, value in vars(self).items())
         return other
 
     def update(self, messages: Sequence[Message], render: Render) -> list[str]:
@@ -81,7 +76,7 @@ class Transcript:
         del self._ends[length:]
         del self._buffer[self._end.json :]
         del self._files[self._end.files :]
-        del self._shown[self._end.shown :]
+        del self.shown[self._end.shown :]
 
     def _append(self, message: Message, rendered: Rendered) -> None:
         before = self._end
@@ -93,9 +88,9 @@ class Transcript:
                 self._files += [(start + position, data) for position, data in rendered.files]
             self._buffer += rendered.json
         self._messages.append(message)
-        self._shown += rendered.shown
+        self.shown += rendered.shown
         text_bytes = before.text_bytes + rendered.text_bytes
-        self._ends.append(_End(len(self._buffer), len(self._files), len(self._shown), text_bytes))
+        self._ends.append(_End(len(self._buffer), len(self._files), len(self.shown), text_bytes))
 
     @property
     def _end(self) -> _End:
@@ -103,34 +98,23 @@ class Transcript:
 
     @property
     def size(self) -> int:
-        """The size in bytes."""
         return len(self._buffer) + sum(len(data) for _, data in self._files)
 
     @property
     def images(self) -> int:
-        """The number of images."""
-        return sum(file.images for file in self._shown)
-
-    @property
-    def shown(self) -> Sequence[ShownFile]:
-        """The files that the messages show, the oldest first."""
-        return self._shown
+        return sum(file.images for file in self.shown)
 
     @property
     def text_bytes(self) -> int:
-        """Bytes of text that come from files."""
         return self._end.text_bytes
 
     @property
     def is_cheap_to_rebuild(self) -> bool:
         """Whether all messages can be rendered again in a moment. Files take longer: they are read and scaled."""
-        max_messages, max_bytes = CHEAP_TO_RENDER
-        if len(self._messages) > max_messages or len(self._buffer) > max_bytes:
-            return False
-        return not any(map(files_in, self._messages))
+        is_short = len(self._messages) <= CHEAP_TO_RENDER[0] and len(self._buffer) <= CHEAP_TO_RENDER[1]
+        return is_short and not any(map(files_in, self._messages))
 
     def contains(self, text: bytes) -> bool:
-        """Return whether the JSON of any message has this text."""
         return text in self._buffer
 
     def request(self, head: Mapping[str, Any], field: str, extra: Iterable[Any] = ()) -> Body:
@@ -139,10 +123,7 @@ class Transcript:
         return self.enclosed(before, b"]}", b",".join(map(msgspec.json.encode, extra)))
 
     def enclosed(self, before: bytes, after: bytes, extra: bytes = b"") -> Body:
-        """Return all messages between `before` and `after`. `extra` are items for this request only.
-
-        Large files are not copied.
-        """
+        """Return all messages, and items for this request only, between two texts. Large files are not copied."""
         comma = b"," if extra and self._buffer else b""
         if not self._files:
             return b"".join((before, self._buffer, comma, extra, after))
@@ -155,15 +136,13 @@ class Rendering:
 
     def __init__(self) -> None:
         self.transcript = Transcript()
-        self.left_out = LeftOut()
-        """The oldest files if a request was too large, and files that the API refused."""
+        self.left_out = LeftOut()  # the oldest files if a request was too large, and files that the API refused
         self._groups: Mapping[str, str] = {}
         """What messages were rendered with beside themselves: the groups of deferred tools."""
         self._notices: list[str] = []
         self._known_notices: set[str] = set()
 
     def copy(self) -> Rendering:
-        """Return an independent copy."""
         other = Rendering()
         other.transcript, other.left_out = self.transcript.copy(), self.left_out.copy()
         other._groups = self._groups
@@ -181,13 +160,11 @@ class Rendering:
             self.notify(notice)
 
     def notify(self, notice: str) -> None:
-        """Keep a notice for the user, once."""
         if notice not in self._known_notices:
             self._known_notices.add(notice)
             self._notices.append(notice)
 
     def take_notices(self) -> list[str]:
-        """Return the notices that were not returned before."""
         notices, self._notices = self._notices, []
         return notices
 
@@ -207,7 +184,8 @@ class Rendering:
                     "start a new conversation with the parts that matter"
                 )
             for file in surplus:
-                limit = _images(limits) if too_many and file.images else human_size(limits.request_bytes)
+                is_image = too_many and file.images
+                limit = counted(limits.images, "image") if is_image else human_size(limits.request_bytes)
                 reason = f"{label} takes at most {limit} in a request, and newer files come first"
                 self.leave_out([file], Omission(reason))
                 left[reason] += 1
@@ -222,7 +200,6 @@ class Rendering:
             self.transcript = Transcript()
 
     def leave_out(self, files: Iterable[ShownFile], omission: Omission) -> None:
-        """Leave out files that the transcript shows."""
         for file in files:
             self.left_out.add(file, omission)
         self.transcript = Transcript()
@@ -233,10 +210,5 @@ class Rendering:
         return [file for file in found if file.message is found[-1].message]
 
     def include(self, files: Iterable[ShownFile]) -> None:
-        """Include again files that were left out."""
         self.left_out.remove(files)
         self.transcript = Transcript()
-
-
-def _images(limits: Capabilities) -> str:
-    return f"{limits.images:,} image{'s' * (limits.images != 1)}"

@@ -35,10 +35,7 @@ def short_id(call_id: str, length: int) -> str:
 
 
 def safe_name(name: str) -> str:
-    """Return a tool's name in a form that every API takes.
-
-    Models invent names, and an API that refuses one refuses the whole request.
-    """
+    """Return a tool's name in a form that every API takes: a name that a model invented may fail a request."""
     return _UNSAFE.sub("_", name)[:64] or "unknown"
 
 

@@ -20,24 +20,18 @@ def citation_of(raw: Any) -> Citation | None:
 
 def tools_found(messages: Iterable[Message], is_own: Callable[[ProviderState | None], bool]) -> set[str]:
     """Return the tools that searches of this model have found. The API refuses a request that does not have them."""
-    found: set[str] = set()
-    for message in messages:
-        for block in message.content:
-            if isinstance(block, ServerToolResultBlock) and is_own(block.state) and block.state:
-                kept = block.state.data.get("block") if isinstance(block.state.data, dict) else None
-                found.update(_references(kept.get("content")) if isinstance(kept, dict) else ())
-    return found
+    blocks = (block for message in messages for block in message.content if isinstance(block, ServerToolResultBlock))
+    states = (block.state.data for block in blocks if block.state and is_own(block.state))
+    kept = (data.get("block") for data in states if isinstance(data, dict))
+    return {name for each in kept if isinstance(each, dict) for name in _references(each.get("content"))}
 
 
 def _references(content: Any) -> list[str]:
-    """Return the tools that the result of a search names."""
     listed = content.get("tool_references") if isinstance(content, dict) else None
-    names = [text_field(each, "tool_name") for each in listed] if isinstance(listed, list) else []
-    return [name for name in names if name]
+    return [name for each in listed if (name := text_field(each, "tool_name"))] if isinstance(listed, list) else []
 
 
 def is_error_result(content: Any) -> bool:
-    """Return whether the content of a result is an error."""
     if not isinstance(content, dict):
         return False
     return "error_code" in content or content.get("return_code") not in (None, 0)

@@ -34,7 +34,7 @@ from outrider.providers.deltas import (
 )
 from outrider.providers.rendering.server_tools import SEARCH, text_field
 from outrider.providers.streams.anthropic_server_tools import citation_of, is_error_result, result_text_of
-from outrider.providers.streams.stream import CallAssembler, count_of, decode_event, finished_call, take_each
+from outrider.providers.streams.stream import CallAssembler, OneByOne, count_of, decode_event, finished_call
 from outrider.providers.transport.api_errors import error_message
 from outrider.text import clean
 
@@ -48,9 +48,7 @@ _STOP_REASONS = {
     "compaction": StopReason.PAUSE,  # the API has shortened the conversation, and has not answered yet
     "model_context_window_exceeded": StopReason.CONTEXT_EXCEEDED,
 }
-_CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)
-"""Stop reasons that may cut off a call."""
-
+_CUTS = (StopReason.MAX_TOKENS, StopReason.CONTEXT_EXCEEDED, StopReason.REFUSAL)  # stop reasons that may cut off a call
 
 _PLAIN = ("text", "thinking", "redacted_thinking")
 _CALL_FIELDS = {"type", "id", "name", "input"}
@@ -121,16 +119,14 @@ _MESSAGE = msgspec.json.Decoder(_Message)
 
 
 def _shown(name: Any) -> str:
-    """Return the name under which a server tool is shown."""
     return SEARCH if str(name).startswith("tool_search_tool_") else str(name or "")
 
 
-class IncomingReply:
+class IncomingReply(OneByOne):
     """A reply that is being received."""
 
     def __init__(self, origin: ProviderState) -> None:
-        self.complete = False
-        self._origin = origin
+        super().__init__(origin)
         self._usage: dict[str, Any] = {}
         self._begin()
 
@@ -143,16 +139,12 @@ class IncomingReply:
         """Blocks that go back as they came, or parts of them: of server tools, of unknown types, calls."""
         self._citations: dict[int, list[Any]] = {}
         self._closed: set[int] = set()
-        self._first_input = 0
-        """The tokens of the conversation as it was sent."""
+        self._first_input = 0  # the tokens of the conversation as it was sent
         self._container: dict[str, Any] = {}
         self._stop = StopReason.OTHER
         self._stop_detail = ""
 
-    take_all = take_each
-
     def take(self, data: bytes) -> Iterator[Delta]:
-        """Read one event and yield its deltas. An unknown event is ignored."""
         event = decode_event(data, _EVENT, "Anthropic")
         if event.type == "content_block_delta" and event.delta:
             yield from self._add(event.index, event.delta, data)
@@ -220,13 +212,9 @@ class IncomingReply:
                 case ServerToolUseBlock(id=call_id, name=name, input=input):
                     yield ServerToolStarted(call_id, name, input)
                 case ServerToolResultBlock() as result:
-                    name = self._server_tool(result.tool_use_id)
-                    yield ServerToolFinished(result.tool_use_id, name, result.text, result.is_error)
-
-    def _server_tool(self, call_id: str) -> str:
-        """Return the name of the tool that a result belongs to. A paused reply has the call in an earlier message."""
-        named = (each.get("name") for each in self._raw.values() if each.get("id") == call_id)
-        return _shown(next(named, ""))
+                    call_id = result.tool_use_id  # a paused reply has the call in an earlier message
+                    named = (each.get("name") for each in self._raw.values() if each.get("id") == call_id)
+                    yield ServerToolFinished(call_id, _shown(next(named, "")), result.text, result.is_error)
 
     def _start(self, index: int, block: _Block) -> Iterator[Delta]:
         self._blocks[index] = block
@@ -263,20 +251,13 @@ class IncomingReply:
         elif index in self._raw and index not in self._calls:
             _extend(self._raw[index], msgspec.json.decode(data)["delta"])
 
-    @property
-    def done(self) -> bool:
-        """Whether the rest of the stream can be ignored."""
-        return self.complete
-
     def end(self) -> Iterator[Reply]:
-        """Yield the complete reply."""
         blocks = [self._block(index, block) for index, block in sorted(self._blocks.items())]
         message = Message("assistant", tuple(block for block in blocks if block is not None))
         yield Reply(message, self._stop, self.usage, self._stop_detail)
 
     @property
     def usage(self) -> Usage:
-        """The usage that the API has reported so far."""
         usage = _usage(self._usage)
         steps = [each for each in self._usage.get("iterations", ()) if each.get("type") == "message"]
         if steps and (last := _usage(steps[-1])).input_tokens:
@@ -317,18 +298,14 @@ class IncomingReply:
         if kind in ("server_tool_use", "mcp_tool_use"):
             given = block.get("input")
             called_with = given if isinstance(given, dict) else {}
-            state = kept if self._is_whole(block) else None
+            # The API refuses a call that was cut off before it had a result.
+            is_answered = any(each.get("tool_use_id") == block.get("id") for each in self._raw.values())
+            state = kept if is_answered or self._stop not in _CUTS else None
             return ServerToolUseBlock(str(block.get("id") or ""), _shown(block.get("name")), called_with, state)
         if _is_result(block):
             content, call_id = block.get("content"), str(block.get("tool_use_id") or "")
             return ServerToolResultBlock(call_id, result_text_of(content), is_error_result(content), kept)
         return RawBlock(kind, kept) if kind and kind != "tool_use" else None
-
-    def _is_whole(self, block: dict[str, Any]) -> bool:
-        """Return whether a call can be sent back: the API refuses one that was cut off before it had a result."""
-        if self._stop not in _CUTS:
-            return True
-        return any(each.get("tool_use_id") == block.get("id") for each in self._raw.values())
 
     def _call(self, index: int) -> ToolUseBlock:
         """Return the call. If the reply was cut off in it, its arguments are marked invalid and it does not run."""
@@ -337,9 +314,6 @@ class IncomingReply:
         text = self._calls[index].text
         was_cut = self._stop in _CUTS and index == max(self._blocks) and not (call.input and index in self._closed)
         return msgspec.structs.replace(call, input={}, invalid_input=text) if was_cut else call
-
-    def _state(self, data: dict[str, Any]) -> ProviderState:
-        return msgspec.structs.replace(self._origin, data=data)
 
 
 def _usage(counts: dict[str, Any]) -> Usage:
@@ -355,7 +329,6 @@ def _usage(counts: dict[str, Any]) -> Usage:
 
 
 def _is_result(block: dict[str, Any]) -> bool:
-    """Return whether a block is the result of a tool that the API ran."""
     return str(block.get("type")).endswith("_tool_result")
 
 
@@ -369,7 +342,6 @@ def _extend(block: dict[str, Any], delta: Any) -> None:
 
 
 def _stop_detail(details: Any) -> str:
-    """Return why the model refused, as the API explains it."""
     if not isinstance(details, dict):
         return ""
     said = text_field(details, "explanation") or text_field(details, "category")
@@ -378,7 +350,6 @@ def _stop_detail(details: Any) -> str:
 
 
 def _error(error: Any) -> ProviderError:
-    """Return the error for an error event in the stream."""
     message = error_message({"error": error}) or "an error without a message"
     kind = error.get("type", "") if isinstance(error, dict) else ""
     if kind in ("overloaded_error", "api_error", "rate_limit_error", "timeout_error"):

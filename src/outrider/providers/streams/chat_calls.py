@@ -19,29 +19,21 @@ class _Call(CallAssembler):
     def __init__(self, index: int | None) -> None:
         super().__init__()
         self.index = index
-        self.extra: dict[str, Any] = {}
-        """State of the vendor, to be sent back with the call."""
-        self.is_custom = False
-        """Whether the tool takes text instead of JSON."""
+        self.extra: dict[str, Any] = {}  # state of the vendor, to be sent back with the call
+        self.is_custom = False  # whether the tool takes text instead of JSON
 
     @property
     def is_whole(self) -> bool:
-        """Whether the arguments so far are a complete JSON object."""
         return bool(self.text) and self.finish().invalid_input is None
 
     def continues(self, call_id: str, name: str, piece: str, *, same_chunk: bool) -> bool:
-        """Return whether a fragment with the same index continues this call, or starts another one.
-
-        `same_chunk`: the chunk of the fragment has another fragment of this call.
-        """
+        """Return whether a fragment of the same index, perhaps of one chunk, continues this call, or starts another."""
         if not name or (call_id and call_id == self.id):
             return True  # every call starts with a name
         if same_chunk:
             return False
-        if call_id and self.id:
-            return (
-                name == self.name and not self.is_whole
-            )  # the server sends a new id with every fragment, or always the same index
+        if call_id and self.id:  # the server sends a new id with every fragment, or always the same index
+            return name == self.name and not self.is_whole
         return not self.is_whole or (name == self.name and not piece)
 
     def take(self, call_id: str, name: str, piece: str) -> None:
@@ -57,7 +49,6 @@ class BadCall(_Call):
     """A call that the server refused. Its text is what the server said, never arguments."""
 
     def finish(self, state: Any = None) -> ToolUseBlock:
-        """Return the call with what the server said as its invalid input."""
         return ToolUseBlock(self.id, self.name, {}, invalid_input=self.text, state=state)
 
 
@@ -68,7 +59,6 @@ class Calls:
         self.open: list[_Call] = []
 
     def take(self, fragments: Sequence[Fragment]) -> list[Delta]:
-        """Read the fragments of one chunk and return their deltas."""
         found: list[Delta] = []
         touched: list[_Call] = []
         for fragment in fragments:
@@ -110,11 +100,7 @@ def _finished(call: _Call, origin: ProviderState) -> ToolUseBlock:
     if call.is_custom:
         state = msgspec.structs.replace(origin, data={"type": "custom"})
         return ToolUseBlock(call.id, call.name, {"input": call.text}, state=state)
-    return call.finish(_call_state(origin, call.extra))
-
-
-def _call_state(origin: ProviderState, extra: dict[str, Any]) -> ProviderState | None:
-    return msgspec.structs.replace(origin, data={"extra_content": extra}) if extra else None
+    return call.finish(msgspec.structs.replace(origin, data={"extra_content": call.extra}) if call.extra else None)
 
 
 def _arguments(value: Any) -> str:

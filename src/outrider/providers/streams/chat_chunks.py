@@ -25,10 +25,8 @@ class Fragment(msgspec.Struct, gc=False):
     index: int | None = None
     id: str | None = None
     function: Function | None = None
-    custom: Custom | None = None
-    """A call of a tool that takes text instead of JSON."""
-    extra_content: Any = None
-    """State of Google's models, to be sent back with the call."""
+    custom: Custom | None = None  # a call of a tool that takes text instead of JSON
+    extra_content: Any = None  # state of Google's models, to be sent back with the call
 
 
 class ContentDelta(msgspec.Struct, gc=False):
@@ -41,10 +39,8 @@ class ContentDelta(msgspec.Struct, gc=False):
     reasoning_details: Any = None
     extra_content: Any = None
     images: Any = None
-    annotations: Any = None
-    """The sources of the text."""
-    executed_tools: Any = None
-    """Tools that Groq has run."""
+    annotations: Any = None  # the sources of the text
+    executed_tools: Any = None  # tools that Groq has run
     tool_calls: list[Fragment] | None = None
     function_call: Function | None = None
 
@@ -52,16 +48,14 @@ class ContentDelta(msgspec.Struct, gc=False):
 class Choice(msgspec.Struct, gc=False):
     index: int | None = None
     delta: ContentDelta | None = None
-    message: ContentDelta | None = None
-    """Only in a response that is not streamed."""
+    message: ContentDelta | None = None  # only in a response that is not streamed
     finish_reason: str | None = None
 
 
 class Chunk(msgspec.Struct, gc=False):
     choices: list[Choice] | None = None
     usage: dict[str, Any] | None = None
-    x_groq: Any = None
-    """Groq's own fields, among them the usage."""
+    x_groq: Any = None  # Groq's own fields, among them the usage
     error: Any = None
     message: Any = None
     """Only in a chunk that is an error itself, as some local servers send it, with its type and code."""
@@ -70,7 +64,6 @@ class Chunk(msgspec.Struct, gc=False):
 
     @property
     def failure(self) -> Any:
-        """The error that the chunk reports."""
         if self.error or self.choices or not isinstance(self.message, str):
             return self.error
         return {"message": self.message, "type": self.type, "code": self.code}
@@ -78,8 +71,7 @@ class Chunk(msgspec.Struct, gc=False):
 
 _decode = msgspec.json.Decoder(Chunk).decode
 _decode_all = msgspec.json.Decoder(list[Chunk]).decode
-DONE = b"[DONE]"
-"""The last event of a stream."""
+DONE = b"[DONE]"  # the last event of a stream
 
 
 def decode_events(events: Sequence[bytes]) -> Iterable[Chunk | bytes]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal, TypeAlias
 
 OPEN, CLOSE = "<think>", "</think>"
-_GROWING = ("text", "summary", "data")
-"""Fields that arrive in pieces."""
+_GROWING = ("text", "summary", "data")  # fields that arrive in pieces
 Piece: TypeAlias = tuple[Literal["thinking", "text"], str]
 
 
@@ -17,28 +16,21 @@ class InlineThinking:
     """
 
     def __init__(self) -> None:
-        self.before = ""
-        """White space before the thinking."""
-        self.after = ""
-        """White space between the thinking and the text."""
-        self.found = False
-        """Whether the reply began with thinking."""
-        self._held = ""
-        """Text that may be part of a tag."""
+        self.before = ""  # white space before the thinking
+        self.after = ""  # white space between the thinking and the text
+        self.found = False  # whether the reply began with thinking
+        self._held = ""  # text that may be part of a tag
         self._phase: Literal["start", "thinking", "gap", "text"] = "start"
 
     @property
     def passes(self) -> bool:
-        """Whether all that comes is text."""
         return self._phase == "text"
 
     @property
     def holds(self) -> bool:
-        """Whether some text is held back."""
         return bool(self._held)
 
     def feed(self, text: str) -> list[Piece]:
-        """Return the pieces that the text completes."""
         found: list[Piece] = []
         self._held += text
         if self._phase == "start":
@@ -52,7 +44,6 @@ class InlineThinking:
         return found
 
     def finish(self) -> list[Piece]:
-        """Return what is held back: the stream has ended."""
         found: list[Piece] = []
         self._release("thinking" if self._phase == "thinking" else "text", found)
         return found

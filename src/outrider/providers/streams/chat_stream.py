@@ -22,19 +22,9 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
+from outrider.providers.streams import chat_chunks as wire
 from outrider.providers.streams.chat_calls import BadCall, Calls
-from outrider.providers.streams.chat_chunks import (
-    DONE,
-    Choice,
-    Chunk,
-    ContentDelta,
-    Fragment,
-    decode_events,
-    object_of,
-    only_text,
-    text_of,
-    usage_of,
-)
+from outrider.providers.streams.chat_chunks import decode_events, only_text, text_of
 from outrider.providers.streams.chat_reasoning import InlineThinking, Piece, ReasoningDetails
 from outrider.providers.streams.chat_server_tools import ExecutedTools, citations_of
 from outrider.providers.streams.pictures import picture_at
@@ -43,10 +33,8 @@ from outrider.text import clean_value
 
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 """Fields in which vendors put the model's reasoning, in replies and in requests."""
-THINKING_PARTS = "content"
-"""Marks reasoning that came as parts of the content, as Mistral sends it."""
-INLINE = "<think>"
-"""Marks reasoning that the model wrote into its text."""
+THINKING_PARTS = "content"  # marks reasoning that came as parts of the content, as Mistral sends it
+INLINE = "<think>"  # marks reasoning that the model wrote into its text
 
 _STOP_REASONS = {
     "stop": StopReason.END,
@@ -60,18 +48,12 @@ _STOP_REASONS = {
 _FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_resource"})
 """Finish reasons that report a failure of the server."""
 
-
-BAD_CALL = "tool_use_failed"
-"""The code of an error about a call that the model wrote."""
+BAD_CALL = "tool_use_failed"  # the code of an error about a call that the model wrote
 _CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
 
 
 class IncomingReply:
-    """A reply that is being received.
-
-    `origin` marks its opaque state. `to_error` makes an exception from an error that the server sends. `store` takes
-    the pictures of the reply. `inline_thinking`: the text may begin with <think>.
-    """
+    """A reply that is being received. `to_error` makes an exception from an error that the server sends."""
 
     def __init__(
         self,
@@ -83,8 +65,7 @@ class IncomingReply:
         inline_thinking: bool = False,
         reports_cost: bool = False,
     ) -> None:
-        self.done = False
-        """Whether the server has ended the stream."""
+        self.done = False  # whether the server has ended the stream
         self._label = label
         self._origin = origin
         self._to_error = to_error
@@ -100,8 +81,7 @@ class IncomingReply:
         self._images: list[str] = []
         self._annotations: list[Any] = []
         self._executed = ExecutedTools()
-        self._raw: list[dict[str, Any]] = []
-        """Parts of the content that we do not know."""
+        self._raw: list[dict[str, Any]] = []  # parts of the content that we do not know
         self._refused = False
         self._calls = Calls()
         self._usage: dict[str, Any] = {}
@@ -150,11 +130,11 @@ class IncomingReply:
         """Return the deltas for new text. Subclasses may hold text back."""
         return [TextDelta(text)]
 
-    def _take_chunk(self, chunk: Chunk) -> list[Delta]:
+    def _take_chunk(self, chunk: wire.Chunk) -> list[Delta]:
         if chunk.usage:
             self._usage = chunk.usage
         elif chunk.x_groq is not None:
-            self._usage = object_of(object_of(chunk.x_groq).get("usage")) or self._usage
+            self._usage = wire.object_of(wire.object_of(chunk.x_groq).get("usage")) or self._usage
         if failure := chunk.failure:
             if is_bad_call(failure):
                 return self._take_bad_call(failure)
@@ -180,21 +160,21 @@ class IncomingReply:
 
     def _take_invalid(self, data: bytes) -> list[Delta]:
         """Read an event that is not a valid chunk, such as [DONE]."""
-        if data.startswith(DONE):
+        if data.startswith(wire.DONE):
             self.done = True
         if self.done or not data.strip():
             return []
         import json  # takes what some servers send and msgspec refuses: NaN, lone surrogates
 
         try:
-            chunk: Chunk = lenient(Chunk, clean_value(json.loads(data)))
+            chunk: wire.Chunk = lenient(wire.Chunk, clean_value(json.loads(data)))
         except (ValueError, RecursionError) as error:
             raise IncompleteStreamError(
                 f"{self._label} sent an event that cannot be decoded: {error}", retryable=True
             ) from None
         return self._take_chunk(chunk)
 
-    def _take_choice(self, choice: Choice, shown: list[Delta]) -> None:
+    def _take_choice(self, choice: wire.Choice, shown: list[Delta]) -> None:
         if delta := choice.delta or choice.message:
             if delta.annotations is not None or delta.extra_content is not None or delta.images is not None:
                 self._take_state(delta)
@@ -211,7 +191,7 @@ class IncomingReply:
             if delta.tool_calls:
                 shown += self._calls.take(delta.tool_calls)
             elif delta.function_call:
-                shown += self._calls.take([Fragment(0, function=delta.function_call)])
+                shown += self._calls.take([wire.Fragment(0, function=delta.function_call)])
         if choice.finish_reason or choice.message:
             self._take_finish(choice.finish_reason or "stop")
 
@@ -220,14 +200,14 @@ class IncomingReply:
             raise IncompleteStreamError(f"{self._label} ended the stream with an error: {reason}", retryable=True)
         self._finish_reason = reason
 
-    def _take_state(self, delta: ContentDelta) -> None:
+    def _take_state(self, delta: wire.ContentDelta) -> None:
         """Keep what the next request must repeat, the pictures and the sources."""
         if isinstance(delta.annotations, list):
             self._annotations += delta.annotations
         if isinstance(delta.extra_content, dict):
             self._extra |= delta.extra_content
         for image in delta.images if isinstance(delta.images, list) else ():
-            if url := object_of(object_of(image).get("image_url")).get("url"):
+            if url := wire.object_of(wire.object_of(image).get("image_url")).get("url"):
                 self._images.append(str(url))
 
     def _take_content(self, content: Any, shown: list[Delta]) -> None:
@@ -240,7 +220,7 @@ class IncomingReply:
             elif isinstance(part, dict) and part.get("type") not in (None, "text"):
                 self._raw.append(part)
 
-    def _take_reasoning(self, delta: ContentDelta) -> Iterator[Delta]:
+    def _take_reasoning(self, delta: wire.ContentDelta) -> Iterator[Delta]:
         """Read reasoning. Some servers send it in two fields; the one with the first text counts."""
         if delta.reasoning_details:
             self._details.take(delta.reasoning_details)
@@ -257,7 +237,6 @@ class IncomingReply:
             yield ThinkingDelta(piece)
 
     def end(self) -> Iterator[Delta | Reply]:
-        """Yield the complete reply."""
         stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
         if self._inline:
             yield from self._separate(self._inline.finish())
@@ -278,10 +257,7 @@ class IncomingReply:
         yield Reply(Message("assistant", tuple(blocks)), stop, self.usage, detail)
 
     def _thinking(self, has_calls: bool) -> Iterator[ThinkingBlock]:
-        """Yield the reasoning with what the next request must repeat.
-
-        Empty reasoning is kept beside calls: a server may require its field in the next request.
-        """
+        """Yield the reasoning that the next request must repeat: servers may require it beside calls, even if empty."""
         data: dict[str, Any] = {}
         if self._inline and self._inline.found:
             data = {"field": INLINE, "before": self._inline.before, "after": self._inline.after}
@@ -299,8 +275,7 @@ class IncomingReply:
 
     @property
     def usage(self) -> Usage:
-        """The usage that the server has reported so far."""
-        usage = usage_of(self._usage)
+        usage = wire.usage_of(self._usage)
         if self._executed:
             usage = msgspec.structs.replace(usage, context_tokens=0)
         cost = self._usage.get("cost") if self._reports_cost else None

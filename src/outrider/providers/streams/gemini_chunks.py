@@ -20,8 +20,6 @@ class _Camel(msgspec.Struct, rename="camel"):
 
 
 class PartialArgument(_Camel):
-    """A piece of the arguments of a call, with its place."""
-
     json_path: str = ""
     string_value: str | None = None
     number_value: int | float | None = None
@@ -29,13 +27,10 @@ class PartialArgument(_Camel):
 
     @property
     def value(self) -> Any:
-        """The value of any type."""
         return next((v for v in (self.string_value, self.number_value, self.bool_value) if v is not None), None)
 
 
 class FunctionCall(_Camel):
-    """A call, or a piece of one."""
-
     id: str | None = None
     name: str | None = None
     args: Any = None
@@ -44,15 +39,11 @@ class FunctionCall(_Camel):
 
 
 class Blob(_Camel):
-    """A file in base64."""
-
     mime_type: str = ""
     data: str = ""
 
 
 class ContentPart(_Camel):
-    """A part of the reply: the field that is not null says which kind."""
-
     text: str | None = None
     inline_data: Blob | None = None
     thought: bool | None = None
@@ -82,8 +73,6 @@ class _Feedback(_Camel):
 
 
 class UsageMetadata(_Camel):
-    """The tokens so far."""
-
     prompt_token_count: int | None = None
     tool_use_prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -92,8 +81,6 @@ class UsageMetadata(_Camel):
 
 
 class Chunk(_Camel):
-    """One event of the stream."""
-
     candidates: list[_Candidate] | None = None
     prompt_feedback: _Feedback | None = None
     usage_metadata: UsageMetadata | None = None
@@ -149,7 +136,6 @@ def _number(count: int | None) -> int:
 
 
 def usage_of(usage: UsageMetadata) -> Usage:
-    """Return the usage that the API has reported."""
     thoughts, for_tools = _number(usage.thoughts_token_count), _number(usage.tool_use_prompt_token_count)
     prompt, output = _number(usage.prompt_token_count), _number(usage.candidates_token_count) + thoughts
     return Usage(

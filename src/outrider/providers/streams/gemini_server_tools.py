@@ -32,7 +32,6 @@ def server_result(ran: dict[str, Any] | None, response: dict[str, Any] | None) -
 
 
 def grounding_text(grounding: dict[str, Any]) -> str:
-    """Return the pages that a search has found."""
     return source_lines(filter(None, _sources(grounding)))
 
 

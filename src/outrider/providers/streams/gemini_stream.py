@@ -32,18 +32,10 @@ from outrider.providers.deltas import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from outrider.providers.streams.gemini_chunks import (
-    Blob,
-    Chunk,
-    ContentPart,
-    FunctionCall,
-    UsageMetadata,
-    merge_arguments,
-    usage_of,
-)
+from outrider.providers.streams import gemini_chunks as wire
 from outrider.providers.streams.gemini_server_tools import cited, fetched, grounding_text, server_call, server_result
 from outrider.providers.streams.pictures import picture
-from outrider.providers.streams.stream import take_each
+from outrider.providers.streams.stream import OneByOne
 
 _FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "MODEL_ARMOR", "IMAGE_SAFETY",
              "IMAGE_PROHIBITED_CONTENT", "IMAGE_RECITATION")  # fmt: skip
@@ -57,62 +49,43 @@ _STOP_REASONS = {
     **dict.fromkeys(_MALFORMED, StopReason.MALFORMED_CALL),
 }
 
-
-_BESIDE = {"thought", "thoughtSignature"}
-"""Fields of a part that say something about its content."""
+_BESIDE = {"thought", "thoughtSignature"}  # fields of a part that say something about its content
 
 
-class IncomingReply:
-    """A reply that is being received. Every chunk may have a finish reason, so only the end of the stream ends it.
-
-    `origin` marks its opaque state. `chunks` reads the chunks of an event. `store` takes the pictures.
-    """
+class IncomingReply(OneByOne):
+    """A reply that is being received. Every chunk may have a finish reason: only the end of the stream ends it."""
 
     done = False
 
     def __init__(
         self,
         origin: ProviderState,
-        chunks: Callable[[bytes], Iterable[Chunk]],
+        chunks: Callable[[bytes], Iterable[wire.Chunk]],
         store: AttachmentStore | None = None,
     ) -> None:
-        self._origin = origin
+        super().__init__(origin)
         self._chunks = chunks
         self._store = store
-        self._pictures: dict[int, tuple[Blob, ProviderState]] = {}
+        self._pictures: dict[int, tuple[wire.Blob, ProviderState]] = {}
         """The pictures by their place among the blocks. They are stored when the reply is complete."""
         self._blocks: list[Block] = []
-        self._pieces: list[str] = []
-        """The text since the last block."""
-        self._thought = False
-        """Whether that text is thinking."""
-        self._call: FunctionCall | None = None
-        """A call with incomplete arguments."""
-        self._signature: str | None = None
-        """The signature of that call."""
-        self._server_calls: dict[str, str] = {}
-        """The tools that the API has run, by the ids of their calls."""
+        self._pieces: list[str] = []  # the text since the last block
+        self._thought = False  # whether that text is thinking
+        self._call: wire.FunctionCall | None = None  # a call with incomplete arguments
+        self._signature: str | None = None  # the signature of that call
+        self._server_calls: dict[str, str] = {}  # the tools that the API has run, by the ids of their calls
         self._grounding: dict[str, Any] = {}
-        self._fetched: dict[str, Any] = {}
-        """What the API tells about the pages that it has read."""
+        self._fetched: dict[str, Any] = {}  # what the API tells about the pages that it has read
         self._finish = ""
         self._message = ""
-        self._usage = UsageMetadata()
+        self._usage = wire.UsageMetadata()
         self._stop = StopReason.OTHER
 
-    @property
-    def complete(self) -> bool:
-        """Whether the API has sent a finish reason."""
-        return bool(self._finish)
-
-    take_all = take_each
-
     def take(self, data: bytes) -> Iterator[Delta]:
-        """Read one event and yield its deltas."""
         for place, chunk in enumerate(self._chunks(data)):
             yield from self._take_chunk(chunk, data, place)
 
-    def _take_chunk(self, chunk: Chunk, data: bytes, place: int) -> Iterator[Delta]:
+    def _take_chunk(self, chunk: wire.Chunk, data: bytes, place: int) -> Iterator[Delta]:
         self._usage = chunk.usage_metadata or self._usage
         feedback = chunk.prompt_feedback
         if feedback and feedback.block_reason:
@@ -126,7 +99,7 @@ class IncomingReply:
             if reason := candidate.finish_reason:
                 self._end(reason, candidate.finish_message, _STOP_REASONS.get(reason, StopReason.OTHER))
 
-    def _take_part(self, part: ContentPart) -> Generator[Delta, None, bool]:
+    def _take_part(self, part: wire.ContentPart) -> Generator[Delta, None, bool]:
         """Yield the deltas of a part. Return whether we know what it is."""
         if part.function_call:
             yield from self._take_call(part.function_call, part.thought_signature)
@@ -150,11 +123,11 @@ class IncomingReply:
         kinds = [name for name, value in raw.items() if value and name not in _BESIDE] if isinstance(raw, dict) else []
         if kinds:
             self._flush()
-            self._blocks.append(RawBlock(kinds[0], self._new_state({"part": raw})))
+            self._blocks.append(RawBlock(kinds[0], self._state({"part": raw})))
         return bool(kinds)
 
     def _end(self, reason: str, message: str | None, stop: StopReason) -> None:
-        self._finish, self._message, self._stop = reason, message or "", stop
+        self._finish, self._message, self._stop, self.complete = reason, message or "", stop, True
 
     def _take_text(self, text: str, thought: bool, signature: str | None) -> Iterator[Delta]:
         if not (text or signature):
@@ -172,21 +145,21 @@ class IncomingReply:
         text = "".join(self._pieces)
         self._pieces.clear()
         if self._thought and (text or signature):
-            self._blocks.append(ThinkingBlock(text, self._state(signature)))
+            self._blocks.append(ThinkingBlock(text, self._signed(signature)))
         elif signature and not text.strip():
             # A history keeps no blank text, but the signature must be sent back in a part with the same text.
-            self._blocks.append(ThinkingBlock("", self._state(signature, text=text)))
+            self._blocks.append(ThinkingBlock("", self._signed(signature, text=text)))
         elif text:
-            self._blocks.append(TextBlock(text, self._state(signature)))
+            self._blocks.append(TextBlock(text, self._signed(signature)))
 
-    def _take_picture(self, blob: Blob, thought: bool, signature: str | None) -> None:
+    def _take_picture(self, blob: wire.Blob, thought: bool, signature: str | None) -> None:
         if thought:  # a draft of a model that thinks in pictures
             return
         self._flush()
-        self._pictures[len(self._blocks)] = blob, self._new_state({"thoughtSignature": signature} if signature else {})
+        self._pictures[len(self._blocks)] = blob, self._state({"thoughtSignature": signature} if signature else {})
         self._blocks.append(TextBlock("[a picture]"))
 
-    def _take_server_call(self, part: ContentPart) -> ServerToolStarted:
+    def _take_server_call(self, part: wire.ContentPart) -> ServerToolStarted:
         self._flush()
         name, call_id, given = server_call(part.executable_code, part.tool_call)
         call_id = call_id or f"server_{len(self._server_calls) + 1}"
@@ -194,15 +167,14 @@ class IncomingReply:
         self._blocks.append(ServerToolUseBlock(call_id, name, given, self._part_state(part)))
         return ServerToolStarted(call_id, name, given)
 
-    def _take_server_result(self, part: ContentPart) -> ServerToolFinished:
+    def _take_server_result(self, part: wire.ContentPart) -> ServerToolFinished:
         self._flush()
         call_id, text, failed = server_result(part.code_execution_result, part.tool_response)
         call_id = call_id or next(reversed(self._server_calls), "")
         self._blocks.append(ServerToolResultBlock(call_id, text, failed, self._part_state(part)))
         return ServerToolFinished(call_id, self._server_calls.get(call_id, ""), text, failed)
 
-    def _part_state(self, part: ContentPart) -> ProviderState:
-        """Return the part as it came, to be sent back."""
+    def _part_state(self, part: wire.ContentPart) -> ProviderState:
         names = {
             "executableCode": part.executable_code,
             "codeExecutionResult": part.code_execution_result,
@@ -210,7 +182,7 @@ class IncomingReply:
             "toolResponse": part.tool_response,
             "thoughtSignature": part.thought_signature,
         }
-        return self._new_state({"part": {name: value for name, value in names.items() if value}})
+        return self._state({"part": {name: value for name, value in names.items() if value}})
 
     def _ground(self) -> Iterator[Delta]:
         """Add the sources to the text. Without calls in the stream, they are shown from what they have found."""
@@ -228,14 +200,14 @@ class IncomingReply:
         """Show a tool that the API has run before the reply, unless the stream had its call."""
         if name in self._server_calls.values():
             return
-        call_id, state = f"server_{name.removeprefix('web_')}", self._new_state({"part": None})
+        call_id, state = f"server_{name.removeprefix('web_')}", self._state({"part": None})
         use = ServerToolUseBlock(call_id, name, given, state)
         self._blocks[:0] = [use, ServerToolResultBlock(call_id, text, failed, state)]
         self._pictures = {place + 2: each for place, each in self._pictures.items()}
         yield ServerToolStarted(call_id, name, given)
         yield ServerToolFinished(call_id, name, text, failed)
 
-    def _take_call(self, call: FunctionCall, signature: str | None) -> Iterator[Delta]:
+    def _take_call(self, call: wire.FunctionCall, signature: str | None) -> Iterator[Delta]:
         if call.name:
             self._flush()
             yield from self._finish_call(whole=False)
@@ -257,21 +229,18 @@ class IncomingReply:
         if call is None:
             return
         args = {} if call.args is None else call.args
-        valid = isinstance(args, dict) and merge_arguments(args, call.partial_args or ()) and whole
+        valid = isinstance(args, dict) and wire.merge_arguments(args, call.partial_args or ()) and whole
         text = msgspec.json.encode(args).decode()
         text = text if whole else text[:-1]
-        state = self._state(self._signature, id=call.id or None)
+        state = self._signed(self._signature, id=call.id or None)
         block = ToolUseBlock(call.id or "", call.name or "", args if valid else {}, None if valid else text, state)
         self._blocks.append(block)
         yield ToolCallDelta(block.id, block.name, text)
 
-    def _new_state(self, data: dict[str, Any]) -> ProviderState:
-        return msgspec.structs.replace(self._origin, data=data)
-
-    def _state(self, signature: str | None, **more: str | None) -> ProviderState | None:
+    def _signed(self, signature: str | None, **more: str | None) -> ProviderState | None:
         data = {"thoughtSignature": signature or None, **more}
         kept = {name: value for name, value in data.items() if value is not None}
-        return self._new_state(kept) if kept else None
+        return self._state(kept) if kept else None
 
     def end(self) -> Iterator[Delta | Reply]:
         """Yield the last deltas, a note with the finish reason if the reply has no text, and the reply."""
@@ -294,10 +263,9 @@ class IncomingReply:
 
     @property
     def usage(self) -> Usage:
-        """The usage that the API has reported so far."""
         queries = self._grounding.get("webSearchQueries")
         searches = len(queries) if isinstance(queries, list) else 0
-        return msgspec.structs.replace(usage_of(self._usage), web_searches=searches)
+        return msgspec.structs.replace(wire.usage_of(self._usage), web_searches=searches)
 
     @property
     def _has_text(self) -> bool:

@@ -16,8 +16,7 @@ SEARCH_CALL, SEARCH_OUTPUT = "tool_search_call", "tool_search_output"
 SERVER_ITEMS = ("web_search_call", "code_interpreter_call", SEARCH_CALL, SEARCH_OUTPUT)
 CUSTOM_CALL = "custom_tool_call"
 CALLS = ("function_call", CUSTOM_CALL)
-PLAIN_ITEMS = ("message", "reasoning", *CALLS)
-"""Items that a model writes without a tool of the API."""
+PLAIN_ITEMS = ("message", "reasoning", *CALLS)  # items that a model writes without a tool of the API
 _NOT_RUN = "this call was not run: its tool is not available"
 _BLANK = (
     "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJ"
@@ -33,8 +32,6 @@ _ANSWERS: dict[str, dict[str, Any]] = {
 
 
 class ItemPart(msgspec.Struct, gc=False):
-    """A part of a message or of reasoning."""
-
     type: str = ""
     text: str | None = None
     refusal: str | None = None
@@ -50,15 +47,12 @@ class Item(msgspec.Struct, gc=False):
     phase: str | None = None
     call_id: str | None = None
     name: str | None = None
-    namespace: str | None = None
-    """The group of a deferred tool."""
+    namespace: str | None = None  # the group of a deferred tool
     arguments: str | None = None
-    input: str | None = None
-    """The text that a custom tool is called with."""
+    input: str | None = None  # the text that a custom tool is called with
     summary: list[ItemPart] | None = None
     content: list[ItemPart] | None = None
-    result: str | None = None
-    """A picture in base64."""
+    result: str | None = None  # a picture in base64
     output_format: str | None = None
     raw: dict[str, Any] | None = None
     """The item as it came. None for one that was cut off."""
@@ -153,7 +147,6 @@ def citation(raw: dict[str, Any], before: int) -> Citation | None:
 
 
 def finished_call_of(item: Item, state: ProviderState | None) -> ToolUseBlock:
-    """Return the call of an item."""
     if item.status == "incomplete":
         # The call is incomplete, so it must not run, even if its arguments look valid.
         return ToolUseBlock(item.tool_use_id, item.name or "", {}, invalid_input=item.text, state=state)

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from outrider import errors
 from outrider.conversation.messages import (
     Block,
     Message,
@@ -19,13 +20,6 @@ from outrider.conversation.messages import (
     Usage,
 )
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import (
-    IncompleteStreamError,
-    ProviderError,
-    RateLimitedError,
-    RequestRefusedError,
-    UnavailableError,
-)
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import (
     Delta,
@@ -36,27 +30,9 @@ from outrider.providers.deltas import (
     ToolCallDelta,
 )
 from outrider.providers.rendering.server_tools import result_text, text_field
-from outrider.providers.streams.openai_responses_items import (
-    CALLS,
-    CUSTOM_CALL,
-    FAILED,
-    PLAIN_ITEMS,
-    SEARCH_CALL,
-    SEARCH_OUTPUT,
-    SERVER_ITEMS,
-    Item,
-    ItemPart,
-    citation,
-    decode_item,
-    finished_call_of,
-    is_replayable,
-    picture_failure,
-    server_call,
-    server_result,
-    state_data,
-)
+from outrider.providers.streams import openai_responses_items as wire
 from outrider.providers.streams.pictures import picture, picture_at
-from outrider.providers.streams.stream import count_of, decode_event, take_each
+from outrider.providers.streams.stream import OneByOne, count_of, decode_event
 from outrider.providers.transport.api_errors import error_message
 
 _TEXT_DELTAS = ("response.output_text.delta", "response.refusal.delta")
@@ -80,8 +56,7 @@ class _Event(msgspec.Struct, gc=False):
     """
 
     type: str = ""
-    object: Any = ""
-    """`response` in a whole response, from a server that does not stream."""
+    object: Any = ""  # `response` in a whole response, from a server that does not stream
     status: Any = ""
     delta: Any = ""
     output_index: Any = 0
@@ -94,8 +69,6 @@ class _Event(msgspec.Struct, gc=False):
 
 
 class _Response(msgspec.Struct, gc=False):
-    """The fields of a response that are needed at its end."""
-
     output: list[Any] | None = None
     usage: dict[str, Any] | None = None
     incomplete_details: dict[str, Any] | None = None
@@ -108,30 +81,24 @@ _DELTA_OF_ITEM = {
     "message": _TEXT_DELTAS[0],
     "reasoning": _THINKING_DELTAS[0],
     "function_call": _CALL_DELTAS[0],
-    CUSTOM_CALL: _CALL_DELTAS[1],
+    wire.CUSTOM_CALL: _CALL_DELTAS[1],
 }
 
 
-class IncomingReply:
+class IncomingReply(OneByOne):
     """A reply that is being received. The last event of an item counts: earlier ones are incomplete."""
 
     def __init__(self, origin: ProviderState, store: AttachmentStore | None = None) -> None:
-        self.complete = False
+        super().__init__(origin)
         self._store = store
-        self._origin = origin
-        self._started: dict[int, Item] = {}
-        self._pieces: dict[int, list[str]] = {}
-        """The deltas of each item so far."""
-        self._items: dict[int, Item] = {}
+        self._started: dict[int, wire.Item] = {}
+        self._pieces: dict[int, list[str]] = {}  # the deltas of each item so far
+        self._items: dict[int, wire.Item] = {}
         self._incomplete: StopReason | None = None
-        self._reason = ""
-        """Why the reply is incomplete, in the words of the API."""
+        self._reason = ""  # why the reply is incomplete, in the words of the API
         self._usage: dict[str, Any] = {}
 
-    take_all = take_each
-
     def take(self, data: bytes) -> Iterable[Delta]:
-        """Read one event. It takes effect when the returned deltas are consumed."""
         if data.strip() in (b"", b"[DONE]"):
             return ()
         event = decode_event(data, _EVENT, "OpenAI")
@@ -140,9 +107,9 @@ class IncomingReply:
         if event.type == "response.reasoning_summary_part.added" and event.summary_index:
             return self._add(_THINKING_DELTAS[0], _index(event), "\n\n")
         if event.type == "response.output_item.added":
-            return self._start(_index(event), decode_item(event.item))
+            return self._start(_index(event), wire.decode_item(event.item))
         if event.type == "response.output_item.done":
-            return self._take_item(_index(event), decode_item(event.item))
+            return self._take_item(_index(event), wire.decode_item(event.item))
         if event.type in _ENDS:
             return self._end(event.type, decode_event(event.response, _RESPONSE, "OpenAI"))
         if event.object == "response" and (kind := f"response.{event.status}") in _ENDS:
@@ -162,37 +129,39 @@ class IncomingReply:
         elif call := self._started.get(index):
             yield ToolCallDelta(call.tool_use_id, call.name or "", piece)
 
-    def _start(self, index: int, item: Item) -> Iterator[Delta]:
+    def _start(self, index: int, item: wire.Item) -> Iterator[Delta]:
         if item.type in _DELTA_OF_ITEM:
             self._started[index] = item
-        if item.type in CALLS:
+        if item.type in wire.CALLS:
             yield ToolCallDelta(item.tool_use_id, item.name or "", "")
 
-    def _take_item(self, index: int, item: Item) -> Iterator[Delta]:
+    def _take_item(self, index: int, item: wire.Item) -> Iterator[Delta]:
         """Take a finished item. Yield its content now if there were no deltas of it."""
         self._items[index] = item
-        if item.type in SERVER_ITEMS:
+        if item.type in wire.SERVER_ITEMS:
             yield from self._shown(index, item)
         if item.type == "image_generation_call" and not item.result:
-            yield TextDelta(picture_failure(item))
+            yield TextDelta(wire.picture_failure(item))
         if index not in self._pieces and item.type in _DELTA_OF_ITEM:
             self._started[index] = item
             yield from self._add(_DELTA_OF_ITEM[item.type], index, item.text)
 
-    def _shown(self, index: int, item: Item) -> Iterator[Delta]:
+    def _shown(self, index: int, item: wire.Item) -> Iterator[Delta]:
         """Yield the beginning and the end of a call that the API runs. Two items tell of a search for tools."""
-        (name, given), (text, _) = server_call(item.raw or {}), server_result(item.raw or {})
+        (name, given), (text, _) = wire.server_call(item.raw or {}), wire.server_result(item.raw or {})
         call_id = item.id or ""
-        if item.type == SEARCH_OUTPUT:
+        if item.type == wire.SEARCH_OUTPUT:
             call_id = self._searched(index)
         else:
             yield ServerToolStarted(call_id, name, given)
-        if item.type != SEARCH_CALL:
-            yield ServerToolFinished(call_id, name, result_text(text), item.status in FAILED)
+        if item.type != wire.SEARCH_CALL:
+            yield ServerToolFinished(call_id, name, result_text(text), item.status in wire.FAILED)
 
     def _searched(self, index: int) -> str:
         """Return the id of the search for tools that an output belongs to: the last one before it."""
-        calls = [item.id for place, item in sorted(self._items.items()) if place < index and item.type == SEARCH_CALL]
+        calls = [
+            item.id for place, item in sorted(self._items.items()) if place < index and item.type == wire.SEARCH_CALL
+        ]
         return (calls[-1] if calls else "") or ""
 
     def _end(self, kind: str, response: _Response) -> Iterator[Delta]:
@@ -200,7 +169,7 @@ class IncomingReply:
         if kind == "response.failed":
             raise _error(response.error, self._origin.model)
         known = {item.id for item in self._items.values()}
-        for index, item in enumerate(map(decode_item, response.output or ())):
+        for index, item in enumerate(map(wire.decode_item, response.output or ())):
             if index not in self._items and not (item.id and item.id in known):
                 yield from self._take_item(index, item)
         unfinished = self._started.keys() - self._items.keys()
@@ -209,30 +178,24 @@ class IncomingReply:
             self._incomplete = _INCOMPLETE.get(self._reason, StopReason.OTHER)
             self._items |= {index: self._cut_short(index) for index in unfinished}
         elif unfinished:
-            raise IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
+            raise errors.IncompleteStreamError("OpenAI's reply has an unfinished item", retryable=True)
         self.complete = True
 
-    def _cut_short(self, index: int) -> Item:
+    def _cut_short(self, index: int) -> wire.Item:
         """Return an unfinished item with its deltas so far, and without its state, which may be incomplete."""
         item, text = self._started[index], "".join(self._pieces.get(index, ()))
-        cut = Item(item.type, call_id=item.tool_use_id, name=item.name, status="incomplete")
+        cut = wire.Item(item.type, call_id=item.tool_use_id, name=item.name, status="incomplete")
         cut.namespace = item.namespace
-        cut.arguments, cut.input, cut.content = text, text, [ItemPart(text=text)]
+        cut.arguments, cut.input, cut.content = text, text, [wire.ItemPart(text=text)]
         return cut
 
-    @property
-    def done(self) -> bool:
-        """Whether the rest of the stream can be ignored."""
-        return self.complete
-
     def end(self) -> Iterator[Reply]:
-        """Yield the complete reply."""
         items = self._settled_items()
         reasoned = any(item.type == "reasoning" for item in items)
         blocks: list[Block] = []
         follows = ""
         for item in items:
-            found = self._blocks_of(item, state_data(item, follows, reasoned))
+            found = self._blocks_of(item, wire.state_data(item, follows, reasoned))
             if follows and not (found and getattr(found[0], "state", None)):
                 # Reasoning cannot be sent back without the item that followed it.
                 blocks[-1] = msgspec.structs.replace(blocks[-1], state=None)
@@ -241,96 +204,95 @@ class IncomingReply:
         detail = self._reason if self._incomplete is StopReason.OTHER else ""
         yield Reply(Message("assistant", tuple(blocks)), self._stop_reason(items), self.usage, detail)
 
-    def _settled_items(self) -> list[Item]:
+    def _settled_items(self) -> list[wire.Item]:
         """Return the items in order, without a search for tools that has no output: the API refuses one alone."""
         placed = sorted(self._items.items())
-        answered = {self._searched(place) for place, item in placed if item.type == SEARCH_OUTPUT} - {""}
+        answered = {self._searched(place) for place, item in placed if item.type == wire.SEARCH_OUTPUT} - {""}
         for place, item in placed:
-            if item.type == SEARCH_OUTPUT:
+            if item.type == wire.SEARCH_OUTPUT:
                 item.call_id = self._searched(place)
-        pair = (SEARCH_CALL, SEARCH_OUTPUT)
+        pair = (wire.SEARCH_CALL, wire.SEARCH_OUTPUT)
         return [item for _, item in placed if item.type not in pair or (item.call_id or item.id) in answered]
 
     @property
     def usage(self) -> Usage:
-        """The usage that the API has reported so far."""
         searches = [item for item in self._items.values() if item.type == "web_search_call"]
         ran = sum(text_field((item.raw or {}).get("action"), "type") in ("", "search") for item in searches)
         # With tools of the API, the input is the sum of several steps, and the API does not tell the last one.
-        is_sum = any(item.type not in PLAIN_ITEMS for item in self._items.values())
+        is_sum = any(item.type not in wire.PLAIN_ITEMS for item in self._items.values())
         context = 0 if is_sum else None
         return msgspec.structs.replace(_usage(self._usage), web_searches=ran, context_tokens=context)
 
-    def _kept(self, item: Item, state: dict[str, Any]) -> ProviderState | None:
+    def _kept(self, item: wire.Item, state: dict[str, Any]) -> ProviderState | None:
         """Return the state of an item that goes back as it came. The API refuses it without the reasoning before it."""
         order = {"follows": state.get("follows"), "reasoned": bool(state.get("id"))}
         data = {"item": item.raw, **{name: value for name, value in order.items() if value}}
-        return self._state(data) if item.raw else None
+        return self._state_of(data) if item.raw else None
 
-    def _server_blocks(self, item: Item, state: dict[str, Any]) -> list[Block]:
+    def _server_blocks(self, item: wire.Item, state: dict[str, Any]) -> list[Block]:
         """Return the call and the result of a tool that the API ran, and the pictures that it made."""
         raw, kept = item.raw or {}, self._kept(item, state)
         if raw.get("type") == "web_search_call" and not text_field(raw.get("action"), "type"):
             kept = None  # the API would refuse it
-        name, given = server_call(raw)
-        text, pictures = server_result(raw)
-        if item.type == SEARCH_CALL:
+        name, given = wire.server_call(raw)
+        text, pictures = wire.server_result(raw)
+        if item.type == wire.SEARCH_CALL:
             return [ServerToolUseBlock(item.id or "", name, given, kept)]
-        if item.type == SEARCH_OUTPUT:
-            return [ServerToolResultBlock(item.call_id or "", result_text(text), item.status in FAILED, kept)]
-        own = self._state({"item": None}) if kept else None
+        if item.type == wire.SEARCH_OUTPUT:
+            return [ServerToolResultBlock(item.call_id or "", result_text(text), item.status in wire.FAILED, kept)]
+        own = self._state_of({"item": None}) if kept else None
         return [
             ServerToolUseBlock(item.id or "", name, given, kept),
-            ServerToolResultBlock(item.id or "", result_text(text), item.status in FAILED, own),
+            ServerToolResultBlock(item.id or "", result_text(text), item.status in wire.FAILED, own),
             *(picture_at(url, self._store) for url in pictures),
         ]
 
-    def _blocks_of(self, item: Item, data: dict[str, Any]) -> list[Block]:
+    def _blocks_of(self, item: wire.Item, data: dict[str, Any]) -> list[Block]:
         """Return the blocks of an item. One that we do not know is kept as it came."""
         match item.type:
-            case kind if kind in SERVER_ITEMS:
+            case kind if kind in wire.SERVER_ITEMS:
                 return self._server_blocks(item, data)
             case "message" if item.text.strip():
-                return [self._text(item, self._state(data))]
+                return [self._text(item, self._state_of(data))]
             case "function_call":
-                return [finished_call_of(item, self._state(data))]
+                return [wire.finished_call_of(item, self._state_of(data))]
             case "custom_tool_call":
-                return [finished_call_of(item, self._kept(item, data))]
+                return [wire.finished_call_of(item, self._kept(item, data))]
             case "reasoning":
-                raw = self._state(item.raw if item.raw and is_replayable(item.raw) else {})
+                raw = self._state_of(item.raw if item.raw and wire.is_replayable(item.raw) else {})
                 return [ThinkingBlock(item.text, raw)] if item.text or raw else []
             case "image_generation_call" if item.result:
-                state = self._state(data | {"id": item.id or ""})
+                state = self._state_of(data | {"id": item.id or ""})
                 return [picture(item.result, f"image/{item.output_format or 'png'}", self._store, state)]
             case "image_generation_call":
-                return [TextBlock(picture_failure(item))]
+                return [TextBlock(wire.picture_failure(item))]
         kept = self._kept(item, data) if item.type and not _is_empty(item) else None
         return [RawBlock(item.type, kept)] if kept else []
 
-    def _text(self, item: Item, state: ProviderState | None) -> TextBlock:
+    def _text(self, item: wire.Item, state: ProviderState | None) -> TextBlock:
         raw, cited, before = [], [], 0
         for part in item.content or ():
             listed = part.annotations if part.text and isinstance(part.annotations, list) else []
             found = [each for each in listed if isinstance(each, dict)]
             raw += found
-            cited += [each for each in (citation(each, before) for each in found) if each]
+            cited += [each for each in (wire.citation(each, before) for each in found) if each]
             before += len(part.text or part.refusal or "")
         if raw and state and len(item.content or ()) == 1:
             state = msgspec.structs.replace(state, data=state.data | {"annotations": raw})
         return TextBlock(item.text, state, tuple(cited))
 
-    def _state(self, data: dict[str, Any]) -> ProviderState | None:
-        return msgspec.structs.replace(self._origin, data=data) if data else None
+    def _state_of(self, data: dict[str, Any]) -> ProviderState | None:
+        return self._state(data) if data else None
 
-    def _stop_reason(self, items: list[Item]) -> StopReason:
+    def _stop_reason(self, items: list[wire.Item]) -> StopReason:
         if self._incomplete:
             return self._incomplete
         if any(part.type == "refusal" for item in items for part in item.content or ()):
             return StopReason.REFUSAL
-        return StopReason.TOOL_USE if any(item.type in CALLS for item in items) else StopReason.END
+        return StopReason.TOOL_USE if any(item.type in wire.CALLS for item in items) else StopReason.END
 
 
-def _is_empty(item: Item) -> bool:
+def _is_empty(item: wire.Item) -> bool:
     """Return whether an item is a message in which there is nothing but blank text."""
     parts = isinstance((item.raw or {}).get("content") or [], list)
     said = all(part.text is not None or part.refusal is not None for part in item.content or ())
@@ -352,25 +314,26 @@ def _usage(usage: dict[str, Any]) -> Usage:
     )
 
 
-def _error(error: Any, model: str) -> ProviderError:
-    """Return the error for an error event in the stream."""
+def _error(error: Any, model: str) -> errors.ProviderError:
     message = (error_message({"error": error}) if error else "") or "an error without a message"
     fields = error if isinstance(error, dict) else {}
     kinds = {text_field(fields, "code"), text_field(fields, "type")} - {""}
     if said := text_field(fields.get("misalignment"), "detailed_explanation"):
         message = f"{message} ({said})"
     if "context_length_exceeded" in kinds:
-        return RequestRefusedError(
+        return errors.RequestRefusedError(
             f"the conversation is too long for {model} ({message}); start a new one or send less"
         )
     if "insufficient_quota" in kinds:
-        return RateLimitedError(f"this key has no quota left with OpenAI ({message}); check the plan and its billing")
+        return errors.RateLimitedError(
+            f"this key has no quota left with OpenAI ({message}); check the plan and its billing"
+        )
     if kinds & {"rate_limit_exceeded", "too_many_requests"}:
-        return RateLimitedError(f"OpenAI received too many requests ({message})", retryable=True)
+        return errors.RateLimitedError(f"OpenAI received too many requests ({message})", retryable=True)
     if kinds & {"server_error", "server_is_overloaded", "overloaded_error", "timeout", "vector_store_timeout"}:
-        return UnavailableError(f"OpenAI ended the stream with an error: {message}", retryable=True)
+        return errors.UnavailableError(f"OpenAI ended the stream with an error: {message}", retryable=True)
     if any(kind.startswith(("invalid_", "image_")) for kind in kinds):
-        return RequestRefusedError(f"OpenAI refused the request: {message}")
+        return errors.RequestRefusedError(f"OpenAI refused the request: {message}")
     if named := next((kind for kind in sorted(kinds) if "policy" in kind), ""):
-        return RequestRefusedError(f"OpenAI refused the request by its rules ({named}): {message}")
-    return ProviderError(f"OpenAI ended the stream with an error: {message}")
+        return errors.RequestRefusedError(f"OpenAI refused the request by its rules ({named}): {message}")
+    return errors.ProviderError(f"OpenAI ended the stream with an error: {message}")

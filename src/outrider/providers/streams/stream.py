@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -13,14 +14,14 @@ from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 
-from outrider.conversation.messages import ToolUseBlock, Usage
+from outrider.conversation.messages import ProviderState, ToolUseBlock, Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.text import clean
 
-MAX_EVENT_BYTES = 64 * 1024 * 1024
-"""No event of a reply is larger than this."""
+MAX_EVENT_BYTES = 64 * 1024 * 1024  # no event of a reply is larger than this
+T = TypeVar("T")
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Escaped surrogates in JSON, in pairs or alone. An escaped backslash also matches, so that the text after it does not.
@@ -28,16 +29,12 @@ _SURROGATES = re.compile(rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]..|\\u[dD][89a-
 
 
 class EventParser:
-    """Parses server-sent events from chunks of bytes. Chunks may split lines, characters and JSON anywhere.
-
-    A response of plain JSON, from a server that does not stream, is one event.
-    """
+    """Parses server-sent events from chunks that are split anywhere. A response of plain JSON is one event."""
 
     def __init__(self) -> None:
         self._pieces: list[bytes] = []
         """The unfinished event. It may grow to megabytes, so its pieces are joined only once."""
-        self._pending_bytes = 0
-        """The size of the unfinished event."""
+        self._pending_bytes = 0  # the size of the unfinished event
         self._after_cr = False
         self._started = False
         self._plain = False
@@ -58,10 +55,7 @@ class EventParser:
         return list(filter(None, map(_repair, found) if _needs_repair(whole) else found))
 
     def finish(self) -> list[bytes]:
-        """Return the event that the end of the stream completes: servers may omit the last blank line.
-
-        An incomplete event is dropped.
-        """
+        """Return the event that the end of the stream completes, without a blank line. Drop an incomplete one."""
         rest = b"".join(self._pieces)
         self._pieces, self._pending_bytes = [], 0
         data = _repair(rest if self._plain else _data(rest.strip(b"\n")))
@@ -101,7 +95,6 @@ def _events(lines: bytes) -> list[bytes]:
 
 
 def _data(event: bytes) -> bytes:
-    """Return the data lines of one event."""
     fields = (line.removeprefix(BYTE_ORDER_MARK).partition(b":") for line in event.split(b"\n"))
     return b"\n".join(value.removeprefix(b" ") for name, _, value in fields if name == b"data")
 
@@ -121,14 +114,8 @@ def _repair(data: bytes) -> bytes:
     return data.decode("utf-8", "replace").encode()
 
 
-T = TypeVar("T")
-
-
 def decode_event(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], label: str) -> T:
-    """Decode an event. What does not fit keeps its default: APIs send new forms before their clients know them.
-
-    Raise IncompleteStreamError if it is not JSON.
-    """
+    """Decode an event. What does not fit keeps its default. Raise IncompleteStreamError if it is not JSON."""
     try:
         try:
             return decoder.decode(data)
@@ -140,10 +127,7 @@ def decode_event(data: bytes | msgspec.Raw, decoder: msgspec.json.Decoder[T], la
 
 
 def lenient(kind: Any, value: Any) -> Any:
-    """Convert a value to a struct or a list of structs. Fields that do not fit keep their defaults.
-
-    Raise ValidationError for any other type that does not fit.
-    """
+    """Convert to a struct or a list of structs, without fields that do not fit. Raise ValidationError for others."""
     kinds = [each for each in get_args(kind) if each is not NoneType] if isinstance(kind, UnionType) else [kind]
     if len(kinds) != 1 or (value is None and kinds != [kind]):
         return msgspec.convert(value, kind)
@@ -166,11 +150,10 @@ def count_of(counts: Any, name: str) -> int:
 
 
 def _is_json(data: bytes) -> bool:
-    try:
+    with suppress(ValueError, RecursionError):
         msgspec.json.decode(data)
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return True
+    return False
 
 
 class Incoming(Protocol):
@@ -179,54 +162,57 @@ class Incoming(Protocol):
     @property
     def complete(self) -> bool:
         """Whether the reply is complete. A later failure does not undo it."""
-        ...
 
     @property
     def done(self) -> bool:
         """Whether the rest of the stream can be ignored."""
-        ...
 
     def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
         """Read events until `done`, and append their deltas to `shown`. Raise ProviderError."""
-        ...
 
     @property
     def usage(self) -> Usage:
         """The usage that the API has reported so far."""
-        ...
 
     def end(self) -> Iterable[Delta | Reply]:
         """Yield the last deltas, and then the reply."""
-        ...
 
 
-class _OneByOne(Protocol):
+class OneByOne(ABC):
+    """A part of replies that read their events one by one. `origin` marks their opaque state."""
+
+    def __init__(self, origin: ProviderState) -> None:
+        self.complete = False
+        self._origin = origin
+
     @property
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Whether the rest of the stream can be ignored."""
+        return self.complete
 
-    def take(self, data: bytes) -> Iterable[Delta]: ...
+    @abstractmethod
+    def take(self, data: bytes) -> Iterable[Delta]:
+        """Read one event. It takes effect when the returned deltas are consumed. An unknown event is ignored."""
 
+    def take_all(self, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
+        """Read events until `done`."""
+        for data in events:
+            shown += self.take(data)
+            if self.done:
+                return
 
-def take_each(incoming: _OneByOne, events: Sequence[bytes], shown: list[Delta | Reply]) -> None:
-    """Implement `take_all` for a reply that reads its events one by one."""
-    for data in events:
-        shown += incoming.take(data)
-        if incoming.done:
-            return
+    def _state(self, data: dict[str, Any]) -> ProviderState:
+        return msgspec.structs.replace(self._origin, data=data)
 
 
 class ReplyParser:
-    """Parses the bytes of a response into deltas and the reply.
-
-    It raises IncompleteStreamError when only keep-alives have arrived for `idle_seconds`.
-    """
+    """Parses the bytes of a response. Raises IncompleteStreamError after `idle_seconds` of keep-alives alone."""
 
     def __init__(self, incoming: Incoming, label: str, idle_seconds: float = math.inf) -> None:
         self._incoming = incoming
         self._label = label
         self._events = EventParser()
-        self.ended = False
-        """Whether the reply was returned."""
+        self.ended = False  # whether the reply was returned
         self._idle_seconds = idle_seconds
         self._quiet_since: float | None = None
         """When the first keep-alive after the last progress came. The transport watches for bytes."""
@@ -234,13 +220,11 @@ class ReplyParser:
 
     @property
     def usage(self) -> Usage | None:
-        """The usage that the API has reported so far, if it did."""
         usage = self._incoming.usage
         return usage if usage.total_tokens else None
 
     @property
     def complete(self) -> bool:
-        """Whether the reply is complete, returned or not."""
         return self._incoming.complete
 
     def feed(self, chunk: bytes) -> list[Delta | Reply]:
@@ -327,20 +311,16 @@ def _is_ping(event: bytes) -> bool:
 
 
 class CallAssembler:
-    """A tool call that arrives in pieces."""
-
     def __init__(self, call_id: str = "", name: str = "") -> None:
         self.id = call_id
         self.name = name
         self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:
-        """Add a piece of the arguments, as JSON text."""
         self._pieces.append(piece)
 
     @property
     def text(self) -> str:
-        """The arguments so far."""
         return "".join(self._pieces)
 
     def finish(self, state: Any = None) -> ToolUseBlock:

@@ -20,16 +20,12 @@ from outrider.text import clean
 from outrider.tools.schema.raw_schemas import map_subschemas
 from outrider.tools.schema.references import inline_references
 
-SAID = "said"
-"""The field of a block's state with the text of the whole reply."""
+SAID = "said"  # the field of a block's state with the text of the whole reply
 LONGEST_STRING = 1_900
 """Characters in a string of the arguments: small models may not stop. llama.cpp refuses 2,000 and more."""
 
-# The request
-
 
 def system_prompt(system: str, tools: Iterable[ToolSpec]) -> str:
-    """Return the system prompt with the tools and how to call them."""
     tools = list(tools)
     answer = next((tool for tool in tools if tool.is_answer), None)
     ending = prompt("prompted_report").replace("{tool}", answer.name) if answer else prompt("prompted_final")
@@ -44,10 +40,7 @@ def _describe(tool: ToolSpec) -> str:
 
 
 def response_format(tools: Sequence[ToolSpec], *, required: bool = False) -> dict[str, Any]:
-    """Return the format that the server enforces: a call of one of the tools, or the final answer.
-
-    Where a call is required, or a tool takes the answer, there is no final answer to give.
-    """
+    """Return the format that the server enforces: a call, or the final answer where no call has to be made."""
     final = [] if required or any(tool.is_answer for tool in tools) else [_object({"final": {"type": "string"}})]
     schema = {"oneOf": [*map(_branch, tools), *final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
@@ -65,7 +58,6 @@ def _object(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _capped(schema: Any) -> Any:
-    """Return the schema with a length limit on every string."""
     if not isinstance(schema, dict):
         return schema
     capped = map_subschemas(schema, _capped)
@@ -75,14 +67,8 @@ def _capped(schema: Any) -> Any:
     return capped
 
 
-# The history
-
-
 def assistant_text(message: Message, is_own: Callable[[ProviderState | None], bool]) -> str:
-    """Return a model's message as it wrote it, so that the server's cache holds.
-
-    Another model's message is what this one would have written: the text, and each call as a line of JSON.
-    """
+    """Return a message as this model wrote it, so that the server's cache holds, or as it would have written it."""
     lines = []
     for block in message.content:
         state = block.state if isinstance(block, TextBlock | ToolUseBlock) else None
@@ -105,16 +91,10 @@ def result_parts(results: Iterable[Result]) -> Iterator[Part]:
         yield from result.flagged_parts
 
 
-# The reply
-
-
 async def extract_calls(
     items: AsyncIterator[Delta | Notice | Reply], tools: Sequence[ToolSpec], origin: ProviderState
 ) -> AsyncGenerator[Delta | Notice | Reply, None]:
-    """Yield the items of a stream, with calls and the final answer in place of the JSON that contains them.
-
-    The first block keeps the model's own text, as state of the `origin`.
-    """
+    """Yield the items of a stream, with calls or the answer for their JSON, which the first block keeps."""
     reply = _JsonReply({tool.name: tool.parameters for tool in tools}, origin)
     async with aclosing(items):  # type: ignore[type-var]
         async for item in items:
@@ -151,9 +131,11 @@ class _JsonReply:
         return more
 
     def finish(self, reply: Reply) -> Iterator[Delta | Reply]:
-        """Yield the last deltas, and the reply with its calls or its final answer."""
         values = list(_objects(self._text))
-        calls = list(filter(None, map(self._call, values))) or self._written(values) or self._broken_call(values)
+        calls = list(filter(None, map(self._call, values)))
+        if not calls and not any("final" in value for value in values):  # calls in another form: the format was ignored
+            calls = list(written_calls(self._text, self._tools)[1])
+        calls = calls or self._broken_call(values)
         said = msgspec.structs.replace(self._origin, data={SAID: reply.message.text})
         if calls:
             calls[0] = msgspec.structs.replace(calls[0], state=said)
@@ -180,10 +162,6 @@ class _JsonReply:
         text = arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()
         return finished_call("", name, text)
 
-    def _written(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
-        """Return calls in another form, from a server that ignores the format."""
-        return [] if any("final" in value for value in values) else list(written_calls(self._text, self._tools)[1])
-
     def _broken_call(self, values: Sequence[dict[str, Any]]) -> list[ToolUseBlock]:
         """Return a call that was cut off, marked invalid. As a final answer it would be useless."""
         name = None if values else partial_object(unfenced(self._text)).get("tool")
@@ -191,10 +169,8 @@ class _JsonReply:
         return [ToolUseBlock("", str(name), {}, invalid_input=self._text)] if is_tool else []
 
     def _final(self, values: Sequence[dict[str, Any]]) -> str:
-        for value in values:
-            if isinstance(value.get("final"), str):
-                return str(value["final"])
-        return self._shown if not values and self._shown else self._text
+        finals = (value["final"] for value in values if isinstance(value.get("final"), str))
+        return next(finals, self._shown if not values and self._shown else self._text)
 
 
 def _final_in(text: str) -> str:

@@ -31,13 +31,10 @@ MARKS = (
 """What models write before a call, and hardly ever otherwise."""
 FENCES = ("", "json", "jsonc", "json5", "tool_call", "tool_calls", "tool_code", "tool", "tools", "xml", "text")
 """The languages of code blocks that may contain a call."""
-NAMES = ("name", "tool", "tool_name", "function", "function_name", "action")
-"""Keys for the name of the tool."""
+NAMES = ("name", "tool", "tool_name", "function", "function_name", "action")  # keys for the name of the tool
 ARGUMENTS = ("arguments", "parameters", "input", "args", "params", "tool_input", "action_input")
-LISTS = ("tool_calls", "calls", "function_call")
-"""Keys of an object around calls."""
-BESIDE = ("id", "type", "call_id", "tool_call_id", "index")
-"""Keys that a call may have besides its name and arguments."""
+LISTS = ("tool_calls", "calls", "function_call")  # keys of an object around calls
+BESIDE = ("id", "type", "call_id", "tool_call_id", "index")  # keys that a call may have besides its name and arguments
 LONGEST_INTRODUCTION = 600
 """Characters of text before a call without a mark. In a longer explanation, JSON is an example."""
 _MOST_STARTS = 20
@@ -101,7 +98,6 @@ class _Scanner:
         self._fenced = False
 
     def read(self) -> None:
-        """Read until something is no call."""
         while True:
             at = self._opened(self._end)
             found = self._call_at(at)

@@ -11,23 +11,13 @@ import msgspec
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, TextDelta, ToolCallDelta
 from outrider.providers.streams.chat_stream import IncomingReply
-from outrider.providers.text_calls.written_calls import (
-    ARGUMENTS,
-    BESIDE,
-    FENCES,
-    LISTS,
-    MARKS,
-    NAMES,
-    Parameters,
-    with_calls,
-    written_calls,
-)
+from outrider.providers.text_calls import written_calls as written
+from outrider.providers.text_calls.written_calls import FENCES, MARKS, NAMES, Parameters
 from outrider.tools.near_names import nearest_name
 
-LONGEST_HELD = 100_000
-"""Characters of text that may be a call and are held back."""
+LONGEST_HELD = 100_000  # characters of text that may be a call and are held back
 _SUSPECT = re.compile(r"[<\[{`]")
-_KEYS = (*NAMES, *ARGUMENTS, *LISTS, *BESIDE)
+_KEYS = (*NAMES, *written.ARGUMENTS, *written.LISTS, *written.BESIDE)
 _FENCE = re.compile(r"```[ \t]*([\w-]*)[ \t]*")
 # The beginning of a call in JSON, however much of it has arrived.
 _JSON = re.compile(
@@ -63,7 +53,6 @@ class ReplyWithWrittenCalls(IncomingReply):
         return [TextDelta(text)]
 
     def end(self) -> Iterator[Delta | Reply]:
-        """Yield the held-back text, as text or as calls, and the reply."""
         for item in super().end():
             yield from _ending(item, self._held, self._tools) if isinstance(item, Reply) else [item]
 
@@ -121,7 +110,7 @@ def _may_be_json_call(text: str, at: int, tools: Parameters) -> bool:
 
 def _ending(reply: Reply, held: str, tools: Parameters) -> Iterator[Delta | Reply]:
     """Yield the end of a reply. Calls that the server has parsed win over written ones."""
-    before, calls = ("", ()) if reply.message.has_tool_calls else written_calls(reply.message.text, tools)
+    before, calls = ("", ()) if reply.message.has_tool_calls else written.written_calls(reply.message.text, tools)
     if not calls:
         if held:
             yield TextDelta(held)
@@ -132,4 +121,4 @@ def _ending(reply: Reply, held: str, tools: Parameters) -> Iterator[Delta | Repl
     for call in calls:
         arguments = call.invalid_input or msgspec.json.encode(call.input).decode()
         yield ToolCallDelta("", call.name, arguments)
-    yield with_calls(reply, calls, before)
+    yield written.with_calls(reply, calls, before)

@@ -63,7 +63,9 @@ def why_private(address: str) -> str:
     except ValueError:
         return "not one that can be understood"
     if isinstance(parsed, ipaddress.IPv6Address):
-        embedded = _embedded(parsed)
+        # The IPv4 address to which packets for this address go.
+        is_nat = parsed in _NAT64
+        embedded = ipaddress.IPv4Address(int(parsed) & 0xFFFFFFFF) if is_nat else parsed.ipv4_mapped
         if embedded is None:
             known = next((kind for network, kind in _TABLE_V6 if parsed in network), "")
             return known or ("" if parsed in _PUBLIC_V6 else "reserved")
@@ -71,15 +73,7 @@ def why_private(address: str) -> str:
     return next((kind for network, kind in _TABLE_V4 if parsed in network), "")
 
 
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address to which packets for this address go, or None."""
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped
-
-
 def is_literal(host: str) -> bool:
-    """Return whether a host is an address and not a name."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -102,7 +96,6 @@ def public_socket(info: tuple[Any, ...]) -> socket.socket:
 
 
 def system_resolver() -> Resolve:
-    """Return a resolver that uses the system."""
     from outrider.tools.threads import Threads
 
     threads = Threads()  # a name server that never answers must not keep the process from ending

@@ -8,14 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import (
-    AuthenticationError,
-    ContextExceededError,
-    ProviderError,
-    RateLimitedError,
-    RequestRefusedError,
-    UnavailableError,
-)
+from outrider import errors
 from outrider.providers.credentials.secrets import masked
 from outrider.providers.transport.http import ErrorResponse, retry_delay
 
@@ -47,11 +40,10 @@ _LIMIT = r"""
     | (?:context\ size|token\ limit|limit|window|model)\ ?(?::|\(|of|with|is)\ ?\(?(\d[\d,]*)(?![\d,]*\ \+)
     """
 ADVICE = "send less at once, or choose a model with a larger context window"
-LEAST_WINDOW = 512
-"""A smaller number in an error is not a context window."""
+LEAST_WINDOW = 512  # a smaller number in an error is not a context window
 
 
-class BadCallError(RequestRefusedError):
+class BadCallError(errors.RequestRefusedError):
     """The server refused the model's own call. The body of its response can be read as a reply."""
 
     def __init__(self, message: str, body: bytes) -> None:
@@ -65,7 +57,6 @@ def has_no_quota(response: ErrorResponse) -> bool:
 
 
 def is_retryable(response: ErrorResponse) -> bool:
-    """Return whether the same request may succeed later."""
     if has_no_quota(response):
         return False
     advice = response.headers.get("x-should-retry", "").lower()
@@ -99,36 +90,28 @@ def error_message(body: Any) -> str:
 
 def classified(
     status: int, message: str, *, label: str, model: str, key_variable: str
-) -> tuple[type[ProviderError], str]:
-    """Return the error class for a status, and a sentence that says what to do."""
+) -> tuple[type[errors.ProviderError], str]:
     if status in (401, 403):
-        return (
-            AuthenticationError,
-            f"{label} does not accept the key ({message}); check {key_variable}",
-        )
+        return (errors.AuthenticationError, f"{label} does not accept the key ({message}); check {key_variable}")
     if status == 404:
-        return RequestRefusedError, f"{label} does not know {model} ({message}); check its name"
+        return errors.RequestRefusedError, f"{label} does not know {model} ({message}); check its name"
     if status == 413:
         return (
-            RequestRefusedError,
+            errors.RequestRefusedError,
             f"the request is too large for {label} ({message}); send fewer or smaller files",
         )
     if status == 429:
-        return RateLimitedError, f"{label} received too many requests ({message})"
+        return errors.RateLimitedError, f"{label} received too many requests ({message})"
     if status >= 500 or status in (408, 409):
-        return UnavailableError, f"{label} is not available: {status} ({message})"
+        return errors.UnavailableError, f"{label} is not available: {status} ({message})"
     if status == 200:
-        return (
-            ProviderError,
-            f"{label} responded with a web page, not with a reply; check the URL and proxies",
-        )
+        return (errors.ProviderError, f"{label} responded with a web page, not with a reply; check the URL and proxies")
     if 300 <= status < 400:
-        return RequestRefusedError, f"{label} redirects this URL to another one; check the base URL"
-    return RequestRefusedError, f"{label} refused the request: {message}; `outrider wire` shows what is sent"
+        return errors.RequestRefusedError, f"{label} redirects this URL to another one; check the base URL"
+    return errors.RequestRefusedError, f"{label} refused the request: {message}; `outrider wire` shows what is sent"
 
 
-def explained(response: ErrorResponse, kind: type[ProviderError], sentence: str) -> ProviderError:
-    """Return the error for a response: what to do, and whether and when to retry."""
+def explained(response: ErrorResponse, kind: type[errors.ProviderError], sentence: str) -> errors.ProviderError:
     return kind(
         sentence,
         status=response.status,
@@ -138,22 +121,22 @@ def explained(response: ErrorResponse, kind: type[ProviderError], sentence: str)
     )
 
 
-def mask_key(error: ProviderError, key: str) -> None:
+def mask_key(error: errors.ProviderError, key: str) -> None:
     """Remove the key from an error, and the errors behind it, which know the headers of the request."""
     error.args = (masked(str(error), key),)
     error.request_id = masked(error.request_id, key)
     error.__context__ = None
 
 
-def too_long(error: ProviderError) -> ContextExceededError | None:
+def too_long(error: errors.ProviderError) -> errors.ContextExceededError | None:
     """Return the error as one about the context window, or None if it is about something else.
 
-    >>> found = too_long(ProviderError("prompt is too long: 210000 tokens > 200000 maximum", status=400))
+    >>> found = too_long(errors.ProviderError("prompt is too long: 210000 tokens > 200000 maximum", status=400))
     >>> found.window
     200000
     """
     text = str(error)
-    if isinstance(error, ContextExceededError):
+    if isinstance(error, errors.ContextExceededError):
         return error
     if (
         error.status in (401, 403, 404, 429)
@@ -162,14 +145,13 @@ def too_long(error: ProviderError) -> ContextExceededError | None:
     ):
         return None
     said = text.partition("; `outrider wire`")[0]
-    found = ContextExceededError(f"{said}; {ADVICE}", status=error.status)
+    found = errors.ContextExceededError(f"{said}; {ADVICE}", status=error.status)
     found.request_id, found.usage = error.request_id, error.usage
     found.window = limit_in(text)
     return found
 
 
 def limit_in(text: str) -> int | None:
-    """Return the context window that an error names, or None."""
     numbers = (group for match in re.finditer(_LIMIT, text, re.I | re.X) for group in match.groups() if group)
     windows = (int(number.replace(",", "")) for number in numbers)
     return next((window for window in windows if window >= LEAST_WINDOW), None)

@@ -18,14 +18,7 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, OutriderError
-from outrider.providers.transport.addresses import (
-    Resolve,
-    is_literal,
-    is_local_name,
-    public_socket,
-    system_resolver,
-    why_private,
-)
+from outrider.providers.transport import addresses
 from outrider.providers.transport.network import environment_proxies, proxy_for, tls_context
 from outrider.text import human_size
 from outrider.version import __version__
@@ -34,10 +27,8 @@ if TYPE_CHECKING:
     import aiohttp
     from yarl import URL
 
-MAX_BYTES = 20 * 1024 * 1024
-"""The limit on a response, after decompression."""
-TIME_LIMIT = 60.0
-"""Seconds for the whole fetch, redirects included."""
+MAX_BYTES = 20 * 1024 * 1024  # the limit on a response, after decompression
+TIME_LIMIT = 60.0  # seconds for the whole fetch, redirects included
 MOST_REDIRECTS = 10
 LONGEST_URL = 8000
 
@@ -47,9 +38,7 @@ HEADERS = {
     "Accept-Encoding": "gzip, deflate",
 }
 
-
-ShowProgress: TypeAlias = Callable[[Callable[[], str]], None]
-"""Takes a function that describes the progress."""
+ShowProgress: TypeAlias = Callable[[Callable[[], str]], None]  # takes a function that describes the progress
 SETTING = "The user can allow private ones with web.private_addresses in the configuration."
 
 
@@ -58,10 +47,7 @@ class FetchError(Exception):
 
 
 class WebResponse(msgspec.Struct, frozen=True):
-    """A response from the web."""
-
-    url: str
-    """The URL after redirects."""
+    url: str  # the URL after redirects
     status: int
     reason: str
     content_type: str
@@ -71,7 +57,7 @@ class WebResponse(msgspec.Struct, frozen=True):
 class Fetcher:
     """Fetches a URL within limits and follows redirects."""
 
-    def __init__(self, resolve: Resolve, *, private_addresses: bool = False, for_user: bool = False) -> None:
+    def __init__(self, resolve: addresses.Resolve, *, private_addresses: bool = False, for_user: bool = False) -> None:
         """`for_user`: the user named the URL, not a model: a redirect may go to another host, but only to https."""
         self._resolve = resolve
         self._allow_private = private_addresses
@@ -126,13 +112,13 @@ class Fetcher:
     async def _check(self, url: URL, *, is_proxied: bool) -> None:
         """Refuse private addresses that can be recognized before connecting."""
         host = url.raw_host or ""
-        if is_literal(host):
+        if addresses.is_literal(host):
             _refuse_private(host, [host])
         elif is_proxied:
             try:
                 _refuse_private(host, await self._resolve(host, url.port or 0))
             except OSError:
-                if is_local_name(host):
+                if addresses.is_local_name(host):
                     raise _private_error(host, "a name of the private network") from None
 
     def _connector(self, *, is_proxied: bool) -> aiohttp.TCPConnector:
@@ -141,13 +127,13 @@ class Fetcher:
         if is_proxied:  # the proxy may well be in the private network
             return aiohttp.TCPConnector(force_close=True)
         resolver: Any = _Resolver(self._resolve, self._allow_private)
-        factory = None if self._allow_private else public_socket
+        factory = None if self._allow_private else addresses.public_socket
         return aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver, socket_factory=factory)
 
 
-async def fetched(attachment: Attachment, resolve: Resolve | None = None) -> Attachment:
+async def fetched(attachment: Attachment, resolve: addresses.Resolve | None = None) -> Attachment:
     """Return an attachment by URL with its bytes. Raise AttachmentError."""
-    fetcher = Fetcher(resolve or system_resolver(), for_user=True)
+    fetcher = Fetcher(resolve or addresses.system_resolver(), for_user=True)
     try:
         response = await fetcher.fetch(attachment.url)
     except FetchError as error:
@@ -166,14 +152,14 @@ async def fetched(attachment: Attachment, resolve: Resolve | None = None) -> Att
 class _Resolver:
     """The resolver for aiohttp: it returns only addresses that were checked."""
 
-    def __init__(self, resolve: Resolve, allow_private: bool) -> None:
+    def __init__(self, resolve: addresses.Resolve, allow_private: bool) -> None:
         self._resolve = resolve
         self._allow_private = allow_private
 
     async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
-        addresses = await self._resolve(host, port)
+        found = await self._resolve(host, port)
         if not self._allow_private:
-            _refuse_private(host, addresses)
+            _refuse_private(host, found)
         return [
             {
                 "hostname": host,
@@ -183,16 +169,16 @@ class _Resolver:
                 "proto": 0,
                 "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
             }
-            for address in addresses
+            for address in found
         ]
 
     async def close(self) -> None:
         pass
 
 
-def _refuse_private(host: str, addresses: Sequence[str]) -> None:
-    for address in addresses:
-        if why := why_private(address):
+def _refuse_private(host: str, found: Sequence[str]) -> None:
+    for address in found:
+        if why := addresses.why_private(address):
             raise _private_error(host, why if address == host else f"{address}, {why}")
 
 
@@ -253,7 +239,6 @@ async def _body(response: aiohttp.ClientResponse, show: ShowProgress) -> bytes:
 
 
 def _explain(error: Exception, url: URL) -> str:
-    """Return a sentence that explains the error."""
     import aiohttp
 
     host = url.raw_host or ""

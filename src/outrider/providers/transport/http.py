@@ -8,7 +8,7 @@ import math
 import os
 import ssl
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import urlsplit
@@ -18,48 +18,58 @@ import msgspec
 
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.transport.addresses import is_literal, is_local_name, public_socket, why_private
-from outrider.providers.transport.body import Body, Pieces
-from outrider.providers.transport.network import (
-    CA_VARIABLES,
-    environment_proxies,
-    proxy_for,
-    shown_host,
-    tls_context,
-)
+from outrider.providers.transport.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
 
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_RESPONSE_BYTES = 96 * 1024 * 1024
-"""No reply is larger than this."""
-DRAIN_TIMEOUT = 0.2
-"""Seconds that a server may take to end its response after the reply in it has ended."""
+MAX_RESPONSE_BYTES = 96 * 1024 * 1024  # no reply is larger than this
+DRAIN_TIMEOUT = 0.2  # seconds that a server may take to end its response after the reply in it has ended
 MAX_ERROR_BYTES = 64 * 1024
-REFUSED_SECONDS = 10.0
-"""Seconds of retries when no server listens at an address."""
+REFUSED_SECONDS = 10.0  # seconds of retries when no server listens at an address
+SLICE = 256 * 1024  # bytes that are passed to the network at once
+
+
+class Pieces:
+    """A body in pieces that are not joined. It can be sent any number of times."""
+
+    def __init__(self, pieces: Sequence[bytes]) -> None:
+        self._pieces = tuple(pieces)
+        self._size = sum(map(len, self._pieces))
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self._pieces)
+
+    def slices(self) -> Iterator[memoryview]:
+        """Yield the bytes in order, in small slices and without copying them."""
+        for piece in self._pieces:
+            view = memoryview(piece)
+            for start in range(0, len(piece), SLICE):
+                yield view[start : start + SLICE]
+
+
+Body: TypeAlias = bytes | Pieces
 
 
 class Timeouts(msgspec.Struct, frozen=True):
-    """Timeouts in seconds."""
-
     connect: float = 15.0
     read: float = 300.0
     """For the next bytes. Models may think for minutes before the first ones."""
-    total: float = 3600.0
-    """For the whole response, so that an endless stream ends."""
+    total: float = 3600.0  # for the whole response, so that an endless stream ends
 
 
 class ErrorResponse(msgspec.Struct, frozen=True):
     """A response that is not a reply: an error status, or a web page."""
 
     status: int
-    headers: Mapping[str, str]
-    """The names are in lower case."""
+    headers: Mapping[str, str]  # the names are in lower case
     body: bytes
 
 
-Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]
-"""Makes an exception from an error response."""
+Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]  # makes an exception from an error response
 
 
 class Response:
@@ -78,7 +88,6 @@ class Response:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the bytes of the body."""
         import aiohttp
 
         try:
@@ -88,7 +97,6 @@ class Response:
             raise _to_error(error, self._url, started=True) from None
 
     async def read(self, limit: int) -> bytes:
-        """Return at most `limit` bytes of the body."""
         pieces: list[bytes] = []
         total = 0
         async for chunk in self.chunks():
@@ -111,10 +119,7 @@ class Transport:
     async def post(
         self, url: str, headers: Mapping[str, str], body: Body, explain: Explain, idle_seconds: float = math.inf
     ) -> AsyncIterator[bytes]:
-        """Yield the bytes of a response. Raise ProviderError; `explain` makes it from an error response.
-
-        A response without new bytes for `idle_seconds`, or for the timeout, fails.
-        """
+        """Yield the bytes of a response. Raise ProviderError, also after `idle_seconds` without new bytes."""
         client = await self._client()
         import aiohttp
 
@@ -138,26 +143,17 @@ class Transport:
             raise _to_error(error, url, started=total > 0) from None
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
-        """Return a whole response, for small requests such as a list of models."""
-        client = await self._client()
-        import aiohttp
-
-        try:
-            async with client.request("GET", url, headers) as response:
-                if not _is_good(response):
-                    raise explain(await _error_response(response))
-                return await response.read()
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _to_error(error, url) from None
+        async with self.open("GET", url, headers) as found:
+            response = found._response
+            if not _is_good(response):
+                raise explain(await _error_response(response))
+            return await response.read()
 
     @contextlib.asynccontextmanager
     async def open(
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None
     ) -> AsyncIterator[Response]:
-        """Send a request and give its response, whatever its status. Raises ProviderError.
-
-        The caller limits the size and the time. Redirects are not followed.
-        """
+        """Send a request and give its response, whatever its status and size. Raises ProviderError."""
         client = await self._client()
         import aiohttp
 
@@ -172,7 +168,7 @@ class Transport:
         """Close the connections of the running event loop. A later request opens new ones."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client:
-            await client.close()
+            await client.lifetime.aclose()
 
     async def _client(self) -> _Client:
         loop = asyncio.get_running_loop()
@@ -193,19 +189,16 @@ class _Client:
         self._timeouts = timeouts
         self._public_only = public_only
         # An event loop that shuts down closes its async generators, and this one closes the client.
-        self._lifetime = self._open_session()
+        self.lifetime = self._open_session()
         self._proxies = environment_proxies()
         self._tls: ssl.SSLContext | bool | None = None
         self._session: aiohttp.ClientSession
         self.time = asyncio.get_running_loop().time
 
     async def open(self) -> None:
-        self._session = await anext(self._lifetime)
+        self._session = await anext(self.lifetime)
         # If the provider is garbage-collected while the loop runs on, its connections are closed as well.
         weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
-
-    async def close(self) -> None:
-        await self._lifetime.aclose()
 
     def request(
         self,
@@ -265,16 +258,12 @@ def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float |
     """Return the seconds that a server asks to wait, from its headers. `now` is the wall clock."""
     for name, factor in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
         if value := headers.get(name):
-            try:
+            with contextlib.suppress(ValueError):
                 return max(0.0, float(value) * factor)
-            except ValueError:
-                pass
             from email.utils import parsedate_to_datetime  # slow to import, and few servers send dates
 
-            try:
+            with contextlib.suppress(ValueError):
                 return max(0.0, parsedate_to_datetime(value).timestamp() - now())
-            except ValueError:
-                continue
     return None
 
 
@@ -338,14 +327,11 @@ def _to_error(error: Exception, url: str, started: bool = False) -> ProviderErro
             if started:
                 return IncompleteStreamError(f"the response of {host} was cut off: {reason}", retryable=True)
             # Nothing listens at an address that refuses: a server that restarts is back in seconds.
-            patience = REFUSED_SECONDS if _is_refused(error) else None
+            is_refused = isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
+            patience = REFUSED_SECONDS if is_refused else None
             sentence = f"{host} cannot be reached: {reason}; check the address and the network"
             return UnavailableError(sentence, retryable=True, retry_seconds=patience)
     return ProviderError(f"the request to {host} cannot be sent: {reason}")
-
-
-def _is_refused(error: Exception) -> bool:
-    return isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
 
 
 def _reason(error: Exception) -> str:

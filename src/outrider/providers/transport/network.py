@@ -38,7 +38,6 @@ def environment_proxies() -> dict[str, str]:
 
 
 def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
-    """Return the proxy for a URL, or None."""
     if not proxies:
         return None
     from urllib.request import proxy_bypass
@@ -74,7 +73,6 @@ def host_name(url: str) -> str:
 
 
 def set_among(names: Iterable[str]) -> list[str]:
-    """Return the environment variables that have a value."""
     return [name for name in names if os.environ.get(name)]
 
 

@@ -110,7 +110,7 @@ export function Call({ call, session, seq, draft }) {
   const { block, result, started, subagent } = call;
   const state = result ? result.outcome : started || draft ? "running" : "waiting";
   const diff = result?.diff || (!result && block.diff) || (result?.outcome === "done" && block.diff);
-  const isOpen = state === "failed" || state === "unknown" || Boolean(diff) || Boolean(result?.files?.length) || (!result && Boolean(draft?.output)) || Boolean(result?.todos);
+  const isOpen = state === "failed" || state === "unknown" || Boolean(diff) || Boolean(result?.files?.length) || (!result && Boolean(draft?.output)) || Boolean(result?.todos) || Boolean(result && (block.nodes || block.name === "AskUser"));
   const [open, setOpen] = useState(null);
   const shown = open ?? isOpen;
   return html`<details class=${`call ${state}`} open=${shown}>
@@ -118,10 +118,11 @@ export function Call({ call, session, seq, draft }) {
       <span class="gist">${gist(state, result)}</span></summary>
     ${shown && html`<div class="call-body">
       ${block.name === "Bash" && block.command && block.command.text.length > 60 && html`<${Code} text=${block.command.text} language="bash" />`}
+      ${block.nodes && html`<${Markdown} nodes=${block.nodes} />`}
       ${diff && html`<${Diff} text=${diff.text} cut=${diff.cut} />`}
-      ${!diff && block.name !== "Bash" && block.input?.text && block.input.text !== "{}" && html`<details class="input"><summary>Arguments</summary><pre tabindex="0" role="region" aria-label="Arguments">${block.input.text}</pre></details>`}
+      ${!diff && !block.nodes && !["AskUser", "Bash"].includes(block.name) && block.input?.text && block.input.text !== "{}" && html`<details class="input"><summary>Arguments</summary><pre tabindex="0" role="region" aria-label="Arguments">${block.input.text}</pre></details>`}
       ${subagent && html`<p><a href=${`#/session/${subagent}`}>Open the sub-agent’s session</a></p>`}
-      ${result?.todos && html`<${Todos} todos=${result.todos} />`}
+      ${result?.todos && !block.nodes && html`<${Todos} todos=${result.todos} />`}
       ${result && !result.todos && result.text && !(diff && result.outcome === "done") && html`<${Output} result=${result} session=${session} />`}
       ${!result && draft?.output && html`<pre class="output" tabindex="0" role="region" aria-label="Output so far">${lastLines(draft.output)}</pre>`}
       ${result?.files?.map((file) => html`<${File} file=${file} session=${session} />`)}

@@ -2,9 +2,10 @@
 
 import { html, useState } from "./vendor/htm/htm-preact.js";
 import { get, post } from "./api.js";
+import { Choices } from "./choices.js";
 import { Diff } from "./diff.js";
 import { exactly, isoTime, when } from "./format.js";
-import { Code, Link } from "./markdown.js";
+import { Code, Link, Markdown } from "./markdown.js";
 
 export function Inbox({ live }) {
   return html`<section class="inbox">
@@ -30,14 +31,17 @@ export function Question({ question, live, linked }) {
     }
   };
   const isCall = question.kind === "permission";
-  return html`<article class="question" aria-label=${isCall ? `Permission: ${question.title}` : `Question of ${question.server}`} aria-busy=${busy}>
-    <h2>${isCall ? html`<code>${question.command && question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
+  const isChoice = question.kind === "choice";
+  const isPlan = question.kind === "plan";
+  const label = isCall ? `Permission: ${question.title}` : isPlan ? "A plan" : isChoice ? `Question: ${question.title}` : `Question of ${question.server}`;
+  return html`<article class="question" aria-label=${label} aria-busy=${busy}>
+    <h2>${isPlan ? "Carry out this plan?" : isChoice ? "The model asks" : isCall ? html`<code>${question.command && question.title.length > 120 ? question.tool : question.title}</code>` : `${question.server} asks`}</h2>
     <p class="why">${[question.asker && `for ${question.asker}`, question.reason, question.access === "read" && !question.reason.includes("access") && "access: read"].filter(Boolean).join(" · ")}
       ${linked && html` <a href=${`#/session/${question.session}`}>Open the session</a>`} <time datetime=${isoTime(question.asked)} title=${exactly(question.asked)}>${when(question.asked)}</time></p>
     ${isCall && question.facts.length > 0 && html`<p class="facts">${question.facts.join(" · ")}</p>`}
-    ${isCall ? html`<${Proposal} question=${question} />` : html`<p class="said">${question.message}</p>`}
+    ${isPlan ? html`<${Markdown} nodes=${question.nodes} />` : isCall ? html`<${Proposal} question=${question} />` : !isChoice && html`<p class="said">${question.message}</p>`}
     ${error && html`<p role="alert" class="error">${error}</p>`}
-    ${isCall ? html`<${Permission} ...${{ question, answer, busy }} />` : html`<${Form} ...${{ question, answer, busy }} />`}
+    ${isChoice ? html`<${Choices} ...${{ question, answer, busy }} />` : isCall || isPlan ? html`<${Permission} ...${{ question, answer, busy }} />` : html`<${Form} ...${{ question, answer, busy }} />`}
   </article>`;
 }
 
@@ -54,14 +58,15 @@ function Proposal({ question }) {
 
 function Permission({ question, answer, busy }) {
   const [words, setWords] = useState("");
-  const label = (option) => ({ once: "Allow", no: "Deny" })[option.id] || option.label;
+  const isPlan = question.kind === "plan";
+  const label = (option) => (!isPlan && { once: "Allow", no: "Deny" }[option.id]) || option.label;
   const allowing = question.options.filter((each) => each.allows);
   const denying = question.options.filter((each) => !each.allows);
   const deny = (option) => answer(option, option.words && words.trim() ? { words: words.trim() } : {});
   return html`<form class="answers" onSubmit=${(event) => { event.preventDefault(); deny(denying[0]); }}>
-    ${allowing.map((each) => html`<button type="button" class=${each.id === "once" ? "main" : ""} disabled=${busy} onClick=${() => answer(each)}>${label(each)}</button>`)}
-    ${denying.map((each) => html`<button type="button" class="danger" disabled=${busy} onClick=${() => deny(each)}>${label(each)}</button>`)}
-    ${denying.some((each) => each.words) && html`<input aria-label="Reason for the model" placeholder="A reason for the model, if you deny" value=${words} onInput=${(event) => setWords(event.target.value)} />`}
+    ${allowing.map((each) => html`<button type="button" class=${each === allowing[0] ? "main" : ""} disabled=${busy} onClick=${() => answer(each)}>${label(each)}</button>`)}
+    ${denying.map((each) => html`<button type="button" class=${each.words && isPlan ? "" : "danger"} disabled=${busy} onClick=${() => deny(each)}>${label(each)}</button>`)}
+    ${denying.some((each) => each.words) && html`<input aria-label=${isPlan ? "What to change" : "Reason for the model"} placeholder=${isPlan ? "What to change in the plan" : "A reason for the model, if you deny"} value=${words} onInput=${(event) => setWords(event.target.value)} />`}
   </form>`;
 }
 

@@ -9,6 +9,7 @@ from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.mcp.server_offers import state_lines
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.text.visible import safe_line
 
 
@@ -58,6 +59,18 @@ def _choose_permissions(chat: CommandContext, name: str) -> None:
     chat.view.dim(sentences.mode_is(chat.current.mode))
 
 
+def _plan(chat: CommandContext, wanted: str) -> None:
+    if wanted == "show":
+        session = chat.current.session
+        calls = [call for message in session.messages for call in message.tool_calls] if session else []
+        plans = [call.input.get("plan") for call in calls if call.name == EXIT_PLAN]
+        chat.view.write(chat.view.rendered(str(plans[-1])) if plans else ["There is no plan yet."])
+    elif wanted:
+        chat.view.problem("/plan switches plan mode on or off; /plan show shows the newest plan.")
+    else:
+        _choose_permissions(chat, "ask" if chat.current.mode == "plan" else "plan")
+
+
 def _list_tools(chat: CommandContext, _: str) -> None:
     width = chat.view.region.width
     servers = chat.current.servers
@@ -87,6 +100,7 @@ COMMANDS = (
         _choose_permissions,
         aliases=("mode",),
     ),
+    ChatCommand("plan", "switch plan mode on or off; /plan show shows the newest plan", _plan),
     ChatCommand("tools", sentences.COMMANDS["tools"], _list_tools),
     ChatCommand("mcp", sentences.COMMANDS["mcp"], _list_servers),
 )

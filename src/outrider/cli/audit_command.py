@@ -1,0 +1,117 @@
+"""`outrider sessions audit`: who decided about the calls of a session, and whether its entries were changed since."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.cli.session_format import format_moment
+from outrider.cli.session_tree import Branch, tree_of
+from outrider.coding.masking import mask_tokens
+from outrider.coding.toolbox.titles import title
+from outrider.log.audit import Decision
+from outrider.log.log import Log
+from outrider.log.verification import Verification
+from outrider.text import counted
+from outrider.text.visible import revealed_line
+
+LONGEST = 160
+"""Characters of a call in one line."""
+SHOWN_HASH = 12
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of the command."""
+    parser.add_argument("id", metavar="ID")
+    parser.add_argument("--all", action="store_true", help="list also calls that only read and ran without a question")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="instead, check the chain of the entries; name the first that was changed, and exit with 1",
+    )
+
+
+def audit(log: Log, options: argparse.Namespace) -> int:
+    """List the decisions of a session and its sub-agents, or verify their entries."""
+    tree = tree_of(log, options.id)
+    if options.verify:
+        return _verify(log, tree, as_json=options.json)
+    found = [each for each in log.audit(tree.summary.id) if options.all or not _only_reads(each)]
+    if options.json:
+        for each in found:
+            _print_json(_shown(each, Path(tree.summary.folder)))
+        return 0
+    for line in _lines(tree, found, ""):
+        print(line)
+    if not found:
+        print("There are no decisions: no call may have written anything.", file=sys.stderr)
+    return 0
+
+
+def _only_reads(decision: Decision) -> bool:
+    return decision.effect == "read" and decision.allowed is not False and not decision.question
+
+
+def _lines(branch: Branch, found: list[Decision], indent: str) -> Iterator[str]:
+    """Yield the decisions of a session, then those of its sub-agents, indented."""
+    summary = branch.summary
+    for each in found:
+        if each.session == summary.id:
+            yield f"{indent}{_line(_shown(each, Path(summary.folder)))}"
+    for child in branch.children:
+        yield f"{indent}  {revealed_line(f'{child.summary.id[:8]} “{child.summary.title}”')}"
+        yield from _lines(child, found, f"{indent}  ")
+
+
+def _shown(decision: Decision, folder: Path) -> dict[str, Any]:
+    """Return a decision without secrets: the call is one line, with what looks like a key masked."""
+    call = title(decision.tool, decision.input, folder) if decision.tool else decision.about
+    call = mask_tokens(call)
+    fields = msgspec.structs.asdict(decision)
+    del fields["input"], fields["about"]
+    masked = {name: mask_tokens(fields[name]) for name in ("by", "answer")}
+    return fields | masked | {"call": call if len(call) <= LONGEST else f"{call[: LONGEST - 1]}…"}
+
+
+def _line(shown: dict[str, Any]) -> str:
+    verdict = "no approver" if shown["allowed"] is None else "allowed" if shown["allowed"] else "denied"
+    by = f" by {shown['by']}" if shown["by"] else ""
+    answer = f" ({shown['answer']})" if shown["answer"] else ""
+    asked = f", question {shown['question'][:SHOWN_HASH]}" if shown["question"] else ""
+    outcome = "" if not shown["tool"] else f": {shown['outcome']}"
+    copied = ", copied" if shown["is_copied"] else ""
+    said = f"{shown['call']}  {verdict}{by}{answer}{asked}{outcome}{copied}"
+    return f"{shown['entry']:>6}  {format_moment(shown['time'])}  {revealed_line(said)}"
+
+
+def _verify(log: Log, branch: Branch, *, as_json: bool, indent: str = "") -> int:
+    """Print what the chain of each session proves. Return 1 if any is not as it was written, or cannot be proved."""
+    found = log.verify(branch.summary.id)
+    if as_json:
+        _print_json(msgspec.structs.asdict(found))
+    else:
+        for line in _verification_lines(found):
+            print(f"{indent}{line}")
+    codes = [_verify(log, child, as_json=as_json, indent=f"{indent}  ") for child in branch.children]
+    return max([0 if found.is_proved else 1, *codes])
+
+
+def _verification_lines(found: Verification) -> Iterator[str]:
+    name = found.session[:8]
+    if found.is_proved:
+        yield f"{name}  {counted(found.verified, 'entry', 'entries')} verified, none was changed."
+    else:
+        when = "" if found.time is None else f" ({revealed_line(found.kind)}, {format_moment(found.time)})"
+        yield f"{name}  NOT PROVED: {found.problem}{when}"
+    for note in found.notes:
+        yield f"{'':10}{note}"
+
+
+def _print_json(value: dict[str, Any]) -> None:
+    sys.stdout.write(f"{msgspec.json.encode(value).decode()}\n")
