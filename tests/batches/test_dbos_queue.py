@@ -20,7 +20,9 @@ from outrider.batches.queue import BatchSettings
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task
 from outrider.errors import BudgetError, ConfigError, OutriderError
-from outrider.testing import ScriptedModel
+from outrider.providers.base import Request
+from outrider.testing import ScriptedModel, Step, call
+from outrider.tools.approval import Defer
 from tests.batches.held_agent import HeldAgent
 from tests.postgres import new_database, rights_of, without, worker_role
 
@@ -176,8 +178,8 @@ async def test_batches_with_other_tools_share_a_database(log: Log) -> None:
 
 
 async def works(owner: DbosQueue, url: str, seconds: float) -> bool:
-    """Return whether a worker can do all it does: take over, run, pay, stop at the budget, and end."""
-    id = owner.begin("job", BatchSettings(budget=0.9, rates={"scripted": 6000}), resume=False)  # noqa: A001
+    """Return whether a worker can do all it does: take over, run, park, wake, pay, stop at the budget, and end."""
+    id = owner.begin("job", BatchSettings(budget=0.8, rates={"scripted": 6000}), resume=False)  # noqa: A001
     owner.add(id, [Task(name, id=name) for name in "abc"])
     owner.query("INSERT INTO outrider_batch.executor VALUES ('gone', now() - interval '1 hour') RETURNING 1")
     taken = (
@@ -187,16 +189,30 @@ async def works(owner: DbosQueue, url: str, seconds: float) -> bool:
     counted = "SELECT count(*) FROM dbos.workflow_status WHERE starts_with(workflow_uuid, %s) AND status = ANY(%s)"
 
     async def watch(stop: asyncio.Event) -> None:
-        ended = ["SUCCESS", "CANCELLED"]
-        while owner.query(counted, id, ended)[0][0] < 3 or not owner.query(counted, id, ["CANCELLED"])[0][0]:
+        ended = {"SUCCESS": 2, "CANCELLED": 1}
+        while owner.state(id).waiting or any(owner.query(counted, id, [each])[0][0] < ended[each] for each in ended):
             await asyncio.sleep(0.05)
         stop.set()
 
     stop = asyncio.Event()
     mine = DbosQueue(url, lease=0.5)
     with Log(url) as log:
-        agent = Agent(ScriptedModel(lambda request: "done", usage=Usage(cost=0.5)))
-        worker = mine.work(TaskRunner(AgentSessions(agent, log), mine, log.folder / "workspaces"), stop, batch=id)
+
+        def approve(use: Any, tool: Any) -> bool:
+            raise Defer("Really?", seconds=0.1)
+
+        def step(request: Request) -> Step:
+            is_asking = request.messages[-1].text == "a" and not request.messages[-1].tool_results
+            return call("wave") if is_asking else "done"
+
+        @tool
+        def wave() -> str:
+            """Wave."""
+            return "waved"
+
+        agent = Agent(ScriptedModel(step, usage=Usage(cost=0.3)), tools=[wave])
+        sessions = AgentSessions(agent, log, approve)
+        worker = mine.work(TaskRunner(sessions, mine, log.folder / "workspaces"), stop, batch=id)
         try:
             await asyncio.wait_for(asyncio.gather(watch(stop), worker), seconds)
         except (OutriderError, TimeoutError):
