@@ -263,6 +263,12 @@ def a_hook_refuses_a_prompt(where: Path) -> object:
     return asyncio.run(Session(Agent("demo", hooks=Hooks(prompt_submitted=refuse))).think("Hello"))
 
 
+@provokes(errors.AnsweredError, culprit="nobody asks the question 'q7' any more", way_out=r"log\.questions")
+def a_question_that_nobody_asks_is_answered(where: Path) -> object:
+    with Log(where) as log:
+        return log.answer("q7", Allow())
+
+
 @provokes(errors.SessionCancelledError, culprit="was cancelled", way_out="ask it again")
 def a_session_is_cancelled_while_it_thinks(where: Path) -> object:
     async def cancelled() -> None:

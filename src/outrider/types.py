@@ -68,6 +68,7 @@ from outrider.runtime.structured_output import OutputForm as OutputForm
 from outrider.runtime.structured_output import Report as Report
 from outrider.runtime.system_prompt import RunContext as RunContext
 from outrider.runtime.system_prompt import SystemFunction as SystemFunction
+from outrider.runtime.waits import Person as Person
 from outrider.skills.skill import Skill as Skill
 from outrider.sync import ScriptOptions as ScriptOptions
 from outrider.sync import ToolOptions as ToolOptions
@@ -82,3 +83,4 @@ from outrider.tools.server_tool import ServerToolName as ServerToolName
 from outrider.tools.threads import Threads as Threads
 from outrider.tools.tool import Effect as Effect
 from outrider.tools.tool import Guidance as Guidance
+from outrider.tools.context import Asker as Asker

@@ -34,7 +34,7 @@ from tests.coding.planner import PLAN
 from tests.mcp.starting import scripted
 
 ROOT = Path(__file__).parent.parent.parent
-READING = ["Read", "Glob", "Grep", "Bash", "WebFetch", "Todo", "look", "Task", "ExitPlan"]
+READING = ["Read", "Glob", "Grep", "Bash", "WebFetch", "Todo", "look", "Task", "AskUser", "ExitPlan"]
 
 
 @tool(effect="read")
@@ -314,7 +314,7 @@ async def test_a_long_plan_is_shortened_in_a_small_window(desks: Any) -> None:
 # Kills
 
 
-@pytest.mark.parametrize(("dies", "asks"), [("asked", 1), ("answered", 1), ("requested", 0)])
+@pytest.mark.parametrize(("dies", "asks"), [("asked", 1), ("answered", 0), ("requested", 0)])
 async def test_after_a_kill_a_stored_approval_holds_and_an_open_question_is_asked_again(
     dies: str, asks: int, desks: Any
 ) -> None:

@@ -54,7 +54,10 @@ async def results_of_open(bench: Workbench, *calls: tuple[str, dict[str, Any]]) 
     """What comes of calls that a model makes in one reply."""
     uses = [ToolUseBlock(f"c{number}", *call) for number, call in enumerate(calls)]
     agent = bench.agent(model=ScriptedModel([Message.assistant(*uses), "Fine."]))  # type: ignore[arg-type]
-    result = await Session(agent, cwd=bench.folder, approve=bench.permissions).run("go")
+    session = Session(agent, cwd=bench.folder, approve=bench.permissions)
+    if bench._front_end.choose:
+        session.attend(bench._dialogue.person)
+    result = await session.run("go")
     return list(result.conversation[2].tool_results)
 
 

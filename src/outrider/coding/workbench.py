@@ -304,7 +304,7 @@ class Workbench:
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
         session.before_run = partial(self._before_run, session)
-        if self._front_end.choose:
+        if self._front_end.ask or self._front_end.choose:
             session.attend(self._dialogue.person)
         session.use_offer(self._plan_mode.offer)
         self._plan_mode.use_mode = partial(self._follow, session)

@@ -11,8 +11,12 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import ValidationError
 from outrider.log.questions import Answer, Body, ChoiceQuestion, PermissionQuestion, PlanQuestion, ResultQuestion
+from outrider.struct_types import described
 from outrider.tools.approval import Allow, Deny, denial_in
 from outrider.tools.result import ToolResult, as_result
+
+
+_FILES = described(list[AttachmentBlock])
 
 
 def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentBlock]) -> Answer:
@@ -46,7 +50,7 @@ def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentB
 def result_from(content: Mapping[str, Any] | None) -> tuple[ToolResult, list[AttachmentBlock]]:
     """Return the result that came from outside, with its files, which are stored."""
     found = dict(content or {"text": "The result that came is damaged.", "is_error": True})
-    files = msgspec.convert(found.pop("files", ()), list[AttachmentBlock])
+    files = msgspec.convert(found.pop("files", ()), _FILES)
     return ToolResult(**found), files
 
 

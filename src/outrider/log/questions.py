@@ -243,8 +243,8 @@ def _id(*parts: str) -> str:
 
 def stored(body: Body) -> dict[str, Any]:
     """Return a question as an entry of the log has it."""
-    found: dict[str, Any] = clean_value(msgspec.to_builtins(body, enc_hook=str))
-    return found
+    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(clean_value(msgspec.to_builtins(body, enc_hook=str))))
+    return found  # as it is read again: lists, not tuples
 
 
 def shown_text(question: dict[str, Any]) -> str:

@@ -104,7 +104,7 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
         if name == "output" and self.output is self.value:
             name = "structured_output"  # items are plain data
         if name == "questions":
-            return msgspec.to_builtins(self.questions)
+            return [msgspec.to_builtins(each) for each in self.questions]
         if name == "usage_by_model":
             return {model: dict(usage) for model, usage in self.usage_by_model.items()}
         return super().__getitem__(name)

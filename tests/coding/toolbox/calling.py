@@ -14,11 +14,17 @@ from outrider.tools.tool import Tool
 
 
 async def call(
-    tool: Tool, *, shown: Callable[[Any], None] = lambda _: None, within: float = 60, **arguments: Any
+    tool: Tool,
+    *,
+    shown: Callable[[Any], None] = lambda _: None,
+    within: float = 60,
+    asker: Any = None,
+    **arguments: Any,
 ) -> ToolResult:
-    """The result of a call with these arguments."""
+    """The result of a call with these arguments. `asker` answers the questions of the tool."""
+    context = ToolContext(CallRef("c1"), Path("/"), Threads(), shown).asking(asker)
     async with asyncio.timeout(within):
-        return await tool.invoke(arguments, ToolContext(CallRef("c1"), Path("/"), Threads(), shown))
+        return await tool.invoke(arguments, context)
 
 
 def put(path: Path, content: str | bytes = "") -> Path:

@@ -19,6 +19,7 @@ from tests.lengths import examples
 
 COLOUR = {"question": "Which colour?", "header": "Colour", "options": [{"label": "red"}, {"label": "blue"}]}
 PARTS = {**COLOUR, "question": "Which parts?", "multiSelect": True}
+TOOL = ask_user(has_user=True)
 WORDS = {"question": "What is it called?"}
 
 
@@ -29,15 +30,14 @@ class Person:
         self.answer = answer
         self.asked: list[ChoiceQuestion] = []
 
-    async def __call__(self, call_id: str, body: ChoiceQuestion) -> Answer:
-        assert call_id == "c1"
+    async def pose(self, body: ChoiceQuestion) -> Answer:
         self.asked.append(body)
         return self.answer
 
 
 async def test_the_model_reads_each_question_with_its_answer() -> None:
     person = Person(Answer("answer", content={"q1": "red", "q2": ["blue", "a stripe"], "q3": "  Ada\n"}))
-    result = await call(ask_user(person), questions=[COLOUR, PARTS, WORDS])
+    result = await call(TOOL, asker=person, questions=[COLOUR, PARTS, WORDS])
     assert result.text == "Which colour? → red\nWhich parts? → blue, a stripe\nWhat is it called? → Ada"
     assert not result.is_error
     (body,) = person.asked
@@ -49,9 +49,9 @@ async def test_the_model_reads_each_question_with_its_answer() -> None:
 
 
 async def test_somebody_who_declines_and_nobody_at_all() -> None:
-    declined = await call(ask_user(Person()), questions=[COLOUR])
+    declined = await call(TOOL, asker=Person(), questions=[COLOUR])
     assert (declined.text, declined.is_error) == (DECLINED, False)
-    nobody = await call(ask_user(None), questions=[COLOUR])
+    nobody = await call(ask_user(has_user=False), questions=[COLOUR])
     assert (nobody.text, nobody.is_error) == (NOBODY, True)
     assert "Decide yourself" in nobody.text
 
@@ -84,7 +84,7 @@ async def test_somebody_who_declines_and_nobody_at_all() -> None:
 )
 async def test_questions_out_of_bounds_are_not_asked(questions: list[Any], problem: str) -> None:
     person = Person()
-    result = await call(ask_user(person), questions=questions)
+    result = await call(TOOL, asker=person, questions=questions)
     assert result.is_error
     assert result.text.startswith("The user was not asked: ")
     assert problem in result.text
@@ -104,7 +104,7 @@ async def test_questions_out_of_bounds_are_not_asked(questions: list[Any], probl
     ],
 )
 async def test_an_answer_that_does_not_fit_is_an_error_and_no_answer(answer: Answer) -> None:
-    result = await call(ask_user(Person(answer)), questions=[COLOUR])
+    result = await call(TOOL, asker=Person(answer), questions=[COLOUR])
     assert result.is_error
     assert result.text.startswith("The answer cannot be used: ")
 
@@ -114,7 +114,7 @@ async def test_an_answer_that_does_not_fit_is_an_error_and_no_answer(answer: Ans
 async def test_no_character_of_the_model_is_hidden(question: str, header: str, label: str) -> None:
     person = Person()
     options = [{"label": label, "description": question}, {"label": "\u202eesle"}]
-    await call(ask_user(person), questions=[{"question": question, "header": header, "options": options}])
+    await call(TOOL, asker=person, questions=[{"question": question, "header": header, "options": options}])
     for body in person.asked:
         (field,) = body.questions
         texts = [field.text, field.header, *(text for each in field.choices for text in (each.label, each.description))]
@@ -133,12 +133,13 @@ def _is_selector(character: str) -> bool:
 
 
 async def test_a_call_takes_as_long_as_the_person_and_ends_when_it_is_cancelled() -> None:
-    async def think(call_id: str, body: ChoiceQuestion) -> Answer:
-        return await asyncio.get_running_loop().create_future()
+    class Thinker:
+        async def pose(self, body: ChoiceQuestion) -> Answer:
+            return await asyncio.get_running_loop().create_future()
 
-    tool = ask_user(think)
+    tool = TOOL
     assert (tool.timeout, tool.effect, tool.concurrent) == (math.inf, "read", False)
-    calling = asyncio.ensure_future(call(tool, questions=[COLOUR]))
+    calling = asyncio.ensure_future(call(tool, asker=Thinker(), questions=[COLOUR]))
     await asyncio.sleep(0)
     calling.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -160,7 +161,7 @@ def test_the_title_of_a_call(input: dict[str, Any], shown: str) -> None:
 
 
 def test_the_model_sees_the_names_that_the_tool_takes() -> None:
-    tool = ask_user(None)
+    tool = TOOL
     seen = tool.parameters["properties"]["questions"]["items"]["properties"]
     taken = tool.signature.schema.json["$defs"]
     assert list(seen) == list(taken["AskedQuestion"]["properties"])

@@ -231,7 +231,7 @@ class Dialogue:
         if isinstance(body, PermissionQuestion):
             answer = await self.ask(Question(asked.call_id, body.tool, body.input, body.reason))
             return GivenAnswer(answer.verdict, answer.words)
-        self._notify(body.title)
+        self._notify(f"{EXIT_PLAN if isinstance(body, PlanQuestion) else 'AskUser'}: {body.title}")
         here = self._plan(asked, body) if isinstance(body, PlanQuestion) else self._choice(asked, body)
         return await (self._remote.questions.pose(asked, body, here) if self._remote else here)
 

@@ -60,4 +60,6 @@ def standard_tools(
 
 def tools_of_programs(names: Iterable[str]) -> list[str]:
     """Return those of a session's tools that neither the coding agent nor an MCP server has: a program brings them."""
-    return [name for name in names if name not in (*ALL_NAMES, "report_back", "Recall") and "__" not in name]
+    from outrider.runtime.structured_output import TOOL  # few programs ask this
+
+    return [name for name in names if name not in (*ALL_NAMES, TOOL, "Recall") and "__" not in name]
