@@ -18,6 +18,7 @@ import pytest
 
 from outrider import (
     Agent,
+    Allow,
     Attachment,
     Hooks,
     Limits,

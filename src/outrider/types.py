@@ -75,6 +75,7 @@ from outrider.sync import ToolOptions as ToolOptions
 from outrider.sync import ToolResults as ToolResults
 from outrider.sync import Tools as Tools
 from outrider.tools.approval import Approver as Approver
+from outrider.tools.context import Asker as Asker
 from outrider.tools.context import CallRef as CallRef
 from outrider.tools.context import OpenChild as OpenChild
 from outrider.tools.schema.signatures import Signature as Signature
@@ -83,4 +84,3 @@ from outrider.tools.server_tool import ServerToolName as ServerToolName
 from outrider.tools.threads import Threads as Threads
 from outrider.tools.tool import Effect as Effect
 from outrider.tools.tool import Guidance as Guidance
-from outrider.tools.context import Asker as Asker

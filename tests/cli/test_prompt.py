@@ -178,7 +178,7 @@ def test_the_help_has_every_option_and_the_exit_codes() -> None:
         *("-c, --continue", "-r ID, --resume ID", "-m MODEL, --model MODEL", "-q, --quiet"),
         *("--attach FILE", "--output-format {text,json,stream-json}", "--schema FILE", "--max-turns N"),
         *("--max-cost DOLLARS", "--tools TOOLS", "--permissions MODE", "--cwd DIR"),
-        *("exit codes: 0 done, 1 error, 2 wrong usage, 3 limit,", "5 cut off, 129 hung up, 130 interrupted"),
+        *("exit codes: 0 done, 1 error, 2 wrong usage, 3 limit,", "5 cut off, 6 waiting, 129 hung up, 130 interrupted"),
     ):
         assert expected in ended.stdout
 

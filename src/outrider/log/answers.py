@@ -15,10 +15,6 @@ from outrider.struct_types import described
 from outrider.tools.approval import Allow, Deny, denial_in
 from outrider.tools.result import ToolResult, as_result
 
-
-_FILES = described(list[AttachmentBlock])
-
-
 def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentBlock]) -> Answer:
     """Return the answer that a value means for this question. `keep` stores the files of a result.
 
@@ -50,7 +46,7 @@ def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentB
 def result_from(content: Mapping[str, Any] | None) -> tuple[ToolResult, list[AttachmentBlock]]:
     """Return the result that came from outside, with its files, which are stored."""
     found = dict(content or {"text": "The result that came is damaged.", "is_error": True})
-    files = msgspec.convert(found.pop("files", ()), _FILES)
+    files = msgspec.convert(found.pop("files", ()), described(list[AttachmentBlock]))
     return ToolResult(**found), files
 
 

@@ -243,7 +243,9 @@ def _id(*parts: str) -> str:
 
 def stored(body: Body) -> dict[str, Any]:
     """Return a question as an entry of the log has it."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(clean_value(msgspec.to_builtins(body, enc_hook=str))))
+    found: dict[str, Any] = msgspec.json.decode(
+        msgspec.json.encode(clean_value(msgspec.to_builtins(body, enc_hook=str)))
+    )
     return found  # as it is read again: lists, not tuples
 
 

@@ -64,7 +64,7 @@ export function useLive() {
     const found = await get(`questions/${question.id}`).catch(() => null);
     if (!found?.answer) return;
     const option = question.options.find((each) => each.id === found.answer);
-    const verdict = question.kind === "permission" ? ["Denied", "Allowed"] : ["Declined", "Answered"];
+    const verdict = ["permission", "plan"].includes(question.kind) ? ["Denied", "Allowed"] : ["Declined", "Answered"];
     const text = `${verdict[Number(Boolean(option?.allows))]} ${found.answered_by}: ${question.title || question.message}${found.answer === "always" ? ` — stored for this project: ${question.always.join(", ")}; to undo it: outrider config forget` : ""}`;
     setSaid(text);
     setSettled((now) => [...now.filter((each) => each.id !== question.id), { id: question.id, session: question.session, text, allowed: Boolean(option?.allows) }].slice(-20));
