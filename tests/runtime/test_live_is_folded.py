@@ -15,7 +15,7 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider import Agent, Limits, Log, Message, Session, Usage, tool, with_subagents
+from outrider import Agent, Allow, Defer, Limits, Log, Message, Session, ToolContext, Usage, tool, with_subagents
 from outrider.errors import ConversationError, ProviderError
 from outrider.log.entries import Entry, SessionSettings
 from outrider.log.state import SessionState
@@ -66,6 +66,27 @@ def finish() -> ToolResult:
     return ToolResult("The end.", final=True, details={"structured_output": 1})
 
 
+@tool(effect="write")
+def order(part: str = "wheel") -> str:
+    """Order something that comes later."""
+    raise Defer(f"the {part}")
+
+
+@tool(effect="write", approval="later")
+def pay(amount: int = 5) -> str:
+    """Pay, once someone has allowed it."""
+    return f"paid {amount}"
+
+
+@tool(effect="write")
+async def paint(context: ToolContext) -> str:
+    """Paint in a colour that someone chooses."""
+    return f"painted {await context.ask('Which colour?', ['red', 'blue'])}"
+
+
+ANSWERS = {"order": "it came", "pay": Allow(), "paint": "red"}
+
+
 def paused(text: str) -> Reply:
     return Reply(Message.assistant(text), StopReason.PAUSE, Usage(3, 2))
 
@@ -74,6 +95,7 @@ calls = st.sampled_from(
     [
         *(call("look"), call("look", at="there"), call("write", text="x"), call("write", text="bad"), call("write")),
         *(call("nothing"), malformed_call("look", "{"), task("help"), call("finish"), call("hold")),
+        *(call("order"), call("pay"), call("pay", amount="x"), call("paint")),
     ]
 )
 working = st.lists(calls, min_size=1, max_size=3).map(lambda made: ["I work.", *made])
@@ -89,7 +111,7 @@ def plain(state: SessionState) -> dict[str, Any]:
     """All that a state says, to compare."""
     run = state.run and vars(state.run) | {"_outcomes": frozenset(state.run._outcomes)}
     names = ["calls", "intents", "answers", "final", "queued", "questions", "requested", "usage", "rewinds", "measured"]
-    names.append("has_cut_results")
+    names += ["has_cut_results", "answered"]
     said = {name: getattr(state, name) for name in names}
     copied = {name: dict(value) if isinstance(value, dict) else value for name, value in said.items()}
     view = list(state.history.sendable())
@@ -134,7 +156,8 @@ async def follow(planned: Sequence[Any], log: Log, observed: Observed) -> str:
 
     tasks: set[asyncio.Future[Any]] = set()
     model = ScriptedModel(step)
-    agent = Agent(model=model, tools=[look, write, finish, hold], limits=Limits(max_turns=6), retry=Retry(seconds=5))
+    tools = [look, write, finish, hold, order, pay, paint]
+    agent = Agent(model=model, tools=tools, limits=Limits(max_turns=6), retry=Retry(seconds=5))
     agent = with_subagents(agent, [HELPER])
     session = await Session.open(log, agent=agent)
     observed.watch(session)
@@ -152,12 +175,24 @@ async def follow(planned: Sequence[Any], log: Log, observed: Observed) -> str:
         session.observe(act)
         await session.run(f"Prompt {number}")
         session._observers.remove(act)
+        session = await answered(then if then == "reopen" else "", session, log, agent, observed)
         if tasks:
             await asyncio.wait(tasks)
         with suppress(ConversationError):
             session = await _after(then, session, log, agent, observed)
     session.close()
     return session.id
+
+
+async def answered(then: str, session: Session, log: Log, agent: Agent, observed: Observed) -> Session:
+    """Answer what the session waits for, at most two questions at a time, and let it go on."""
+    while session.questions:
+        session = await _after(then, session, log, agent, observed)
+        names = {each.id: each.name for each in session.messages[-1].tool_calls}
+        for question in session.questions[:2]:
+            await session.answer(question.id, ANSWERS[names[question.call_id]])
+        await session.run()
+    return session
 
 
 async def steer(session: Session, *, take_back: bool) -> None:
@@ -189,6 +224,8 @@ async def _after(then: str, session: Session, log: Log, agent: Agent, observed: 
 
 @given(runs)
 @example([([["I work.", call("look"), call("write", text="bad")]], "", "", "reopen")])
+@example([([["I work.", call("order"), call("look"), call("pay"), call("paint")]], "Done.", "", "reopen")])
+@example([([["I work.", call("pay")]], "Done.", "", ""), ([["I work.", call("paint")]], "Done.", "cancel", "undo")])
 @example([([["I work.", call("hold")]], "Done.", "unsteer", "reopen")])
 @example([([["I work.", call("hold")]], "Done.", "steer", "reopen"), ([], "Done.", "", "undo")])
 @example([([["I work.", task("help"), call("write", text="x")]], "Done.", "cancel", "compact")])

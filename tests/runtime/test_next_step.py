@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 from outrider import Limits, Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, RunStarted, RunStopped, SteeringQueued
+from outrider.log.entries import (
+    Asked,
+    CallResult,
+    Decided,
+    Entry,
+    Intent,
+    MessageEntry,
+    RunStarted,
+    RunStopped,
+    SteeringQueued,
+)
 from outrider.log.state import SessionState
 from outrider.providers.base import StopReason
 from outrider.runtime.answer_schema import AnswerSchema
@@ -23,6 +33,7 @@ CALL_A, CALLS = MessageEntry(Message.assistant(A)), MessageEntry(Message.assista
 ANSWER = MessageEntry(Message.assistant("Done."), Usage(10, 5, cost=0.5), StopReason.END)
 SILENT = MessageEntry(Message.assistant(""), Usage(), StopReason.END)
 PAUSED = MessageEntry(Message.assistant("Wait"), Usage(10, 5), StopReason.PAUSE)
+ALLOWED = Decided(True, "Ada", "a", "q1", "once")
 REFUSED = MessageEntry(Message.assistant("No."), Usage(), StopReason.REFUSAL)
 
 
@@ -32,6 +43,10 @@ def started(use: ToolUseBlock) -> Intent:
 
 def result(use: ToolUseBlock, text: str = "seen", *, failed: bool = False, final: bool = False) -> CallResult:
     return CallResult(ToolResultBlock(use.id, Message.user(text).content, is_error=failed), final)
+
+
+def asked(use: ToolUseBlock, waits: str = "approval") -> Asked:
+    return Asked("q1", use.id, {}, waits)
 
 
 def schema() -> AnswerSchema:
@@ -47,6 +62,7 @@ TWELVE_TOKENS = Terms(Limits(max_total_tokens=12))
 CENTS = Terms(Limits(max_cost=0.4))
 ELSEWHERE = Terms(Limits(max_total_tokens=12), elsewhere=Usage(10, 10))
 OUTER = Terms(Limits(), outer="max_cost")
+ATTENDED = Terms(Limits(), is_attended=True)
 TYPED, TYPED_IN_ONE = Terms(Limits(), schema()), Terms(Limits(max_turns=1), schema())
 
 TABLE: list[tuple[str, Sequence[Entry], Terms, Step]] = [
@@ -101,6 +117,19 @@ TABLE: list[tuple[str, Sequence[Entry], Terms, Step]] = [
     ("a refusal is not corrected", [RUN, PROMPT, REFUSED], TYPED, Stop("done")),
     ("an answer from before the run is an answer", [PROMPT, ANSWER, RUN], NO_LIMITS, Stop("done")),
     ("a run that was killed goes on", [RUN, PROMPT, CALL_A, result(A)], NO_LIMITS, Think(2)),
+    ("one of two calls waits for an answer", [RUN, PROMPT, CALLS, asked(A)], NO_LIMITS, Act((A, B))),
+    ("it waits, and the other has its result", [RUN, PROMPT, CALLS, asked(A), result(B)], NO_LIMITS, Stop("waiting")),
+    ("the same, and a person is there", [RUN, PROMPT, CALLS, asked(A), result(B)], ATTENDED, Act((A, B))),
+    ("the person cannot give its result", [RUN, PROMPT, CALL_A, asked(A, "result")], ATTENDED, Stop("waiting")),
+    ("a question of a process that is gone", [RUN, PROMPT, CALL_A, asked(A, "")], NO_LIMITS, Act((A,))),
+    ("the answer has come", [RUN, PROMPT, CALL_A, asked(A), ALLOWED], NO_LIMITS, Act((A,))),
+    ("a call that waits comes before limits", [RUN, PROMPT, CALL_A, asked(A)], ONE_TURN, Stop("waiting")),
+    (
+        "what waited and goes on is the same run",
+        [RUN, PROMPT, CALL_A, asked(A), RunStopped("waiting"), ALLOWED, RunStarted({}, True), result(A)],
+        TWO_TURNS,
+        Think(2, True, True, "final_turn"),
+    ),
 ]
 
 

@@ -152,6 +152,10 @@ class SessionState:
                 return asked, decided
         return None
 
+    def begins_again(self, call_id: str) -> bool:
+        """Return whether a call stopped to wait for an answer, has it, and so begins again."""
+        return any(asked.call_id == call_id and asked.waits == "call" for asked, _ in self.answered.values())
+
     def unknown_outcomes(self) -> list[CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.
 

@@ -450,6 +450,7 @@ class AgentLoop:
             elif answer := record.unsaved.get(use.id):
                 call.recall(answer, recorded=False)
             call.is_parked = use.id in waiting and not call.answer
+            call.is_begun = call.is_begun and not record.state.begins_again(use.id)
             calls.append(call)
         return calls
 
