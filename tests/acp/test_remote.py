@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -109,14 +110,15 @@ async def test_an_answer_in_the_editor_counts_and_is_known_elsewhere(tmp_path: P
 
 
 @pytest.mark.parametrize("answered", ["while no process runs", "when it is asked again"])
-async def test_a_killed_agents_question_waits_and_goes_on_when_the_session_is_loaded(
-    tmp_path: Path, log: Log, answered: str
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+async def test_the_question_of_an_agent_that_ended_waits_and_goes_on_when_the_session_is_loaded(
+    tmp_path: Path, log: Log, answered: str, end: signal.Signals
 ) -> None:
     async with introduced(handlers=AWAY) as editor:
         session = await editor.new(tmp_path)
         editor.say(session, "run `touch made`")
         question = await question_of(editor, log)
-        editor.process.kill()
+        editor.process.send_signal(end)
         await asyncio.to_thread(editor.process.wait)
         assert [each.id for each in log.questions()] == [question.id]
         if answered == "while no process runs":

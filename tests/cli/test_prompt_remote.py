@@ -56,6 +56,23 @@ async def test_a_run_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log, ans
     assert (tmp_path / "made").exists() is made
 
 
+async def test_a_polite_end_leaves_the_question_open(tmp_path: Path, log: Log) -> None:
+    """SIGTERM is no answer: the question waits, is answered while no process runs, and the session goes on with it."""
+    async with ModelServer([TOUCH, Answer("Done.")]) as server:
+        with running("-p", "Go", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.questions())
+            (question,) = log.questions()
+            process.terminate()
+            assert (await ended(process))[0] == 143
+        assert [each.id for each in log.questions()] == [question.id]
+        assert log.inbox.answer(question.id, Given("once"), "on the web page")
+        assert not (tmp_path / "made").exists()
+        with running("-p", "--continue", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
+            assert (await ended(process))[:2] == (0, "Done.\n")
+        assert len(server.requests) == 2
+    assert (tmp_path / "made").exists()
+
+
 async def test_without_the_option_nothing_is_asked(tmp_path: Path, log: Log) -> None:
     async with ModelServer([TOUCH, Answer("Done.")]) as server:
         with running("-p", "Go", cwd=tmp_path, **everywhere(server)) as process:

@@ -128,8 +128,9 @@ class Turns:
                 self.editor.sender.send(AvailableCommandsUpdate(commands))
 
     async def close(self) -> None:
-        """Cancel the turn that goes on, wait for its end, and release the session."""
+        """Cancel the turn that goes on, wait for its end, and release the session. A question stays open."""
         if run := self.editor.turn:
+            self.editor.bench.keep_question(self.editor.session)
             self.cancel()
             await asyncio.wait([run])
         for task in self._introducing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import threading
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from types import FrameType
 from typing import Any, TypeVar
 
@@ -22,6 +22,8 @@ class Interrupts:
         """The last signal received."""
         self._previous_handlers: dict[signal.Signals, Any] = {}
         self._task: asyncio.Task[Any] | None = None
+        self.before_end: Callable[[], None] = lambda: None
+        """Called before a signal other than Ctrl-C cancels the work."""
 
     def __enter__(self) -> Interrupts:
         if threading.current_thread() is threading.main_thread():
@@ -63,4 +65,6 @@ class Interrupts:
         self.caught = signal.Signals(number)
         if not (first and self._task):
             raise KeyboardInterrupt
+        if self.caught != signal.SIGINT:
+            self._task.get_loop().call_soon_threadsafe(self.before_end)
         self._task.get_loop().call_soon_threadsafe(self._task.cancel)

@@ -141,6 +141,7 @@ class PromptRun:
         if name and not loaded.origins["permissions.mode"].startswith("--"):
             bench.restore_mode(log, name)
         front.use(bench, session)
+        self._interrupts.before_end = lambda: bench.keep_question(session)
         self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, bench, parts)

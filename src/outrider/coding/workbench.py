@@ -336,6 +336,11 @@ class Workbench:
 
         return BackgroundTelemetry(capture=self.settings.telemetry.capture)
 
+    def keep_question(self, session: Session | None) -> None:
+        """Leave a question open that waits, because the program has to end: the log then is what a kill leaves."""
+        if session and self._remote and self._remote.questions.is_waiting:
+            session.freeze()
+
     # The permission mode
 
     def _follow(self, session: Session, mode: Mode) -> None:

@@ -15,6 +15,7 @@ from outrider.struct_types import described
 from outrider.tools.approval import Allow, Deny, denial_in
 from outrider.tools.result import ToolResult, as_result
 
+
 def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentBlock]) -> Answer:
     """Return the answer that a value means for this question. `keep` stores the files of a result.
 

@@ -423,9 +423,13 @@ class Session(SessionBase, Generic[AnyDepsT]):
         where it stopped: a call that was running and may write has an unknown outcome then, one that only reads runs
         again. Running tools are cancelled, and have a second to clean up. Raises ConversationError without a log.
         """
-        self._record.journal.suspend()
+        self.freeze()
         await self._task.stop()
         await self.aclose()
+
+    def freeze(self) -> None:
+        """Write nothing any more, as after a kill; `suspend` also stops and closes the session. Raises as it does."""
+        self._record.journal.suspend()
 
     def wait_for_servers(self, seconds: float) -> None:
         """Let the first request wait so long for MCP servers that are still starting, instead of a moment."""

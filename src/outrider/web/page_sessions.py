@@ -141,6 +141,7 @@ class PageSessions:
     async def close(self, _: object = None) -> None:
         """Cancel what runs here, and release the sessions."""
         for id, talk in list(self._open.items()):  # noqa: A001
+            talk.keep_question()
             talk.stop()
             await asyncio.wait([talk.task])
             await self._release(id, talk)
@@ -180,6 +181,10 @@ class PageSession:
         """Cancel the run."""
         self._said.clear()
         self._session.cancel()
+
+    def keep_question(self) -> None:
+        """Leave a question open that waits, because the page ends."""
+        self._bench.keep_question(self._session)
 
     def use_mode(self, mode: Mode) -> None:
         """Change the permission mode."""

@@ -99,11 +99,12 @@ async def test_an_answer_from_elsewhere_comes_first_and_closes_the_picker(projec
         assert "Which colour? → pink" in server.requests[-1].body.decode()
 
 
-async def test_after_a_kill_the_question_is_asked_again(project: Path) -> None:
+@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+async def test_after_a_kill_or_a_polite_end_the_question_is_asked_again(project: Path, end: signal.Signals) -> None:
     async with ModelServer([asking(COLOUR), Answer("Painted.")]) as server:
         async with Terminal(cwd=project, **answered_by(server)) as terminal:
             await asked(terminal)
-            os.kill(terminal.process.pid, signal.SIGKILL)
+            os.kill(terminal.process.pid, end)
             await until(lambda: terminal.process.poll() is not None)
         with default_log() as log:
             (session,) = log.sessions()

@@ -372,6 +372,7 @@ class Chat:
 
     def _on_signal(self, number: signal.Signals) -> None:
         if number != signal.SIGINT:
+            self._current.keep_question()
             self._exit()
         elif not self._keyboard.is_paused:  # else it is for the pager
             self._turn.interrupt(True)

@@ -242,6 +242,11 @@ class CurrentSession:
         """Return the usage of the session."""
         return self.session.total_usage if self.session else None
 
+    def keep_question(self) -> None:
+        """Leave a question open that waits, because the program has to end."""
+        if self._bench:
+            self._bench.keep_question(self.session)
+
     def close(self) -> None:
         """Close the session and the log."""
         self.leave()
