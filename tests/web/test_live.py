@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -12,6 +13,8 @@ from playwright.async_api import Browser, ViewportSize, expect
 
 from outrider.log.entries import CallResult, SessionSettings
 from outrider.sync import default_log
+from tests.cli.program import outrider
+from tests.log import until_so
 from tests.web.logs import again, session
 from tests.web.pages import NARROW, PATIENCE, Server, holder, started, visitor, web_server
 
@@ -353,3 +356,22 @@ async def test_a_session_begins_in_a_folder_that_had_one(
     with default_log() as log:
         [new] = [each for each in log.sessions() if each.id != first]
         assert (log.settings(new.id).cwd, log.settings(new.id).model) == (str(tmp_path), "demo")
+
+
+async def test_a_session_that_waits_without_a_process_goes_on_here_with_the_answer(
+    browser: Browser, tmp_path: Path
+) -> None:
+    arguments = ("-p", "run `touch made`", "--ask-later", "--model", "demo")
+    asked = await asyncio.to_thread(lambda: outrider(*arguments, cwd=tmp_path))
+    assert asked.returncode == 6, asked.stderr
+    async with web_server() as server, visitor(browser, server) as guest:
+        await guest.page.get_by_role("link", name="Inbox 1").click()
+        question = guest.page.get_by_role("article", name="Permission: Bash(touch made)")
+        await question.get_by_role("button", name="Allow", exact=True).click()
+        await expect(guest.page.get_by_text("Nothing waits for you.")).to_be_visible()
+        await until_so(lambda: (tmp_path / "made").exists(), 60)
+    with default_log() as log:
+        (session,) = log.sessions()
+        assert session.title == "run `touch made`"
+        await until_so(lambda: log.messages(session.id)[-1].role == "assistant", 60)
+        assert log.questions() == []
