@@ -207,8 +207,8 @@ class AgentLoop:
         if said and self._is_waiting:
             asked = next(each for each in self._record.state.questions.values() if each.waits)
             raise ConversationError(
-                f"the session waits for an answer (question {asked.id[:8]}): give it with session.answer(id, …), which "
-                "may be Deny(), and go on with run() or another prompt"
+                f"the session waits for an answer: give it with session.answer(id, …) or `outrider sessions answer "
+                f"{asked.id[:8]} no`, and go on with run() or another prompt"
             )
 
     @property
