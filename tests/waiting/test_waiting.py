@@ -9,11 +9,26 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Allow, Attachment, Deny, Log, Session, ToolContext, ToolResult, tool
+from outrider import (
+    Agent,
+    Allow,
+    Attachment,
+    Defer,
+    Deny,
+    Hooks,
+    Log,
+    Session,
+    ToolContext,
+    ToolResult,
+    tool,
+    with_subagents,
+)
 from outrider.errors import AnsweredError, ConversationError, ValidationError
 from outrider.log.entries import Asked, Decided, RunStarted, RunStopped
+from outrider.providers.base import Request
+from outrider.runtime.hooks import BeforeTool, HookResult
 from outrider.testing import ScriptedModel, call
-from outrider.tools.approval import Defer
+from tests.subagents.teams import HELPER, task
 
 
 class Shop:
@@ -260,3 +275,43 @@ async def test_an_entry_that_someone_else_wrote_allows_nothing(log: Log, shop: S
     async with opened(log, [], shop.tools(), approve=shop.approve) as session:
         assert (await session.run()).status == "waiting"
     assert shop.paid == []
+
+
+async def test_what_runs_is_what_was_shown_also_if_a_hook_had_changed_it(log: Log, shop: Shop) -> None:
+    async def halve(event: BeforeTool) -> HookResult:
+        return HookResult(input={"order": event.input["order"] // 2})
+
+    agent = Agent(ScriptedModel([call("refund", order=8)]), tools=shop.tools(), hooks=Hooks(before_tool=halve))
+    async with Session.open(log, "case", agent, create=True, approve=shop.approve) as session:
+        (question,) = (await session.run("Refund")).questions
+    assert question.text == "Refund order 4?"
+    log.answer(question.id, Allow())
+    again = Agent(ScriptedModel(["Done."]), tools=shop.tools(), hooks=Hooks(before_tool=halve))
+    async with Session.open(log, "case", again, approve=shop.approve) as session:
+        assert (await session.run()).text == "Done."
+    assert shop.paid == [4]
+
+
+async def test_a_sub_agent_waits_with_its_parent_and_both_go_on(log: Log, shop: Shop) -> None:
+    def step(request: Request) -> Any:
+        if any(each.name == "Task" for each in request.tools):
+            return "All done." if len(request.messages) > 1 else task("refund 7")
+        return "It is refunded." if len(request.messages) > 1 else call("refund", order=7)
+
+    def team() -> Agent:
+        return with_subagents(Agent(ScriptedModel(step), tools=shop.tools()), [HELPER])
+
+    async with Session.open(log, "case", team(), create=True, approve=shop.approve) as session:
+        result = await session.run("Refund order 7")
+    assert (result.status, shop.paid) == ("waiting", [])
+    (question,) = result.questions
+    (listed,) = log.questions()
+    assert (listed.id, listed.text) == (question.id, "Refund order 7?")
+    assert log.inbox.root_of(listed.session) == "case"
+    log.answer(question.id, Allow(), by="Ada")
+    assert log.inbox.answered_sessions() == ["case"]
+    async with Session.open(log, "case", team(), approve=shop.approve) as session:
+        done = await session.run()
+    assert (done.status, done.text, shop.paid) == ("done", "All done.", [7])
+    assert done.messages[2].tool_results[0].text == "It is refunded."
+    assert log.questions() == []

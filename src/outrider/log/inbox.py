@@ -253,6 +253,10 @@ class HeldInbox:
                 return found
         return None
 
+    def signature(self, asked: Asked, answer: Answer, by: str) -> str:
+        """Return the signature of an answer that was given here."""
+        return self._signer.signature(asked.id, shown_text(asked.question), answer, by)
+
     def forget(self, id: str) -> None:
         """Forget an own question that was answered or withdrawn: it ends with this holder now."""
         if self._asked.pop(id, None) is not None:

@@ -63,6 +63,10 @@ class Signer:
             return (_decode_answer(text), _decode_signed(row.answer or "").signature) if text else None
         return None
 
+    def signature(self, id: str, body: str, answer: Answer, by: str) -> str:
+        """Return the signature of an answer to a question."""
+        return self._key.sign("answer", id, body, by, _text(answer))
+
     def proves(self, signature: str, id: str, body: str, answer: Answer, by: str) -> bool:
         """Return whether an answer is signed for this question."""
         return self._key.verifies(signature, "answer", id, body, by, _text(answer))

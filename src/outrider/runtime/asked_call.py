@@ -57,7 +57,7 @@ class AskedCall:
             return
         known = around.waits.about(self.use.id, "approval") if around.waits else None
         if known and known[1] and not isinstance(around.approve, AnswerTaker):
-            self._take_approval(tool, known[1])
+            self._take_approval(tool, known[1], known[0])
             return
         if around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
             await self._ask_hooks(tool)
@@ -89,7 +89,7 @@ class AskedCall:
         if verdict and (verdict.denial or not tool.approval):
             self._decide(tool, verdict)
         elif known and known[1]:
-            self._take_approval(tool, known[1])
+            self._take_approval(tool, known[1], known[0])
         else:
             raise Defer
 
@@ -97,17 +97,18 @@ class AskedCall:
         """Ask a person whether the call may run: one who is there, or whoever answers later."""
         asked = approval_of(self.use, self._key, defer)
         if self.around.person and (body := body_of(asked.question)):
-            self._take_approval(tool, decided(asked, await self.around.person(asked, body), "the user", 0.0))
+            self._take_approval(tool, decided(asked, await self.around.person(asked, body), "the user", 0.0), asked)
         elif self.around.waits is None:
             self._decide(tool, Verdict("it has to be approved later, and this call is not part of a session", "nobody"))
         else:
             await self._park([asked])
 
-    def _take_approval(self, tool: Tool, answer: Decided) -> None:
-        """Take the decision of a person. The log has it."""
+    def _take_approval(self, tool: Tool, answer: Decided, asked: Asked) -> None:
+        """Take the decision of a person, which the log has. What runs is what was shown, also if hooks had changed it."""
         late = "nobody has allowed it in time" if answer.answer == LATE else "the user does not want this"
         denial = "" if answer.allowed else f"{late}: {answer.words}" if answer.words else late
-        self._decide(tool, Verdict(denial, answer.by, answer.input), is_stored=True)
+        allowed = answer.input if answer.input is not None else asked.question.get("input")
+        self._decide(tool, Verdict(denial, answer.by, allowed), is_stored=True)
 
     async def _park(self, questions: Sequence[Asked]) -> None:
         """Let the call wait for an answer. It has no result then, and another process may go on with it."""

@@ -68,19 +68,18 @@ class Waits:
         )
 
     def about(self, call_id: str, waits: str) -> tuple[Asked, Decided | None] | None:
-        """Return the question for which a part of a call waits or waited, with its answer.
-
-        An answer that allows something counts only if it is the user's.
-        """
+        """Return the question for which a part of a call waits or waited, with its answer."""
         found = self._record.state.asked_about(call_id, waits)
-        if found and found[1] and found[1].allowed and not self._record.journal.proves(found[0], found[1]):
-            return None
-        return found
+        return None if found and found[1] and not self._counts(found[0], found[1]) else found
 
     def answer_to(self, id: str) -> Decided | None:
         """Return how a question was answered."""
         found = self._record.state.answered.get(id)
-        return found[1] if found else None
+        return found[1] if found and self._counts(*found) else None
+
+    def _counts(self, asked: Asked, decided: Decided) -> bool:
+        """Return whether an answer counts. One that allows something must be the user's."""
+        return not decided.allowed or self._record.journal.proves(asked, decided)
 
     async def ask(self, questions: Sequence[Asked]) -> None:
         """Store questions, then let other processes answer them. One that waits already is not stored again."""
