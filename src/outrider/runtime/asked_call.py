@@ -104,7 +104,7 @@ class AskedCall:
             await self._park([asked])
 
     def _take_approval(self, tool: Tool, answer: Decided, asked: Asked) -> None:
-        """Take the decision of a person, which the log has. What runs is what was shown, also if hooks had changed it."""
+        """Take the decision of a person, which the log has. What runs is what was shown, with the changes of hooks."""
         late = "nobody has allowed it in time" if answer.answer == LATE else "the user does not want this"
         denial = "" if answer.allowed else f"{late}: {answer.words}" if answer.words else late
         allowed = answer.input if answer.input is not None else asked.question.get("input")
