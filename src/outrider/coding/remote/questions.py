@@ -121,7 +121,7 @@ class RemoteQuestions:
             given, by = await self._answer(asked, here)
         finally:
             if session and not session.is_suspended:  # else the question stays
-                signature = self.inbox.signature(asked, given, by) if self.inbox else ""
+                signature = self.inbox.signature(asked, given, by) if self.inbox and asked.waits else ""
                 session.note(decided(asked, given, by, 0.0, signature))
             await _close(here)
         return given
