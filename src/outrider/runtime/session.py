@@ -11,8 +11,8 @@ from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import Message, ToolResultBlock, Usage
 from outrider.conversation.prompt import Prompt, messages_of, user_message
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import AnsweredError, ConversationError, SessionBusyError
-from outrider.log.entries import Asked, Decided, SessionSettings
+from outrider.errors import ConversationError, SessionBusyError
+from outrider.log.entries import SessionSettings
 from outrider.providers.base import Effort, Provider, Reply, ToolSpec
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.context import ContextUsage
@@ -23,7 +23,8 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Observer
 from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import ModelOptions, RunOptions, RunScope
-from outrider.runtime.session_base import SessionBase, check_agent
+from outrider.runtime.session_base import check_agent
+from outrider.runtime.session_questions import SessionQuestions
 from outrider.tools.approval import Approver
 from outrider.tools.context import AnyDepsT, OpenedDepsT
 from outrider.tools.tool import Tool
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from outrider.conversation.history import History
     from outrider.log.log import Log
-    from outrider.log.questions import Question
     from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
-    from outrider.runtime.waits import Person
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -60,7 +59,7 @@ AnyObserver: TypeAlias = Observer | SessionObserver
 """What `observer=` takes: a function of an event, or an object that makes one for each session."""
 
 
-class Session(SessionBase, Generic[AnyDepsT]):
+class Session(SessionQuestions, Generic[AnyDepsT]):
     """A conversation with an agent, which can be continued.
 
     `approve` decides before each call whether it may run. `deps` are the dependencies of the tools, for an agent with a
@@ -319,10 +318,6 @@ class Session(SessionBase, Generic[AnyDepsT]):
         """Return what `rewind` would do: the messages that it leaves out, the files that change, and the conflicts."""
         return await self._do(self._loop.environment.threads.run(self._rewinder().preview, to))
 
-    async def undo_rewind_preview(self) -> RewindPreview:
-        """Return what `undo_rewind` would do."""
-        return await self._do(self._loop.environment.threads.run(self._rewinder().preview_undo))
-
     async def rewind_points(self) -> list[RewindPoint]:
         """Return the messages of the user, to which the session can go back."""
         return await self._do(self._loop.environment.threads.run(self._rewinder().points))
@@ -362,23 +357,6 @@ class Session(SessionBase, Generic[AnyDepsT]):
         if deps is not None:
             check_deps(self._first.deps_type, deps)
         return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), said, limits)
-
-    @property
-    def questions(self) -> tuple[Question, ...]:
-        """What the session waits for: questions that `answer` or `log.answer` answers."""
-        return self._waits.questions()
-
-    async def answer(self, id: str, answer: Any, *, by: str = "") -> None:
-        """Answer a question for which the session waits: Allow(), Deny("…"), a choice, a text, a mapping, a result.
-
-        The first answer counts, wherever it is given. The next `run()` goes on with it. Raises AnsweredError, and
-        ValidationError if the question cannot be answered so.
-        """
-        asked = self._record.state.questions.get(id)
-        if asked is None or not asked.waits:
-            waiting = ", ".join(each.id for each in self._waits.open) or "none"
-            raise AnsweredError(f"the session does not wait for the question {id[:40]!r}; questions: {waiting}")
-        await self._record.journal.answer(asked, answer, by or getattr(answer, "by", "") or "a program")
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:
         """Queue a message for the run that goes on, and return once it is in the log.
@@ -442,28 +420,10 @@ class Session(SessionBase, Generic[AnyDepsT]):
             raise TypeError(f"an observer is a function of an event, not {observer!r:.60}")
         self._observers.add(observer if callable(observer) else observer.observe(self))
 
-    def attend(self, person: Person) -> None:
-        """Let a person who is there be asked, from now on. Without one, calls that have to ask wait."""
-        self._change_environment(person=person)
-
     @property
     def is_suspended(self) -> bool:
         """Whether the session was suspended: nothing is kept any more."""
         return self._record.journal.is_suspended
-
-    def has_open_call(self, call_id: str) -> bool:
-        """Return whether a call of the newest reply has no result yet."""
-        return any(call.id == call_id for call in self._record.state.open_calls)
-
-    def same_question(self, asked: Asked) -> Asked | None:
-        """Return the question that waits already, if it is the same one about the same call."""
-        waiting = self._record.state.questions.values() if asked.waits else ()
-        new = asked.call_id, asked.question, asked.waits
-        return next((each for each in waiting if (each.call_id, each.question, each.waits) == new), None)
-
-    def note(self, entry: Asked | Decided) -> None:
-        """Keep a question, or how it was decided, in the log. It is on disk before what follows from it."""
-        self._record.write(entry)
 
     def use_offer(self, offer: Callable[[], Offer]) -> None:
         """Call this before each request for what it offers, as a mode of the session wants it."""
