@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from outrider.conversation.messages import Usage
 
-MARKS = {"done": "✅", "error": "❌", "cancelled": "⏹"}
+MARKS = {"done": "✅", "waiting": "⏳", "error": "❌", "cancelled": "⏹"}
 
 
 def usage_line(usage: Usage) -> str:

@@ -120,7 +120,10 @@ async def test_all_edits_allowed_elsewhere_change_the_mode_of_the_chat(project: 
     assert (project / "b").read_text() == "b"
 
 
-async def test_a_killed_chats_question_is_gone_and_asked_again_on_resume(project: Path, log: Log) -> None:
+@pytest.mark.parametrize("answered", ["while no process runs", "when it is asked again"])
+async def test_a_killed_chats_question_waits_and_goes_on_when_it_is_resumed(
+    project: Path, log: Log, answered: str
+) -> None:
     async with (
         ModelServer([bash("touch made"), Answer("Done.")]) as server,
         Terminal(cwd=project, **answered_by(server)) as terminal,
@@ -128,13 +131,18 @@ async def test_a_killed_chats_question_is_gone_and_asked_again_on_resume(project
         question = await asked(terminal, log)
         os.killpg(terminal.process.pid, signal.SIGKILL)
         await asyncio.to_thread(terminal.process.wait)
-        assert log.inbox.questions() == []
-        assert not log.inbox.answer(question.id, Given("once"), WEB)
+        assert [each.id for each in log.questions()] == [question.id]
+        if answered == "while no process runs":
+            assert log.inbox.answer(question.id, Given("once"), WEB)
         assert not (project / "made").exists()
         async with Terminal("--resume", question.session, cwd=project, **answered_by(server)) as again:
-            repeated = await asked(again, log, "/continue")
-            assert repeated.call_id == question.call_id
-            assert log.inbox.answer(repeated.id, Given("once"), WEB)
+            if answered == "when it is asked again":
+                repeated = await asked(again, log, "/continue")
+                assert (repeated.id, repeated.call_id) == (question.id, question.call_id)
+                assert log.inbox.answer(repeated.id, Given("once"), WEB)
+            else:
+                await again.wait_for_prompt()
+                again.say("/continue")
             await again.wait_for("Done.")
     assert (project / "made").exists()
 
