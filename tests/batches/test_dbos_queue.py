@@ -190,7 +190,8 @@ async def works(owner: DbosQueue, url: str, seconds: float) -> bool:
 
     async def watch(stop: asyncio.Event) -> None:
         ended = {"SUCCESS": 2, "CANCELLED": 1}
-        while owner.state(id).waiting or any(owner.query(counted, id, [each])[0][0] < ended[each] for each in ended):
+        parked = "SELECT 1 FROM outrider_batch.parked WHERE batch = %s"  # `state` would take over for the worker
+        while owner.query(parked, id) or any(owner.query(counted, id, [each])[0][0] < ended[each] for each in ended):
             await asyncio.sleep(0.05)
         stop.set()
 
