@@ -369,9 +369,11 @@ async def test_a_session_that_waits_without_a_process_goes_on_here_with_the_answ
         question = guest.page.get_by_role("article", name="Permission: Bash(touch made)")
         await question.get_by_role("button", name="Allow", exact=True).click()
         await expect(guest.page.get_by_text("Nothing waits for you.")).to_be_visible()
-        await until_so(lambda: (tmp_path / "made").exists(), 60)
-    with default_log() as log:
-        (session,) = log.sessions()
-        assert session.title == "run `touch made`"
-        await until_so(lambda: log.messages(session.id)[-1].role == "assistant", 60)
-        assert log.questions() == []
+        with default_log() as log:
+            (session,) = log.sessions()
+            await until_so(
+                lambda: log.messages(session.id)[-1].role == "assistant" and not log.inbox.is_open(session.id)
+            )
+            assert log.messages(session.id)[-1].text.startswith("Here is what I found")
+            assert log.questions() == []
+    assert (tmp_path / "made").exists()
