@@ -72,7 +72,7 @@ def order(part: str = "wheel") -> str:
     raise Defer(f"the {part}")
 
 
-@tool(effect="write", approval="later")
+@tool(effect="write", approval="later", concurrent=False)  # else its start may be shown after another's end
 def pay(amount: int = 5) -> str:
     """Pay, once someone has allowed it."""
     return f"paid {amount}"
