@@ -24,7 +24,7 @@ OutriderError
 │   ├── McpRefusedError        the server was not started: it is not what the user agreed to
 │   └── McpTimeoutError        the server did not answer in time
 ├── HookBlockedError       a hook refused the prompt
-├── AnsweredError          a question that has its answer already, or that nobody asks any more
+├── AnsweredError          a question that was answered before, or is not asked any more
 ├── SessionBusyError       a call on a session that is still busy with another one
 ├── SessionCancelledError  a call on a session was cancelled with cancel()
 ├── RewindConflictError    a rewind would overwrite files that someone else changed; names them
@@ -195,7 +195,7 @@ class HookBlockedError(OutriderError):
 
 
 class AnsweredError(OutriderError):
-    """A question that has its answer already, or that nobody asks any more."""
+    """The question was answered before, or is not asked any more."""
 
 
 class SessionBusyError(OutriderError):

@@ -42,6 +42,7 @@ SHOWN = (
     '"structured_output":\\[{"file":"notes.txt","kind":"text","lines":7}\\]',
     r"✗ Bash\(rm times.txt\) +Bash was not run: a hook blocked it: Nothing is deleted here\.",
     "Mistral +image_url, moved +as words",
+    "- A refund approved later needs a browser: docs/stories/11-a-refund-approved-later.md",
     "- A batch on Postgres needs a database: docs/stories/8-a-batch-on-postgres.md",
     r"Next:\n  (python -P -m )?outrider +chat in this folder\n",
 )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import msgspec
 
 from outrider.coding.permissions.question import Ask, Mode
 
 if TYPE_CHECKING:
-    from outrider.coding.toolbox.ask_user import Choose
+    from outrider.log.questions import Answer, ChoiceQuestion
     from outrider.mcp.elicitation import OnElicit
 
 
@@ -37,6 +37,10 @@ class Front(Protocol):
 
     def stop(self) -> None:
         """Cancel the run that goes on, if any."""
+
+
+Choose: TypeAlias = "Callable[[str, ChoiceQuestion], Awaitable[Answer]]"
+"""Asks what the model wants to know. Takes the id of the call, and the question."""
 
 
 class FrontEnd(msgspec.Struct, frozen=True):

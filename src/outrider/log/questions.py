@@ -224,7 +224,7 @@ Signal: TypeAlias = Say | Stop
 SignalKind: TypeAlias = Literal["say", "stop"]
 
 
-_decode_body: Callable[[bytes], Body] = msgspec.json.Decoder(Body).decode
+_decode_body: Callable[[str], Body] = msgspec.json.Decoder(Body).decode
 
 
 def question_id(key: str, what: str, question: dict[str, Any]) -> str:
@@ -256,8 +256,13 @@ def shown_text(question: dict[str, Any]) -> str:
 
 def body_of(question: dict[str, Any]) -> Body | None:
     """Return a stored question; None if this version does not know its kind."""
+    return body_in(shown_text(question))
+
+
+def body_in(text: str) -> Body | None:
+    """Return the question of a text that was shown; None if it is damaged, or of a kind that is not known here."""
     with suppress(msgspec.MsgspecError):
-        return _decode_body(msgspec.json.encode(question))
+        return _decode_body(text)
     return None
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.log.inbox_tables import QuestionRow
 from outrider.log.key import LogKey
-from outrider.log.questions import Answer, Body, Question, Signal
+from outrider.log.questions import Answer, Question, Signal, body_in
 from outrider.text import clean_value
 
 
@@ -28,7 +28,6 @@ class Sent(msgspec.Struct, frozen=True):
     signal: Signal
 
 
-_decode_body = msgspec.json.Decoder(Body).decode
 _decode_answer = msgspec.json.Decoder(Answer).decode
 _decode_sent = msgspec.json.Decoder(Sent).decode
 _decode_signed = msgspec.json.Decoder(_Signed).decode
@@ -45,16 +44,10 @@ class Signer:
 
         An answer counts only if it is signed, for this text of the question.
         """
-        try:
-            body = _decode_body(row.body)
-        except msgspec.MsgspecError:
+        if (body := body_in(row.body)) is None:
             return None
-        answer = self._answer(row)
+        answer, _ = self.answer(row) or (None, "")
         return Question(row.id, row.session, row.call_id, row.asked, body, answer, row.answered_by if answer else "")
-
-    def _answer(self, row: QuestionRow) -> Answer | None:
-        found = self.answer(row)
-        return found[0] if found else None
 
     def answer(self, row: QuestionRow) -> tuple[Answer, str] | None:
         """Return the answer of a row with its signature, if it is signed for this text of the question."""

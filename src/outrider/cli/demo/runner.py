@@ -38,6 +38,7 @@ STORIES: dict[str, StoryFunction] = {
 """Each function runs a demo, checks its results, and returns a sentence for the summary."""
 NOT_SHOWN = (
     "Pictures approved on a phone need a browser: docs/stories/7-pictures-approved-on-a-phone.md",
+    "A refund approved later needs a browser: docs/stories/11-a-refund-approved-later.md",
     "A batch on Postgres needs a database: docs/stories/8-a-batch-on-postgres.md",
 )
 """Stories that need more than this package, and where to read them."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -15,9 +15,6 @@ from outrider.text.visible import one_line, plain_text
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, tool
-
-Choose: TypeAlias = Callable[[str, ChoiceQuestion], Awaitable[Answer]]
-"""Asks the person. Takes the id of the call, and the question."""
 
 MOST_QUESTIONS = 4
 FEWEST_OPTIONS, MOST_OPTIONS = 2, 5
