@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from outrider import Agent, Usage, tool
+from outrider import Agent, Limits, Usage, tool
 from outrider.providers.base import Request
 from outrider.testing import Delay, ScriptedModel, Step, call
 
@@ -32,3 +32,24 @@ class HeldAgent:
             self.held.set()
             return Delay(3600, "never")
         return "done"
+
+
+def held_at_the_third_turn() -> tuple[ScriptedModel, Agent, asyncio.Event]:
+    """A model, its agent of four turns, which looks and stays in its third request, and what tells that it is there."""
+    count, reached = 0, asyncio.Event()
+
+    def step(request: Request) -> Step:
+        nonlocal count
+        count += 1
+        if count == 3:
+            reached.set()
+            return Delay(3600, "never")
+        return call("look", number=count)
+
+    @tool(effect="read")
+    def look(number: int) -> str:
+        """Look."""
+        return str(number)
+
+    model = ScriptedModel(step)
+    return model, Agent(model, tools=[look], limits=Limits(max_turns=4)), reached

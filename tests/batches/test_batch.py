@@ -18,8 +18,8 @@ from outrider.conversation.messages import Message
 from outrider.errors import BudgetError, ConfigError, ProviderError, RateLimitedError, RunError
 from outrider.log.holder import Holder
 from outrider.providers.base import Reply, Request
-from outrider.testing import Cut, Delay, ScriptedModel, Step, call
-from tests.batches.held_agent import HeldAgent
+from outrider.testing import Cut, ScriptedModel, Step, call
+from tests.batches.held_agent import HeldAgent, held_at_the_third_turn
 
 
 def echo(request: Request) -> Step:
@@ -228,23 +228,7 @@ async def test_a_worker_asks_rarely_whether_a_provider_is_blocked_and_sees_its_o
 
 async def test_limits_count_over_all_attempts(tmp_path: Path) -> None:
     """A task that was interrupted does not start its turns anew."""
-    count = 0
-    reached = asyncio.Event()
-
-    def step(request: Request) -> Step:
-        nonlocal count
-        count += 1
-        if count == 3:
-            reached.set()
-            return Delay(3600, "never")
-        return call("look", number=count)
-
-    @tool(effect="read")
-    def look(number: int) -> str:
-        """Look."""
-        return str(number)
-
-    agent = Agent(ScriptedModel(step), tools=[look], limits=Limits(max_turns=4))
+    model, agent, reached = held_at_the_third_turn()
     with Log(tmp_path) as log:
         running = asyncio.ensure_future(collect(agent, ["go"], log, name="job"))
         await reached.wait()
@@ -253,7 +237,7 @@ async def test_limits_count_over_all_attempts(tmp_path: Path) -> None:
         found = await collect(agent, ["go"], log, name="job")
     assert found["1"].status == "max_turns"
     assert found["1"].turns == 4
-    assert count == 5
+    assert len(model.requests) == 5
 
 
 async def test_a_failing_log_does_not_fail_the_task(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

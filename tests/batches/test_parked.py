@@ -19,8 +19,9 @@ from outrider.batches.queue import BatchSettings
 from outrider.batches.running import AgentSessions, TaskRunner
 from outrider.batches.task import Task, session_of
 from outrider.providers.base import Request
-from outrider.testing import Delay, ScriptedModel, Step, call
+from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.approval import Defer
+from tests.batches.held_agent import held_at_the_third_turn
 from tests.postgres import new_database
 
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # DBOS leaves connections
@@ -176,22 +177,7 @@ async def test_the_limits_of_a_task_do_not_run_out_while_it_waits(tmp_path: Path
 
 
 async def test_the_turns_of_a_run_that_was_killed_count_once(tmp_path: Path) -> None:
-    count, reached = 0, asyncio.Event()
-
-    def step(request: Request) -> Step:
-        nonlocal count
-        count += 1
-        if count == 3:
-            reached.set()
-            return Delay(3600, "never")
-        return call("look", number=count)
-
-    @tool(effect="read")
-    def look(number: int) -> str:
-        """Look."""
-        return str(number)
-
-    agent = Agent(ScriptedModel(step), tools=[look], limits=Limits(max_turns=4))
+    model, agent, reached = held_at_the_third_turn()
     with Log(tmp_path) as log:
         queue = open_queue(log)
         name = queue.begin("job", BatchSettings(tools=("look",)), resume=False)
@@ -203,7 +189,7 @@ async def test_the_turns_of_a_run_that_was_killed_count_once(tmp_path: Path) -> 
             await session.suspend()  # leaves the log as a kill does
             await running
         found = [result async for result in batch(agent, [Task("go", id="1")], log=log, name="job")]
-    assert [(each.status, each.turns, count) for each in found] == [("max_turns", 4, 5)]
+    assert [(each.status, each.turns, len(model.requests)) for each in found] == [("max_turns", 4, 5)]
 
 
 def test_a_parked_task_is_not_that_of_a_dead_worker(tmp_path: Path) -> None:

@@ -88,7 +88,8 @@ async def test_an_approval_comes_while_no_process_has_the_session_open(log: Log,
         result = await session.run("Refund order 17")
     assert result.status == "waiting"
     (question,) = result.questions
-    assert (question.text, question.body.tool, question.body.input) == ("Refund order 17?", "refund", {"order": 17})
+    assert (question.text, question.body.title) == ("Refund order 17?", "refund(order=17)")
+    assert (question.body.tool, question.body.input) == ("refund", {"order": 17})
     assert shop.paid == []
     assert [each.id for each in log.questions()] == [question.id]
     assert log.questions("case")[0].text == "Refund order 17?"

@@ -113,12 +113,12 @@ def approval_of(use: ToolUseBlock, key: str, defer: Defer) -> Asked:
     """Return the question whether a call may run."""
     given: Any = defer.question
     if not isinstance(given, msgspec.Struct):
-        text, title = str(given), f"{use.name}({msgspec.json.encode(use.input).decode()[:200]})"
+        named = ", ".join(f"{name}={msgspec.json.encode(value).decode()}" for name, value in use.input.items())
         given = PermissionQuestion(
             tool=use.name,
             input=use.input,
-            title=title,
-            reason=text,
+            title=f"{use.name}({named[:200]})",
+            reason=str(given),
             options=ALLOW_OR_DENY,
             deadline=deadline_in(defer.seconds),
         )
