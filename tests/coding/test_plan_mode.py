@@ -69,9 +69,7 @@ class Desk:
         self.events: list[Event] = []
         ask: Ask | None = self._ask if asks else None
         settings = Settings(permissions=PermissionSettings(mode=mode))
-        self.bench = Workbench(
-            settings, self.folder, tools=tools, servers=servers, front_end=FrontEnd(ask), start_seconds=60
-        )
+        self.bench = Workbench(settings, self.folder, tools=tools, servers=servers, front_end=FrontEnd(ask))
         self.log = Log(folder / "log")
 
     async def _ask(self, question: Question) -> Answer:
@@ -79,7 +77,9 @@ class Desk:
         return self.answers.pop(0) if self.answers else Answer("no")
 
     def open(self, model: ScriptedModel, id: str | None = None) -> Session:
-        return self.bench.open(self.log, id, model=model, observer=self.events.append)  # type: ignore[arg-type]
+        session = self.bench.open(self.log, id, model=model, observer=self.events.append)  # type: ignore[arg-type]
+        session.wait_for_servers(60)
+        return session
 
     def close(self) -> None:
         self.bench.close()

@@ -136,7 +136,7 @@ class Holder:
         )
         servers = [scripted("shop", form=FORM)] if script == "form" else []
         front_end = FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose)
-        self.bench = Workbench(settings, Path.cwd(), servers=servers, front_end=front_end, start_seconds=60)
+        self.bench = Workbench(settings, Path.cwd(), servers=servers, front_end=front_end)
         self.session: Session | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
 
@@ -185,6 +185,7 @@ class Holder:
         await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(lines), sys.stdin)
         with default_log() as log:
             self.session = self.bench.open(log, model=self.model)  # type: ignore[arg-type]
+            self.session.wait_for_servers(60)
             show(f"session {self.session.id}")
             if prompt:
                 self.begin(prompt)

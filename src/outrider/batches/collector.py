@@ -94,14 +94,15 @@ async def batch(
     made = _made(tasks, schema)
     queue = open_queue(log)
     settings = BatchSettings(limits.budget, limits.rates, max(workers, 1), tuple(tool.name for tool in agent.tools))
+    sessions = AgentSessions(agent, log, approve, deps)
     try:
         batch_id = await asyncio.to_thread(_submit, queue, name, settings, made)
-        sessions = AgentSessions(agent, log, approve, deps)
         work = _work(sessions, agent, log, queue, batch_id) if workers else asyncio.Event().wait()
         async with aclosing(_results(Collector(queue, batch_id, wait=wait), work)) as results:
             async for result in results:
                 yield _decoded(result, schema)
     finally:
+        await asyncio.to_thread(sessions.close)
         await asyncio.to_thread(queue.close)
 
 

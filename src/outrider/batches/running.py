@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
@@ -22,9 +22,13 @@ from outrider.log.log import Log
 from outrider.runtime.agent import Agent
 from outrider.runtime.deps import check_deps
 from outrider.runtime.run import RunResult
-from outrider.runtime.session import Session
+from outrider.runtime.session import ONE_RUN_SECONDS, Session
 from outrider.runtime.structured_output import MISSING, NO_TURNS_LEFT
 from outrider.tools.approval import Approver
+
+if TYPE_CHECKING:
+    from outrider.mcp.running import RunningServers
+    from outrider.mcp.session_servers import Mcp
 
 MAX_FAILURES = 3
 """How often a run is resumed that the log has ended."""
@@ -48,6 +52,9 @@ class AgentSessions:
 
     def __init__(self, agent: Agent[Any], log: Log, approve: Approver | None = None, deps: Any = None) -> None:
         check_deps(agent.deps_type, deps)
+        self._servers = _shared(agent.mcp)
+        if self._servers:
+            agent = agent.replace(mcp=self._servers)
         self._agent, self._log, self._approve, self._deps = agent, log, approve, deps
 
     def __call__(self, task: Task, id: str, meter: Meter) -> AbstractAsyncContextManager[Session]:
@@ -60,6 +67,20 @@ class AgentSessions:
         agent = agent.replace(model=[meter(provider) for provider in agent.providers])
         cwd = Path(task.cwd).expanduser() if task.cwd else None
         return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, deps=self._deps, create=True)
+
+    def close(self) -> None:
+        """End the MCP servers that tasks have shared."""
+        if self._servers:
+            self._servers.close()
+
+
+def _shared(mcp: Mcp) -> RunningServers | None:
+    """Return servers for all tasks, if the agent describes some. Those that run already are shared anyway."""
+    if not isinstance(mcp, Sequence) or not mcp:
+        return None
+    from outrider.mcp.running import RunningServers  # imports MCP, which most batches do not need
+
+    return RunningServers(mcp, grace=ONE_RUN_SECONDS)
 
 
 class TaskRunner:

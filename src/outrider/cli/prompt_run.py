@@ -129,7 +129,6 @@ class PromptRun:
             tools=tools,
             servers=found.servers,
             front_end=front.front_end(with_dialogue=options.ask_elsewhere, later=options.ask_later),
-            start_seconds=loaded.settings.mcp.start_seconds,
             system_prompt=SystemPrompt(options.system_prompt, options.append_system_prompt or ""),
         )
         stack.callback(bench.close)
@@ -138,6 +137,7 @@ class PromptRun:
             self._print_note(safe_line(f"outrider: {note}"))
         _check_command(options.prompt or "", bench)
         session = self._session = stack.enter_context(self._opened(bench, log, name))
+        session.wait_for_servers(loaded.settings.mcp.start_seconds)
         if name and not loaded.origins["permissions.mode"].startswith("--"):
             bench.restore_mode(log, name)
         front.use(bench, session)

@@ -74,8 +74,9 @@ async def _work(options: argparse.Namespace) -> None:
     tools = load_tools(options.tools)
     log = default_log()
     queue = open_queue(log)
+    sessions = CodingSessions(log, tools)
     try:
-        run: Run = TaskRunner(CodingSessions(log, tools), queue, workspaces_folder())
+        run: Run = TaskRunner(sessions, queue, workspaces_folder())
         if not options.quiet:
             print("outrider worker: ready", file=sys.stderr, flush=True)
             run = _Reporting(run)
@@ -86,6 +87,7 @@ async def _work(options: argparse.Namespace) -> None:
         with _stopping(stop, work), suppress(asyncio.CancelledError):
             await work
     finally:
+        sessions.close()
         queue.close()
         log.close()
 

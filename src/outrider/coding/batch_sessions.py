@@ -17,6 +17,7 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers
+from outrider.coding.mcp.shared_servers import SharedServers
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.errors import ConfigError
@@ -32,6 +33,7 @@ class CodingSessions:
     def __init__(self, log: Log, tools: Sequence[Tool] = (), environment: Mapping[str, str] | None = None) -> None:
         self._log, self._tools = log, tools
         self._environment = os.environ if environment is None else environment
+        self._servers = SharedServers()
 
     @asynccontextmanager
     async def __call__(self, task: Task, id: str, meter: Meter) -> AsyncIterator[Session]:
@@ -52,16 +54,22 @@ class CodingSessions:
             folder,
             tools=self._tools,
             servers=find_servers(folder, self._environment).servers,
+            shared=self._servers if settings.mcp.share else None,
             front_end=FrontEnd(later=task.ask_later),
-            start_seconds=ONE_RUN_SECONDS,
             system_prompt=SystemPrompt(task.system_prompt),
             meter=meter,
         )
         try:
-            return bench, bench.open(self._log, id, model=task.model or None, create=True)
+            session = bench.open(self._log, id, model=task.model or None, create=True)
         except BaseException:
             bench.close()
             raise
+        session.wait_for_servers(ONE_RUN_SECONDS)
+        return bench, session
+
+    def close(self) -> None:
+        """End the MCP servers that tasks have shared."""
+        self._servers.close()
 
 
 def check_task(task: Task, environment: Mapping[str, str], *, here: bool) -> None:

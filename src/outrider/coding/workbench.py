@@ -52,6 +52,7 @@ from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
     from outrider.coding.background_telemetry import BackgroundTelemetry
+    from outrider.coding.mcp.shared_servers import SharedServers
     from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
@@ -74,21 +75,20 @@ class Workbench:
         *,
         tools: Sequence[Tool] = (),
         servers: Sequence[McpServer] = (),
+        shared: SharedServers | None = None,
         front_end: FrontEnd = NO_FRONT_END,
-        start_seconds: float = 1.0,
         system_prompt: SystemPrompt = USUAL_PROMPT,
         meter: Callable[[Provider], Provider] | None = None,
     ) -> None:
-        """`tools` are the user's own. The first request waits `start_seconds` for MCP servers to start.
+        """`tools` are the user's own. With `shared`, other sessions in the folder may use the same MCP servers.
 
         `meter` wraps each provider, also those of sub-agents.
         """
         self.settings = settings
         self.workspace = Workspace(folder)
         self.workspace.programs = Programs(settings.permissions.working_folders(self.workspace.folder))
-        self._servers = servers
+        self._servers, self._shared = servers, shared
         self._front_end = front_end
-        self._start_seconds = start_seconds
         self._system_prompt = system_prompt
         self._titlers: list[Titler] = []
         self.effort: Effort | None = None
@@ -157,7 +157,7 @@ class Workbench:
             titler.close()
         self._titlers.clear()
         if "servers" in vars(self) and self.servers:
-            self.servers.close()
+            self._shared.give_back(self.servers) if self._shared else self.servers.close()
         if "_telemetry" in vars(self) and self._telemetry:
             self._telemetry.close()
         self._hooks.close()
@@ -169,6 +169,11 @@ class Workbench:
         servers = self._with_plugins(self._servers)
         if not servers:
             return None
+        if self._shared:
+            return self._shared.take(self.folder, servers, partial(self._start, servers))
+        return self._start(servers)
+
+    def _start(self, servers: Sequence[McpServer]) -> RunningServers:
         from outrider.coding.mcp.authorization import authorize
         from outrider.mcp.running import RunningServers
         from outrider.mcp.server_limits import ServerHost
@@ -180,7 +185,6 @@ class Workbench:
             on_notice=self._front_end.on_server_notice,
             authorize=authorize,
             host=ServerHost({**self._tools.environment, "PATH": programs.path}, programs),
-            grace=self._start_seconds,
             tools_share=self.settings.mcp.tools_share,
         )
         running.start()

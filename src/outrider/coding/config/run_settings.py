@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from outrider.coding.config.declaration import Setting, if_higher
+from outrider.coding.config.declaration import Setting, if_higher, if_on
 from outrider.coding.config.value_types import Seconds, Share
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
@@ -144,3 +144,10 @@ class McpSettings(msgspec.Struct, frozen=True):
             consent=if_higher(_LONGER_RUN),
         ),
     ] = 10.0
+    share: Annotated[
+        bool,
+        Setting(
+            help="whether tasks of a batch share the MCP servers of a folder; off if each needs its own",
+            consent=if_on("tasks of a batch may share MCP servers, which you have turned off"),
+        ),
+    ] = True
