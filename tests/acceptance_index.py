@@ -1,4 +1,4 @@
-"""The acceptance index (docs/acceptance.md), held against what a run of the tests has really done.
+"""The acceptance index (tests/acceptance.md), held against what a run of the tests has really done.
 
 A plugin for pytest. After a run of the whole suite each test that the index names must have run, and none of its cases
 may have been skipped; otherwise the run has failed, however green it is. The whole suite may be run in two halves, the
@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-INDEX = Path("docs") / "acceptance.md"
+INDEX = Path("tests") / "acceptance.md"
 SHORT = "not long"
 LONG = "long or hypothesis"
 """What `make test` and `make test-long` select by marks. Properties run in both, with few and with many examples."""

@@ -70,7 +70,7 @@ def test_left_out(): pass
 
 def run_suite(folder: Path, index: str, *arguments: str, suite: str = SUITE) -> tuple[int, list[str]]:
     """The exit code of a run, and what it said of the index."""
-    (folder / "docs").mkdir(exist_ok=True)
+    (folder / INDEX).parent.mkdir(exist_ok=True)
     (folder / INDEX).write_text(index)
     (folder / "checks").mkdir(exist_ok=True)
     (folder / "checks" / "conftest.py").write_text('pytest_plugins = ["tests.acceptance_index"]\n')
@@ -105,7 +105,7 @@ def test_a_whole_run_that_leaves_out_a_named_test_fails_and_says_which(
     assert run_suite(tmp_path, index, *processes, *deselected) == (
         1,
         [
-            f"docs/acceptance.md, line {number}: checks/test_it.py::{name}, so nothing is shown by it."
+            f"{INDEX}, line {number}: checks/test_it.py::{name}, so nothing is shown by it."
             for number, name in [
                 ("4", "test_some was skipped"),
                 ("5, 10", "test_skipped was skipped"),
