@@ -16,11 +16,6 @@ NEEDS_MORE = ("PATH", "ANTHROPIC_API_KEY")
 """Commands that need a package to install, or a real model."""
 
 
-def replaced(program: str, lines: str) -> str:
-    """Return `agent.py` with everything above `def show` replaced, as the page says."""
-    return f"{lines}\n\n{program[program.index('def show') :]}"
-
-
 def run_lines(lines: str, folder: Path) -> str:
     """Run the lines in a shell whose `python` and `outrider` are those of the tests."""
     environment = clean_environment() | {"OUTRIDER_HOME": str(folder / ".data"), "LANG": "C.UTF-8"}
@@ -38,14 +33,12 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
         kind, text = block.groups()
         match kind:
             case "python":
-                if saved := re.search(r"[Ss]ave (?:this|it) as\s+`([\w.]+)`:\s+$", PAGE[: block.start()]):
-                    (tmp_path / saved[1]).write_text(text)
-                else:
-                    program = tmp_path / "agent.py"
-                    program.write_text(replaced(program.read_text(), text))
+                saved = re.search(r"Save this as `([\w.]+)`:\s+$", PAGE[: block.start()])
+                assert saved
+                (tmp_path / saved[1]).write_text(text)
             case "sh" if not any(word in text for word in NEEDS_MORE):
                 printed = run_lines(text, tmp_path)
             case "text":
                 seen += 1
                 assert printed == text
-    assert seen == 8
+    assert seen == 7

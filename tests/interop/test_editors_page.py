@@ -13,8 +13,7 @@ from tests.cli.program import clean_environment
 from tests.interop.features import CLIENTS, TABLE, YES
 from tests.interop.installing import RELEASES
 
-DOCS = Path(__file__).parents[2] / "docs"
-PAGE = (DOCS / "editors.md").read_text()
+PAGE = (Path(__file__).parents[2] / "docs" / "editors.md").read_text()
 HELLO = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 1}}
 
 
@@ -47,7 +46,7 @@ def test_the_snippets_for_neovim_and_emacs_name_the_same_command() -> None:
 
 
 def test_the_table_of_clients_says_what_the_tests_try_with_each() -> None:
-    before, _, table = (DOCS / "editor-protocol.md").read_text().partition("| feature ")
+    before, _, table = Path(__file__).with_name("README.md").read_text().partition("| feature ")
     lines = ("| feature " + table).partition("\n\n")[0].splitlines()
     heading, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     names = [f"{client} {'.'.join(RELEASES[client].split('.')[:2])}" for client in CLIENTS]

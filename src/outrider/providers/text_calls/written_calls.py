@@ -1,4 +1,10 @@
-"""Calls that small models write as text and that the server did not parse. docs/providers/local.md has the rules."""
+"""Calls that small models write as text and that the server did not parse.
+
+JSON without a mark, or in a code block, is a call only if it names a tool, has arguments and nothing else, begins a
+line and ends the reply (if it begins the reply, text may follow in the next line), after a short text without another
+code block, not near a word such as "example". Descriptions of tools, and data such as {"name": "Alice", "age": 7}, are
+no calls. A marked call begins a line, or ends the reply. Names that are no tool's count only after a mark.
+"""
 
 from __future__ import annotations
 
