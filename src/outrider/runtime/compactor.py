@@ -238,7 +238,7 @@ class Compactor:
         await self._record.append(CompactionEntry(summary, kept, reason, before, after, usage, model))
         self._view_changed()
         self._futile = self._futile + 1 if before - after < LEAST_SAVING * room.window else 0
-        return Compacted(reason, before, after, summary.text, usage)
+        return Compacted(reason, before, after, summary.text, usage, self._record.state.seq or None)
 
     async def _ask_hooks(self, reason: CompactionReason, focus: str) -> None:
         """Ask the hooks. Raises ConversationError if one prevents the compaction."""
