@@ -94,7 +94,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._model.tools.instructions(self._model.agent), self._model.tools.specs
+        system, specs = self._model.tools.system_prompt(self._model.agent), self._model.tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
