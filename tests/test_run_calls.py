@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from outrider import Attachment, Deny, Limits, ToolContext, ToolResultBlock, Turn, run, think, tool
+from outrider import Agent, Allow, Attachment, Deny, Limits, ToolContext, ToolResultBlock, Turn, run, think, tool
 from outrider.testing import ScriptedModel, call, malformed_call
 
 
@@ -116,3 +116,20 @@ def test_files_of_results_are_found_by_the_next_request() -> None:
 def test_a_turn_without_calls_has_no_results() -> None:
     results: list[ToolResultBlock] = turn_with("Nothing to do.", tools=[double]).run_calls([double])
     assert results == []
+
+
+async def test_an_agent_runs_the_calls_of_a_turn_in_an_event_loop(tmp_path: Path) -> None:
+    @tool(effect="read")
+    def shelf(context: ToolContext[list[str]]) -> str:
+        "List what is on the shelf."
+        return f"{context.deps} in {context.cwd.name}"
+
+    model = ScriptedModel([call("shelf"), lambda request: request.messages[-1].tool_results[0].text])
+    agent = Agent(model, tools=[shelf], deps_type=list)
+    turn = await agent.think("What is there?", deps=["cup"])
+    results = await agent.act(turn, deps=["cup"], cwd=tmp_path, approve=lambda *_: Allow())
+    last = await agent.think(turn.conversation, tool_results=results, deps=["cup"])
+    assert last.text == f"['cup'] in {tmp_path.name}"
+    (denied,) = await agent.act(turn, deps=["cup"], approve=lambda *_: Deny("not now"))
+    assert (denied.is_error, "not now" in denied.text) == (True, True)
+    assert await agent.act(last, deps=["cup"]) == []

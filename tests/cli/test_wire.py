@@ -334,7 +334,7 @@ def told_twice() -> str:
     """A session whose second prompt was sent with another system prompt."""
     with default_log() as log:
         agent = Agent(model=ScriptedModel(["Hello.", "Good day."]), system="Be brief.")
-        with Session.open(log, agent=agent) as session:
+        with Session.open(log, "case-17.b", agent, create=True) as session:
             asyncio.run(session.run("Hello"))
         with Session.open(log, session.id, agent.replace(system="Be polite.")) as session:
             asyncio.run(session.run("Hello again"))

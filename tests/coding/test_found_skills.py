@@ -64,7 +64,7 @@ async def test_a_model_is_told_of_a_skill_and_reads_it_without_a_question(home: 
         return Answer("no")
 
     bench = bench_in(project, ask)
-    assert f"- pdf: Fill PDF forms ({folder / 'SKILL.md'})" in bench.agent(model="demo").instructions
+    assert f"- pdf: Fill PDF forms ({folder / 'SKILL.md'})" in bench.agent(model="demo").system_prompt
     read, script, other = await results_of_open(
         bench,
         ("Read", {"file_path": str(folder / "SKILL.md")}),
@@ -127,20 +127,20 @@ def test_hostile_skills_are_refused_with_a_sentence(home: Path, project: Path, t
 
 def test_the_list_of_500_skills_is_short_and_the_index_has_the_rest(home: Path, project: Path) -> None:
     bench = bench_in(project)
-    before = estimated_tokens(bench.agent(model="demo").instructions)
+    before = estimated_tokens(bench.agent(model="demo").system_prompt)
     bench.close()
     many_skills(project / ".agents/skills")
     bench = bench_in(project)
-    after = bench.agent(model="demo").instructions
+    after = bench.agent(model="demo").system_prompt
     assert estimated_tokens(after) - before <= 2_000
-    assert bench.agent(model="demo").instructions == after
+    assert bench.agent(model="demo").system_prompt == after
     bench.close()
 
 
 async def test_the_right_one_of_500_skills_is_found_by_its_words(home: Path, project: Path) -> None:
     many_skills(home / ".agents/skills")
     bench = bench_in(project)
-    instructions = bench.agent(model="demo").instructions
+    instructions = bench.agent(model="demo").system_prompt
     index = next(word for word in instructions.split() if "/skills/index-" in word)
     (hits,) = await results_of_open(
         bench, ("Grep", {"pattern": "(?i)INVOICE|receipt", "path": index, "output_mode": "content"})

@@ -34,7 +34,7 @@ def agent(folder: Path, *, window: int | None = None, **settings: object) -> Age
 
 
 def tokens(of: Agent) -> int:
-    return estimated_tokens(of.instructions) + estimated_tokens(msgspec.json.encode(specs_of(of.tools)))
+    return estimated_tokens(of.system_prompt) + estimated_tokens(msgspec.json.encode(specs_of(of.tools)))
 
 
 def test_the_lean_form_has_at_most_a_thousand_tokens(tmp_path: Path) -> None:
@@ -113,7 +113,7 @@ async def test_wire_shows_the_lean_form_of_a_session_that_had_it(tmp_path: Path)
 def test_what_differs_between_sessions_ends_the_prompt(tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
-    one, two = (agent(tmp_path / name).instructions for name in ("one", "two"))
+    one, two = (agent(tmp_path / name).system_prompt for name in ("one", "two"))
     stable = one.index("# Where you are")
     assert one[:stable] == two[:stable]
     assert "Available sub-agents" in one[:stable], "the guidance of tools is stable"

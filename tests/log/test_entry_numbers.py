@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from outrider import Agent, Attachment, Log, Message, Session
-from outrider.events import Event, MessageAdded, ToolFinished, TurnStarted
+from outrider.events import Compacted, Event, MessageAdded, RunFinished, ToolFinished, TurnStarted
 from outrider.log.entries import SteeringQueued
 from outrider.runtime.entry_events import EntryEvents
 from outrider.testing import Delay, ScriptedModel, call
@@ -19,8 +19,20 @@ def look(at: str) -> Any:
     return [f"{at} is fine", Attachment(PNG + at.encode(), name=f"{at}.png")]
 
 
-def numbered(events: list[Event]) -> list[MessageAdded | ToolFinished]:
-    return [event for event in events if isinstance(event, MessageAdded | ToolFinished)]
+def numbered(events: list[Event]) -> list[MessageAdded | ToolFinished | RunFinished | Compacted]:
+    return [event for event in events if isinstance(event, MessageAdded | ToolFinished | RunFinished | Compacted)]
+
+
+def check(event: MessageAdded | ToolFinished | RunFinished | Compacted, entry: Any) -> None:
+    match event:
+        case ToolFinished():
+            assert entry.result == event.result
+        case RunFinished():
+            assert entry.status == event.status
+        case Compacted():
+            assert entry.summary.text == event.summary
+        case MessageAdded() if not event.message.tool_results:
+            assert entry.message == event.message
 
 
 async def test_events_have_the_numbers_of_their_entries(place: Any) -> None:
@@ -39,7 +51,7 @@ async def test_events_have_the_numbers_of_their_entries(place: Any) -> None:
     script: list[Any] = [
         [call("look", at="a"), call("look", at="b")],
         Delay(0.2, call("rest")),
-        *("Fine.", "Again."),
+        *("Fine.", "Again.", "They looked."),
     ]
     agent = Agent(ScriptedModel(script), tools=[look, rest])
     with Log(place) as log:
@@ -47,8 +59,11 @@ async def test_events_have_the_numbers_of_their_entries(place: Any) -> None:
             await session.run(["Look", Attachment(PNG, name="z.png")])
             await steering[0]
             await session.run([Message.user("Once"), Message.user("more")])
+            compacted = await session.compact()
         assert sum(isinstance(record.entry, SteeringQueued) for record in log.records(session.id)) > 1
         live = numbered(seen)
+        assert live[-1] == compacted
+        assert sum(isinstance(event, RunFinished) for event in live) == 2
         records = {record.seq: record.entry for record in log.records(session.id)}
         own = EntryEvents()
         assert live == numbered([event for record in log.records(session.id) for event in own.of(record)])
@@ -57,11 +72,7 @@ async def test_events_have_the_numbers_of_their_entries(place: Any) -> None:
         assert numbers == sorted(numbers, key=lambda number: number or 0)
         for event in live:
             assert event.entry is not None
-            entry: Any = records[event.entry]
-            if isinstance(event, ToolFinished):
-                assert entry.result == event.result
-            elif not event.message.tool_results:
-                assert entry.message == event.message
+            check(event, records[event.entry])
         middle = live[len(live) // 2].entry or 0
         later, missed = EntryEvents(), list[Event]()
         for record in log.records(session.id):

@@ -255,7 +255,7 @@ def test_calls_without_text_make_no_empty_text_block() -> None:
 
 def instructions(tools: Sequence[str] = TOOL_NAMES, model: str = "anthropic/balanced") -> str:
     made = [tool(name=name, description=name)(lambda: "") for name in tools]
-    return with_subagents(Agent(model=model, system="Be kind.", tools=made)).instructions
+    return with_subagents(Agent(model=model, system="Be kind.", tools=made)).system_prompt
 
 
 @pytest.mark.parametrize(
@@ -290,8 +290,8 @@ def test_the_system_prompt_has_each_type_with_its_model(kind: str, model: str) -
 def test_the_guidance_is_there_if_and_only_if_task_is() -> None:
     """3.2."""
     alone = Agent(model="demo", system="Be kind.")
-    assert alone.instructions == "Be kind."
-    assert "# Sub-agents" in with_subagents(alone, [HELPER]).instructions
+    assert alone.system_prompt == "Be kind."
+    assert "# Sub-agents" in with_subagents(alone, [HELPER]).system_prompt
 
 
 async def test_the_document_s_name_for_the_general_type_is_taken() -> None:

@@ -23,7 +23,7 @@ async def test_a_model_reads_a_skill_and_a_file_beside_it_and_nothing_else(tmp_p
     wanted = [folder / "SKILL.md", folder / "forms.md", folder / "link.txt", folder / "../secret.txt"]
     model = ScriptedModel([[call("Read", file_path=str(each)) for each in wanted], "Done."])
     agent = Agent(model, skills=[folder])
-    assert "- pdf: Fill PDF forms" in agent.instructions
+    assert "- pdf: Fill PDF forms" in agent.system_prompt
     result = await agent.run("Fill it")
     texts = [each.text for each in result.conversation[2].tool_results]
     assert "See forms.md." in texts[0]

@@ -44,7 +44,7 @@ def as_tool(name: str) -> Tool:
 
 
 def instructions(tools: Sequence[str], profiles: Sequence[Profile] | None = None, model: str = "demo") -> str:
-    return with_subagents(Agent(model=model, tools=list(map(as_tool, tools))), profiles).instructions
+    return with_subagents(Agent(model=model, tools=list(map(as_tool, tools))), profiles).system_prompt
 
 
 def own_words(text: str) -> str:
@@ -83,13 +83,13 @@ def test_it_follows_the_tools_when_they_change() -> None:
     """Guidance belongs to the agent that reads it, not to the moment at which Task was made."""
     team = with_subagents(Agent(model="demo", tools=[as_tool("Read"), as_tool("Bash")]))
     fewer = Agent(model="demo", tools=[each for each in team.tools if isinstance(each, Tool) and each.name != "Bash"])
-    assert "use Bash directly" in team.instructions
-    assert "use Bash directly" not in fewer.instructions
-    assert "use Read" in fewer.instructions
+    assert "use Bash directly" in team.system_prompt
+    assert "use Bash directly" not in fewer.system_prompt
+    assert "use Read" in fewer.system_prompt
 
 
 def test_in_a_workbench_it_names_the_tools_of_the_settings(folder: Path) -> None:
-    said = own_words(bench_in(folder, tools=["Task", "Glob", "Bash"]).agent(model="demo").instructions)
+    said = own_words(bench_in(folder, tools=["Task", "Glob", "Bash"]).agent(model="demo").system_prompt)
     said = said.partition("# Sub-agents")[2]
     assert "such as a class: use Glob\n" in said
     assert "use Bash directly" in said

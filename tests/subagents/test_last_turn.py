@@ -129,4 +129,4 @@ def test_the_prompts_for_the_last_turn_fit_together() -> None:
     assert "answer in this reply" not in prompt("final_turn")
     assert ANSWER in prompt("final_answer")
     assert Report(COUNT).tool.final_turn == prompt("report_final_turn")
-    assert Agent(model="demo", tools=[look]).instructions == ""
+    assert Agent(model="demo", tools=[look]).system_prompt == ""

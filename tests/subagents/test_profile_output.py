@@ -51,7 +51,7 @@ async def test_a_call_has_no_schema_for_it() -> None:
     shown = offered(team.model.requests[0], "Task")
     assert shown
     assert "Only for: Helper." in shown["properties"]["output_schema"]["description"]
-    assert "- Census: Says who it is. Returns JSON." in team.agent.instructions
+    assert "- Census: Says who it is. Returns JSON." in team.agent.system_prompt
 
 
 def test_an_output_that_cannot_be_used_is_refused_with_the_profile() -> None:

@@ -333,9 +333,9 @@ async def test_a_result_that_is_final_ends_the_sub_agent_alone() -> None:
 def test_guidance_stands_in_the_system_prompt_if_and_only_if_the_agent_has_task() -> None:
     alone = Agent(model="demo", system="You are kind.")
     team = with_subagents(alone, [HELPER, Profile(name="Poet", description="Writes\n  verse.")])
-    assert alone.instructions == "You are kind."
-    assert team.instructions.startswith(f"You are kind.\n\n{BEGINNING}")
-    assert "\n- Helper: Helps. Model: the same as yours.\n- Poet: Writes verse. " in team.instructions
+    assert alone.system_prompt == "You are kind."
+    assert team.system_prompt.startswith(f"You are kind.\n\n{BEGINNING}")
+    assert "\n- Helper: Helps. Model: the same as yours.\n- Poet: Writes verse. " in team.system_prompt
 
 
 async def test_in_a_workbench_the_sender_reads_the_guidance_and_its_sub_agents_do_not(folder: Path) -> None:
@@ -356,7 +356,7 @@ async def test_in_a_workbench_the_sender_reads_the_guidance_and_its_sub_agents_d
 def test_a_session_without_task_reads_nothing_of_it(folder: Path, tools: list[str]) -> None:
     agent = bench_in(folder, tools=tools).agent(model="demo")
     assert "Task" not in [each.name for each in agent.tools]
-    assert BEGINNING not in agent.instructions
+    assert BEGINNING not in agent.system_prompt
 
 
 def test_task_without_a_tool_for_anybody_is_refused_with_what_to_do(folder: Path) -> None:
@@ -373,12 +373,12 @@ def test_task_with_a_tool_of_the_user_s_own_is_enough(folder: Path) -> None:
 
     agent = bench_in(folder, own=[whistle], tools=["Task"]).agent(model="demo")
     assert [each.name for each in agent.tools] == ["whistle", "Task"]
-    assert "\n- General: " in agent.instructions
-    assert "\n- Explore: " not in agent.instructions
+    assert "\n- General: " in agent.system_prompt
+    assert "\n- Explore: " not in agent.system_prompt
 
 
 def test_only_those_are_listed_for_whom_there_are_tools(folder: Path) -> None:
-    instructions = bench_in(folder, tools=["Task", "Bash"]).agent(model="demo").instructions
+    instructions = bench_in(folder, tools=["Task", "Bash"]).agent(model="demo").system_prompt
     offered = [name for name in ("Explore", "Plan", "Bash", "General") if f"\n- {name}: " in instructions]
     assert offered == ["Bash", "General"]
 
@@ -393,7 +393,7 @@ def test_without_profiles_there_is_no_task() -> None:
 def test_sending_out_twice_makes_one_task() -> None:
     team = with_subagents(with_subagents(Agent(model="demo"), [HELPER]), [Profile(name="Poet", description="Verse.")])
     assert [each.name for each in team.tools] == ["Task"]
-    assert "- Helper" not in team.instructions
+    assert "- Helper" not in team.system_prompt
 
 
 @pytest.mark.parametrize(("names", "chosen"), [(["Poet"], "Poet"), (["Poet", "General"], "General")])

@@ -381,10 +381,10 @@ def test_guidance_can_be_made_for_the_agent_that_reads_it() -> None:
         return ""
 
     assert (
-        Agent(model="demo", system="Hello.", tools=[own], name="Ada").instructions
+        Agent(model="demo", system="Hello.", tools=[own], name="Ada").system_prompt
         == "Hello.\n\nYou are Ada, and have 1."
     )
-    assert Agent(model="demo", tools=[own, read_lines], name="Eve").instructions == "You are Eve, and have 2."
+    assert Agent(model="demo", tools=[own, read_lines], name="Eve").system_prompt == "You are Eve, and have 2."
 
 
 @pytest.mark.parametrize(("own", "limit", "kept"), [(None, 100, 100), (40, 100, 40), (400, 100, 100)])

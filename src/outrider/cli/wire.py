@@ -51,8 +51,8 @@ examples:
 exit codes: 0 done, 1 the request cannot be built (for example, it is too large), 2 wrong usage or unreadable input
 """
 WRONG_INPUT = (ConversationError, ToolDefinitionError, UnknownModelError, UnknownSessionError)
-_ID = re.compile("[0-9a-f]{4,32}")
-"""The id of a session, or a prefix of one."""
+_ID = re.compile(r"(?!.*\.json$)[\w.-]{1,64}", re.ASCII)
+"""The id of a session, or a prefix of one. A name of a file that is missing more probably ends with .json."""
 
 
 def wire(arguments: list[str]) -> int:
@@ -131,7 +131,7 @@ def _request(options: argparse.Namespace) -> Request:
 
 
 def _is_session(named: str) -> bool:
-    return bool(_ID.fullmatch(named)) and not Path(named).exists()
+    return named != "-" and bool(_ID.fullmatch(named)) and not Path(named).exists()
 
 
 def _read(path: str) -> bytes:

@@ -100,7 +100,7 @@ def _request(
     own = [*recorded.tools]
     if history.is_abridged:
         own.append(recall_tool(RememberedPast(id, lambda: history.messages, files), files))
-    return Request(messages, files, recorded.instructions, specs_of(own), server_tools=recorded.server_tools)
+    return Request(messages, files, recorded.system_prompt, specs_of(own), server_tools=recorded.server_tools)
 
 
 def _model_of(log: Log, id: str, reply: int | None) -> str:

@@ -22,7 +22,7 @@ from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import ModelOptions, RunOptions
 from outrider.runtime.session import ONE_RUN_SECONDS, AnyObserver, Session
 from outrider.runtime.system_prompt import SystemFunction
-from outrider.runtime.turn import Turn, take_turn
+from outrider.runtime.turn import Turn, act_in, take_turn
 from outrider.tools.approval import Approver
 from outrider.tools.context import DepsT
 from outrider.tools.server_tool import ServerTool
@@ -128,7 +128,7 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
         tool_results: Iterable[ToolResultBlock | Mapping[str, Any]] | None = None,
         **options: Unpack[OneTurn[DepsT]],
     ) -> Turn:
-        """Ask the model once. Its calls do not run: `turn.tool_calls` has them, and `tool_results` answers them.
+        """Ask the model once. Its calls do not run: `act` does that, and `tool_results` has the answers.
 
         The prompt may be a conversation: `think([*turn.conversation, "And then?"])` continues, and
         `think(turn.conversation, tool_results=…)` gives the results of its calls. The whole conversation is sent, in
@@ -144,6 +144,27 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
         session.wait_for_servers(ONE_RUN_SECONDS)
         async with session:
             return await take_turn(session, prompt, tool_results, **settings)
+
+    async def act(
+        self,
+        turn: Turn,
+        *,
+        deps: DepsT | None = None,
+        approve: Approver | None = None,
+        cwd: str | Path | None = None,
+        store: AttachmentStore | None = None,
+    ) -> list[ToolResultBlock]:
+        """Run the calls of a turn with the agent's tools. Return the results, for `think(tool_results=…)`.
+
+        >>> import asyncio
+        >>> turn = asyncio.run(Agent("demo").think("What is 2+2?"))
+        >>> asyncio.run(Agent("demo").act(turn))
+        []
+        """
+        session = self.session(turn.conversation, deps=deps, approve=approve, cwd=cwd, store=store)
+        session.wait_for_servers(ONE_RUN_SECONDS)
+        async with session:
+            return await act_in(session)
 
     def _one_run(self, options: OneRun[DepsT]) -> tuple[Session[DepsT], dict[str, Any]]:
         """Open a session for one run. Return it with the options of the run."""

@@ -143,7 +143,7 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
         return ModelSettings(self.effort, self.temperature, self.max_tokens, self.tool_choice, dict(self.options))
 
     @cached_property
-    def instructions(self) -> str:
+    def system_prompt(self) -> str:
         """The system prompt, with the guidance of the tools. One that is a function is not called here."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
         answer = prompt_text("output_answer") if self.answer else ""

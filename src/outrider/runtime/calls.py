@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -35,9 +35,6 @@ from outrider.tools.approval import Defer
 from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
-
-if TYPE_CHECKING:
-    pass
 
 CANCELLED = "The call was cancelled before it finished."
 """The first sentence of a cancelled call's result; front ends recognise it."""

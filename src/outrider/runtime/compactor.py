@@ -94,7 +94,7 @@ class Compactor:
 
     def _fixed(self) -> tuple[int, int]:
         """Return the estimated tokens of the system prompt and of the tools."""
-        system, specs = self._model.tools.instructions(self._model.agent), self._model.tools.specs
+        system, specs = self._model.tools.system_prompt(self._model.agent), self._model.tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
             self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
         return self._counted[2], self._counted[3]
@@ -238,7 +238,7 @@ class Compactor:
         await self._record.append(CompactionEntry(summary, kept, reason, before, after, usage, model))
         self._view_changed()
         self._futile = self._futile + 1 if before - after < LEAST_SAVING * room.window else 0
-        return Compacted(reason, before, after, summary.text, usage)
+        return Compacted(reason, before, after, summary.text, usage, self._record.state.seq or None)
 
     async def _ask_hooks(self, reason: CompactionReason, focus: str) -> None:
         """Ask the hooks. Raises ConversationError if one prevents the compaction."""

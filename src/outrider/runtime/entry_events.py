@@ -68,11 +68,11 @@ def events_of(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
             return (finished, MessageAdded(state.results, entry=seq)) if state.results else (finished,)
         case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after, usage=usage):
             reason = cast("CompactionReason", entry.reason or "manual")
-            return (Compacted(reason, before, after, summary.text, usage),)
+            return (Compacted(reason, before, after, summary.text, usage, state.seq or None),)
         case ResultsClearedEntry(count=count, tokens=tokens):
             return (ResultsCleared(count, tokens),)
         case RunStopped():
-            return (ending(entry, state),)
+            return (ending(entry, state, state.seq or None),)
     return _news(entry, state)
 
 
@@ -118,7 +118,7 @@ def _message_events(entry: MessageEntry, state: SessionState) -> Sequence[OwnEve
     return added, Notice(f"{remark}: {entry.stop_detail}" if entry.stop_detail else remark)
 
 
-def ending(entry: RunStopped, state: SessionState) -> RunFinished:
+def ending(entry: RunStopped, state: SessionState, seq: int | None = None) -> RunFinished:
     """Return the end of a run: the final result, or the newest reply."""
     run = state.run or RunState()
     text, data, has_data, last = run.text, None, False, state.history.last
@@ -132,7 +132,8 @@ def ending(entry: RunStopped, state: SessionState) -> RunFinished:
         data, has_data = entry.output, True
     text = text if entry.text is UNSET else entry.text
     status = cast("RunStatus", entry.status)
-    return RunFinished(status, entry.turns, entry.usage, text, entry.error, run.stop_reason, data, has_data)
+    ended = status, entry.turns, entry.usage, text, entry.error, run.stop_reason, data, has_data
+    return RunFinished(*ended, seq)
 
 
 class EntryEvents:

@@ -180,6 +180,8 @@ class Compacted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type
     """The text that the model reads instead of the messages."""
     usage: Usage | None = None
     """The usage of the request for the summary."""
+    entry: int | None = None
+    """Its number in the log, if there is one."""
 
 
 class ResultsCleared(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="results_cleared"):
@@ -231,6 +233,8 @@ class RunFinished(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="ty
     """The data of the report that ended the run, as decoded JSON; None if there was none."""
     has_structured_output: bool = False
     """Whether there was a report. It distinguishes a report of null from no report."""
+    entry: int | None = None
+    """The number of its end in the log, if there is one."""
 
 
 class SubagentStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", tag="subagent_started"):

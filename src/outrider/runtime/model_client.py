@@ -130,7 +130,7 @@ class ModelClient:
         return Request(
             messages,
             self._record.store,
-            self.tools.instructions(self.agent),
+            self.tools.system_prompt(self.agent),
             self.tools.specs,
             reminder,
             self.memory,

@@ -41,7 +41,7 @@ class Toolset:
         self._found: dict[str, Tool] = {}
         """Tools of servers that are not in requests: the model searches for them."""
         self._mcp: Mcp = ()
-        self._instructions = "", "", ""
+        self._prompt = "", "", ""
 
     @property
     def callable(self) -> dict[str, Tool]:
@@ -53,14 +53,14 @@ class Toolset:
         """What a compaction adds to the tools: Recall, unless it is offered already."""
         return () if RECALL in self.offered else specs_of([self._recall()])
 
-    def instructions(self, agent: AgentSpec) -> str:
+    def system_prompt(self, agent: AgentSpec) -> str:
         """Return the system prompt of the next request: the agent's, and what servers say about their tools."""
         said = self.servers.guidance if self.servers else ""
         if not said:
-            return agent.instructions
-        if self._instructions[:2] != (agent.instructions, said):
-            self._instructions = agent.instructions, said, "\n\n".join(filter(None, (agent.instructions, said)))
-        return self._instructions[2]
+            return agent.system_prompt
+        if self._prompt[:2] != (agent.system_prompt, said):
+            self._prompt = agent.system_prompt, said, "\n\n".join(filter(None, (agent.system_prompt, said)))
+        return self._prompt[2]
 
     def use(self, agent: AgentSpec) -> None:
         """Take the tools and servers of an agent. The servers start in the background, instead of earlier ones."""

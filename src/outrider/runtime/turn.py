@@ -86,7 +86,7 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
         # The model is never asked.
         agent: AgentSpec[Any] = AgentSpec(model="demo", tools=made, limits=limits or Limits(), deps_type=kind)
         session = Session(agent, self.conversation, store=store, cwd=cwd, approve=approve, deps=deps)
-        return list(run_sync(session.act()).message.tool_results)
+        return run_sync(act_in(session))
 
     def keys(self) -> tuple[str, ...]:
         """Return the keys of `dict(turn)`."""
@@ -94,6 +94,11 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
 
     def __getitem__(self, name: str) -> Any:
         return plain_calls(self.tool_calls) if name == "tool_calls" else super().__getitem__(name)
+
+
+async def act_in(session: Session[Any]) -> list[ToolResultBlock]:
+    """Run the calls of a session's newest reply, and return their results."""
+    return list((await session.act()).message.tool_results)
 
 
 async def take_turn(

@@ -36,7 +36,7 @@ def with_subagents(
     same name and for `at_once` below 1.
 
     >>> team = with_subagents(Agent(model="demo"), [Profile(name="Poet", description="Writes verse.")])
-    >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.instructions
+    >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.system_prompt
     (['Task'], True)
     """
     tools = _without_task(make_tools(agent.tools))

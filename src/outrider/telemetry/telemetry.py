@@ -96,7 +96,7 @@ class Telemetry:
 def _subject_of(session: Session) -> Subject:
     from outrider.telemetry.session_trace import Subject
 
-    return Subject(session.id, session.agent.name, session.provider.name, session.agent.instructions)
+    return Subject(session.id, session.agent.name, session.provider.name, session.agent.system_prompt)
 
 
 def _check_installed() -> None:

@@ -172,7 +172,7 @@ def test_a_plugin_brings_skills_commands_and_sub_agents_at_once(home: Path, proj
     assert len(bench.skills.refused) == 1
     assert bench.prompt_commands.has("/reports:weekly")
     assert "writer" in [profile.name for profile in bench.profiles]
-    assert "reports:summarize: Sum up a report" in bench.agent(model="demo").instructions
+    assert "reports:summarize: Sum up a report" in bench.agent(model="demo").system_prompt
     bench.close()
 
 

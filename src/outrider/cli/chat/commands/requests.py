@@ -32,7 +32,7 @@ def _show_request(chat: CommandContext, model: str) -> None:
     served = session.agent.server_tools if not model else ()
     agent = session.agent
     request = Request(
-        *(messages, session.store, agent.instructions, session.specs), settings=agent.settings, server_tools=served
+        *(messages, session.store, agent.system_prompt, session.specs), settings=agent.settings, server_tools=served
     )
     body = provider.render(request)
     lines = safe_lines(pretty(_without_tools(body, session.specs)).decode()).split("\n")
