@@ -10,7 +10,7 @@ def get_user(number):
 
 
 def get_user_agent(number):
-    """Return the program of a user. See get_user for the name."""
+    """Return the program of a user."""
     return AGENTS.get(number, "unknown") if get_user(number) else "unknown"
 
 
