@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
 OF_THE_PROJECT = [
     *("README.md", "CONTRIBUTING.md", "CHANGELOG.md"),
-    *("bench/README.md", "bench/RESULTS.md", "tests/interop/README.md"),
+    *("bench/README.md", "bench/RESULTS.md", "evals/README.md", "tests/interop/README.md"),
 ]
 ALL_PAGES = OF_THE_PROJECT + sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 RUN_ELSEWHERE = ("README.md", "docs/tutorial.md", "docs/print.md")

@@ -74,6 +74,7 @@ def test_the_sdist_has_what_the_tests_and_the_docs_need(built: Path) -> None:
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {"CHANGELOG.md", "LICENSE", "Makefile", "docs/api.md", "tests/conftest.py", "scripts/setup"} <= names
+    assert "evals/tasks/fix-median/tests/check.py" in names
     assert not [name for name in names if "__pycache__" in name or name.startswith((".venv", "dist/"))]
 
 

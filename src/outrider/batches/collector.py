@@ -147,11 +147,11 @@ def _made(tasks: Tasks, schema: Schema | None) -> list[Task]:
             raise type(error)(f"task {number}: {error}") from None
         if task.id in made:
             raise ValueError(f"task {number}: another task has the id {task.id!r}")
-        own = (task.permissions, task.allow, task.ask_later, task.tools is not None, task.system_prompt is not None)
-        if any(own):
+        own = task.permissions, task.allow, task.ask_later, task.settings
+        if any(own) or task.tools is not None or task.system_prompt is not None:
             raise ValueError(
-                f"task {number}: permissions, allow, ask_later, tools and system_prompt are for `outrider batch`; "
-                "here the agent has them, and approve=… decides about calls"
+                f"task {number}: permissions, allow, ask_later, tools, settings and system_prompt are for "
+                "`outrider batch`; here the agent has them, and approve=… decides about calls"
             )
         if schema is not None:
             if task.schema is not None:

@@ -57,6 +57,8 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """The names of the built-in tools to offer; None for all. For tasks of the coding agent."""
     system_prompt: str | None = None
     """Replaces the system prompt of the coding agent."""
+    settings: dict[str, Any] = {}
+    """More settings of the coding agent by their keys, as in {"lean": "on"}."""
     metadata: Any = None
     """Any JSON. It comes back with the result."""
 

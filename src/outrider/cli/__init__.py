@@ -29,6 +29,7 @@ commands:
   acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
   batch        run many tasks from a file, with results in another
   worker       run tasks of batches, on as many machines as you like
+  eval         let models try tasks, and say how many they solve
   demo         run nine short demos; no API key needed
   doctor       check the installation and say what to fix
   config       show the settings and where each value comes from
@@ -60,7 +61,21 @@ options:
 In Python: from outrider import think, run, tool
 """
 COMMANDS = (
-    *("acp", "batch", "commands", "config", "demo", "doctor", "hooks", "login", "logout", "mcp", "models", "plugins"),
+    *(
+        "acp",
+        "batch",
+        "commands",
+        "config",
+        "demo",
+        "doctor",
+        "eval",
+        "hooks",
+        "login",
+        "logout",
+        "mcp",
+        "models",
+        "plugins",
+    ),
     *("sessions", "skills", "trust", "web", "wire", "worker"),
 )
 """Each is a function in the module of the same name; that of `logout` is in `login`."""

@@ -7,16 +7,16 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from outrider.batches.collector import Collector, open_queue
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings, Queue
 from outrider.batches.results_file import ResultsFile
-from outrider.batches.task import Task
+from outrider.batches.task import Task, TaskResult
 from outrider.batches.task_file import read_tasks
 from outrider.cli.batch_progress import BatchProgress
 from outrider.cli.options import UsageError, tools_and_files
@@ -35,19 +35,27 @@ WAITING = 6
 """The exit code if only tasks are left that wait for answers, as of `-p`."""
 
 
+Judge: TypeAlias = Callable[[TaskResult], Awaitable[TaskResult]]
+"""Adds to a result before it is stored."""
+
+
 class BatchRun:
     """A batch, from its options to its exit code."""
 
-    def __init__(self, options: argparse.Namespace) -> None:
+    def __init__(self, options: argparse.Namespace, judge: Judge | None = None) -> None:
         self._options = options
+        self._judge = judge
         self._signals: list[signal.Signals] = []
 
     def run(self) -> int:
-        """Run the batch. Raises OutriderError if it cannot be started or continued."""
+        """Run the batch of a file. Raises OutriderError if it cannot be started or continued."""
+        names, files = tools_and_files(self._options.tools)
+        return self.run_tasks(self._read(self._defaults(names)), files)
+
+    def run_tasks(self, tasks: list[Task], files: Sequence[str] = ()) -> int:
+        """Run these tasks, with the tools of these files. Raises OutriderError."""
         options = self._options
-        names, files = tools_and_files(options.tools)
         tools = tuple(tool.name for tool in load_tools(files))
-        tasks = self._read(self._defaults(names))
         settings = BatchSettings(options.budget, options.rates, options.concurrency, tools)
         log = default_log()
         queue = open_queue(log)
@@ -115,7 +123,7 @@ class BatchRun:
     # The results
 
     async def _collect(
-        self, queue: Queue, batch: str, tasks: list[Task], results: ResultsFile, files: list[str]
+        self, queue: Queue, batch: str, tasks: list[Task], results: ResultsFile, files: Sequence[str]
     ) -> int:
         known = sum(task.id in results.ids for task in tasks)
         progress = BatchProgress(len(tasks), known, quiet=self._options.quiet)
@@ -125,6 +133,8 @@ class BatchRun:
             with self._catching(pool, progress):
                 async for found in collector.results(lambda: self._is_stopped(pool)):
                     new = [each for each in found if each.id not in results.ids]
+                    if self._judge:
+                        new = list(await asyncio.gather(*map(self._judge, new)))
                     await asyncio.to_thread(results.append, new)
                     progress.take(new)
                     if not collector.state.is_complete:
@@ -147,7 +157,7 @@ class BatchRun:
             await pool.tend()
             await asyncio.sleep(0.02)
 
-    def _command(self, batch: str, files: list[str]) -> list[str]:
+    def _command(self, batch: str, files: Sequence[str]) -> list[str]:
         tools = [part for file in files for part in ("--tools", file)]
         return python_module("outrider", "worker", "--quiet", "--until-eof", "--batch", batch, *tools)
 
@@ -182,7 +192,7 @@ class BatchRun:
             )
             return WAITING
         print(
-            f"outrider batch: the budget of ${state.budget:g} is used up; continue with --resume and a larger --budget",
+            f"The budget of ${state.budget:g} is used up. Continue with --resume and a larger --budget",
             file=sys.stderr,
         )
         return 3

@@ -115,6 +115,12 @@ def _add_transfer_commands(command: AddCommand) -> None:
     out = command("export", _export, "write a session as JSON lines to standard output")
     out.add_argument("id", metavar="ID")
     out.add_argument("--attachments", action="store_true", help="include the attached files")
+    out.add_argument(
+        *("--format",),
+        choices=("jsonl", "atif"),
+        default="jsonl",
+        help="jsonl, which `import` reads (the default), or atif: a trajectory for Harbor and other tools",
+    )
     into = command("import", _import, "store an exported session, or a conversation written by dumps()")
     into.add_argument("file", nargs="?", default="-", metavar="FILE", help="the file (default: standard input)")
     fork = command("fork", _fork, "copy a session, to continue it in another way")
@@ -164,6 +170,11 @@ def _show(log: Log, options: argparse.Namespace) -> None:
 def _export(log: Log, options: argparse.Namespace) -> None:
     if sys.stdout.isatty():
         print("Writing to the terminal; to save it, add > FILE to the command.", file=sys.stderr)
+    if options.format == "atif":
+        from outrider.log.atif import trajectory
+
+        sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(trajectory(log, options.id)), indent=2) + b"\n")
+        return
     if children := log.children(options.id):
         print(f"The sessions of its {counted(len(children), 'sub-agent')} are not included.", file=sys.stderr)
     for line in export(log, options.id, attachments=options.attachments):

@@ -90,7 +90,7 @@ def task_folder(task: Task) -> Path:
 
 def task_settings(task: Task, folder: Path, environment: Mapping[str, str]) -> Settings:
     """Return the settings of a folder with what the task asks for. Raises ConfigError."""
-    given: dict[str, Any] = {}
+    given: dict[str, Any] = {**task.settings}
     if task.model:
         given["model"] = task.model
     if task.effort:

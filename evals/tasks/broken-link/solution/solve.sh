@@ -1,0 +1,2 @@
+#!/bin/bash
+sed 's|docs/instalation\.md|docs/installing.md|' README.md >README.new && mv README.new README.md

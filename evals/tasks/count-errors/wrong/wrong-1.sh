@@ -1,0 +1,2 @@
+# Counts "error" in messages, too.
+grep -ci error server.log >answer.txt

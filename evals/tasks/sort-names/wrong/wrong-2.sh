@@ -1,0 +1,2 @@
+# No two neighbours are the same.
+uniq guests.txt >sorted.txt

@@ -1,0 +1,223 @@
+"""`outrider eval`: let models try tasks, and say how many they solve."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from outrider.cli.command_parser import command_parser
+from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.cli.options import UsageError
+
+if TYPE_CHECKING:
+    from outrider.batches.task import TaskResult
+    from outrider.evals.task_folder import TaskFolder
+    from outrider.evals.trial import Outcome, Trial
+
+DESCRIPTION = """\
+Let models try tasks, each several times, and say how many they solve, how sure that is, and what it costs. A task is a
+folder in Harbor's format: task.toml, instruction.md, environment/, tests/test.sh, solution/. Each trial is a session
+in a copy of the environment, with the permissions `all` in the sandbox; the tests run afterwards on a copy of what it
+left. Results are appended to the output file, each once, whatever is killed when; --resume continues. Results at one
+temperature still differ from run to run, so repeat: a task that only some trials solve is listed.
+"""
+EXAMPLES = """\
+examples:
+  outrider eval tasks/ --oracle
+  outrider eval tasks/ -o before.jsonl --model anthropic/fast --repeats 3
+  outrider eval tasks/ -o after.jsonl --model anthropic/fast --repeats 3 --set lean=on --against before.jsonl
+  outrider eval tasks/ -o both.jsonl --model ollama/qwen3 --model openai/fast --budget 5 --resume
+  outrider eval --show after.jsonl --against before.jsonl
+
+exit codes: 0 all trials have results, 1 error, or the oracle found a task that is wrong, 2 wrong usage, 3 budget used
+  up, 130 interrupted, 143 terminated
+"""
+
+
+def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
+    """Run the command and return its exit code."""
+    from outrider.text.visible import safe_lines
+
+    options = _parser().parse_args(arguments)
+    from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
+    from outrider.errors import OutriderError
+
+    try:
+        _check(options)
+        if options.show:
+            print("\n".join(_report(_read(options.show), options.against)))
+            return 0
+        from outrider.evals.task_folder import find_tasks
+
+        tasks = _without_containers(find_tasks(map(Path, options.tasks)))
+        return asyncio.run(_oracle(tasks)) if options.oracle else _run(tasks, options)
+    except (OutriderError, UsageError) as error:
+        print(safe_lines(f"outrider eval: {error}"), file=sys.stderr)
+        return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = command_parser("eval", DESCRIPTION, EXAMPLES)
+    add = parser.add_argument
+    add("tasks", nargs="*", metavar="TASKS", help="folders of tasks, or with tasks in them")
+    add("-o", "--output", metavar="FILE", help="the file that results are appended to")
+    add("-m", "--model", action="append", default=[], metavar="MODEL", help="the model to try; may be repeated")
+    add("--repeats", type=int, default=1, metavar="N", help="trials of each task and model (default 1)")
+    add(
+        *("--set",),
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a setting of the agent that is measured, as in lean=on; may be repeated",
+    )
+    add("--against", metavar="FILE", help="compare with the results of an earlier eval")
+    add("--resume", action="store_true", help="continue: run the trials that have no result yet")
+    add("--workers", type=int, default=2, metavar="N", help="trials that run at once (default 2)")
+    add("--budget", metavar="DOLLARS", help="stop when all trials together have cost this much")
+    add("--max-turns", type=int, metavar="N", help="stop a trial after N model replies (default 50)")
+    add("--log", metavar="PLACE", help=LOG_HELP)
+    add("--oracle", action="store_true", help="check the tasks: their solutions pass, and nothing does not")
+    add("--show", metavar="FILE", help="print the table of an eval, and run nothing")
+    add("-q", "--quiet", action="store_true", help="print only the table")
+    return parser
+
+
+def _check(options: argparse.Namespace) -> None:
+    from outrider.cli.batch import positive
+
+    if options.show:
+        return
+    if not options.tasks:
+        raise UsageError("name a folder with tasks, as in outrider eval tasks/")
+    if options.oracle:
+        return
+    if not options.output:
+        raise UsageError("--output FILE is missing: the results go there")
+    if not options.model:
+        raise UsageError("--model MODEL is missing: an eval says which models it measures")
+    if options.repeats < 1 or options.workers < 1:
+        raise UsageError("--repeats and --workers must be 1 or more")
+    if options.budget is not None:
+        options.budget = positive("--budget", options.budget)
+
+
+def _without_containers(tasks: Sequence[TaskFolder]) -> list[TaskFolder]:
+    """Return the tasks that need no container. The others are named."""
+    for task in tasks:
+        if task.container:
+            print(f"outrider eval: {task.name} is left out: it needs a container ({task.container})", file=sys.stderr)
+    if left := [task for task in tasks if not task.container]:
+        return left
+    raise UsageError("every task needs a container; there is nothing to run here")
+
+
+# The oracle
+
+
+async def _oracle(tasks: Sequence[TaskFolder]) -> int:
+    """Show for each task that its tests fail on the untouched environment, and pass after its solution."""
+    from outrider.evals.verifier import verify
+
+    wrong = 0
+    for task in tasks:
+        before = await verify(task, task.environment)
+        after = await verify(task, task.environment, task.solution) if task.solution else None
+        faults = ["the tests pass without a solution"] if before.is_solved else []
+        faults += ["it has no solution/solve.sh"] if after is None else []
+        faults += [f"the solution fails: {after.output.strip()[-300:]}"] if after and not after.is_solved else []
+        print(f"wrong {task.name}: {'; '.join(faults)}" if faults else f"ok    {task.name}", flush=True)
+        wrong += bool(faults)
+    print(f"{len(tasks) - wrong} of {len(tasks)} tasks are sound.")
+    return 1 if wrong else 0
+
+
+# Trials
+
+
+def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace) -> int:
+    from outrider.cli.batch_run import BatchRun
+    from outrider.coding.batch_sessions import check_task
+    from outrider.environment import workspaces_folder
+    from outrider.evals.trial import trials_of
+
+    results = Path(options.output).absolute()
+    folder = workspaces_folder() / "evals" / _name_of(results)
+    trials = trials_of(tasks, options.model, options.repeats, folder)
+    settings = dict(map(_setting, options.set))
+    limits: dict[str, Any] = {} if options.max_turns is None else {"max_turns": options.max_turns}
+    made = [trial.batch_task(settings, limits).checked() for trial in trials]
+    for task in {task.model: task for task in made}.values():
+        check_task(task, os.environ, here=False)
+    for trial in trials:
+        trial.prepare()
+    judge = _Judge({trial.id: trial for trial in trials}, options.workers)
+    options.concurrency, options.rates, options.wait = 1, {}, False
+    code = BatchRun(options, judge).run_tasks(made)
+    print("\n".join(_report(_read(options.output), options.against)))
+    return 0 if code == 1 else code  # trials that failed are results
+
+
+def _name_of(results: Path) -> str:
+    from hashlib import sha256
+
+    return f"{results.stem}-{sha256(os.fsencode(results)).hexdigest()[:8]}"
+
+
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise UsageError(f"--set {text}: write a key and a value, as in --set lean=on")
+    return key.strip(), value.strip()
+
+
+class _Judge:
+    """Runs the tests of trials, a few at a time."""
+
+    def __init__(self, trials: dict[str, Trial], at_once: int) -> None:
+        self._trials = trials
+        self._room = asyncio.Semaphore(at_once)
+
+    async def __call__(self, result: TaskResult) -> TaskResult:
+        """Return the result with what the tests say."""
+        from outrider.evals.trial import judged
+        from outrider.evals.verifier import verify
+
+        trial = self._trials[result.id]
+        async with self._room:
+            return judged(result, await verify(trial.task, trial.folder))
+
+
+# The table
+
+
+def _read(name: str) -> list[Outcome]:
+    """Return the outcomes in a results file. Raises UsageError."""
+    import msgspec
+
+    from outrider.batches.task import TaskResult
+    from outrider.evals.trial import outcome_of
+    from outrider.struct_types import described
+
+    decoder = msgspec.json.Decoder(described(TaskResult))
+    try:
+        found = [outcome_of(decoder.decode(line)) for line in Path(name).read_bytes().splitlines()]
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from None
+    except msgspec.MsgspecError:
+        raise UsageError(f"{name} is not the results file of an eval") from None
+    outcomes = [outcome for outcome in found if outcome]
+    if not outcomes:
+        raise UsageError(f"{name} has no results of an eval")
+    return outcomes
+
+
+def _report(outcomes: Sequence[Outcome], against: str | None) -> list[str]:
+    from outrider.cli.eval_table import comparison_lines, table_lines
+
+    lines = table_lines(outcomes)
+    return [*lines, *comparison_lines(outcomes, _read(against))] if against else lines

@@ -1,0 +1,1 @@
+"""Evals: do agents solve tasks, and does a change help?"""

@@ -1,0 +1,128 @@
+"""A task to be solved, in a folder of Harbor's format: an instruction, an environment, tests and a solution."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.errors import OutriderError
+from outrider.struct_types import described
+
+AGENT_SECONDS, TEST_SECONDS = 900.0, 300.0
+"""How long an agent, and the tests, may take where the task does not say."""
+_HARMLESS = re.compile(r"\s*(#.*|FROM\s.*|WORKDIR\s.*|COPY\s+\.\s+\S+|)$", re.IGNORECASE)
+"""Lines of a Dockerfile that a copy of the environment's files stands for."""
+
+
+class TaskFolderError(OutriderError, ValueError):
+    """A folder is not a task; the message says why."""
+
+
+class _Timed(msgspec.Struct):
+    timeout_sec: float | None = None
+
+
+class _TaskFile(msgspec.Struct):
+    agent: _Timed = msgspec.field(default_factory=_Timed)
+    verifier: _Timed = msgspec.field(default_factory=_Timed)
+    environment: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
+
+
+class TaskFolder(msgspec.Struct, frozen=True):
+    """A task."""
+
+    name: str
+    """The name of its folder."""
+    path: Path
+    instruction: str
+    agent_seconds: float = AGENT_SECONDS
+    test_seconds: float = TEST_SECONDS
+    difficulty: str = ""
+    container: str = ""
+    """Why it needs a container; empty if a copy of its files is enough."""
+
+    @property
+    def environment(self) -> Path:
+        """The folder with the files that the agent finds."""
+        return self.path / "environment"
+
+    @property
+    def tests(self) -> Path:
+        """The folder with `test.sh`, which the agent does not see."""
+        nested = self.path / "tests"
+        return nested if nested.is_dir() else self.path
+
+    @property
+    def solution(self) -> Path | None:
+        """The script that solves it, if there is one."""
+        found = self.path / "solution" / "solve.sh"
+        return found if found.is_file() else None
+
+
+def find_tasks(places: Iterable[Path]) -> list[TaskFolder]:
+    """Return the tasks in these folders, each of which is one or has some, by name. Raises TaskFolderError."""
+    found: dict[str, TaskFolder] = {}
+    for place in places:
+        folders = (
+            [place] if (place / "task.toml").exists() else sorted(each.parent for each in place.glob("*/task.toml"))
+        )
+        if not folders:
+            raise TaskFolderError(f"{place} has no tasks; a task is a folder with task.toml and instruction.md")
+        for folder in folders:
+            task = read_task(folder)
+            if task.name in found and found[task.name].path != task.path:
+                raise TaskFolderError(f"two tasks have the name {task.name!r}: {found[task.name].path} and {folder}")
+            found[task.name] = task
+    return list(found.values())
+
+
+def read_task(folder: Path) -> TaskFolder:
+    """Read a task. Raises TaskFolderError."""
+    file = folder / "task.toml"
+    try:
+        read = msgspec.convert(tomllib.loads(file.read_text()), described(_TaskFile))
+        instruction = (folder / "instruction.md").read_text().strip()
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise TaskFolderError(f"{folder} is not a task: {reason or 'it cannot be read'}") from None
+    if not instruction:
+        raise TaskFolderError(f"{folder}/instruction.md is empty")
+    task = TaskFolder(
+        folder.resolve().name,
+        folder.resolve(),
+        instruction,
+        _seconds(file, "agent", read.agent, AGENT_SECONDS),
+        _seconds(file, "verifier", read.verifier, TEST_SECONDS),
+        str(read.metadata.get("difficulty", "")),
+        _needed_container(folder / "environment", read.environment),
+    )
+    if not (task.tests / "test.sh").is_file():
+        raise TaskFolderError(f"{folder} is not a task: it has no tests/test.sh")
+    return task
+
+
+def _seconds(file: Path, section: str, timed: _Timed, usual: float) -> float:
+    if timed.timeout_sec is None:
+        return usual
+    if not 0 < timed.timeout_sec < 7 * 86_400:
+        raise TaskFolderError(f"{file}: {section}.timeout_sec must be over 0, and less than a week")
+    return timed.timeout_sec
+
+
+def _needed_container(environment: Path, said: dict[str, Any]) -> str:
+    """Return why a copy of the files is not the environment, or an empty text."""
+    if said.get("docker_image"):
+        return f"it starts from the image {said['docker_image']}"
+    for name in ("docker-compose.yaml", "docker-compose.yml"):
+        if (environment / name).exists():
+            return f"its environment is described by {name}"
+    dockerfile = environment / "Dockerfile"
+    lines = dockerfile.read_text(errors="replace").splitlines() if dockerfile.exists() else ()
+    other = next((line.strip() for line in lines if not _HARMLESS.match(line)), "")
+    return f"its Dockerfile says {other[:60]!r}" if other else ""

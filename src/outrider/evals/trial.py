@@ -1,0 +1,129 @@
+"""A trial: one attempt of one model at one task, in a folder of its own. It is a task of a batch."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from outrider.batches.task import Task, TaskResult
+from outrider.evals.task_folder import TaskFolder
+from outrider.evals.verifier import Verdict
+from outrider.filesystem import make_private
+
+LONGEST_NAME = 80
+"""Characters of a folder's name."""
+
+
+class Trial(msgspec.Struct, frozen=True):
+    """What is tried."""
+
+    task: TaskFolder
+    model: str
+    repeat: int
+    """Counted from 1."""
+    folder: Path
+    """Where the agent works."""
+
+    @property
+    def id(self) -> str:
+        """The name of the trial, once in an eval."""
+        return f"{self.task.name} · {self.model} · {self.repeat}"
+
+    def prepare(self) -> None:
+        """Copy the environment into the folder, unless an earlier process has. A killed copy does not count."""
+        if self.folder.exists():
+            return
+        make_private(self.folder.parent)
+        partial = self.folder.with_name(f"{self.folder.name}.partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        if self.task.environment.is_dir():
+            shutil.copytree(self.task.environment, partial, symlinks=True)
+            (partial / "Dockerfile").unlink(missing_ok=True)
+        else:
+            partial.mkdir()
+        partial.rename(self.folder)
+
+    def batch_task(self, settings: Mapping[str, Any], limits: Mapping[str, Any]) -> Task:
+        """Return the task of a batch. The settings are those of the agent that is measured."""
+        limits = {"max_seconds": self.task.agent_seconds, **limits}
+        metadata = {"task": self.task.name, "model": self.model, "repeat": self.repeat}
+        return Task(
+            self.task.instruction,
+            id=self.id,
+            model=self.model,
+            cwd=str(self.folder),
+            permissions="all",
+            limits=dict(limits),
+            settings=dict(settings),
+            metadata=metadata,
+        )
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """How a trial ended."""
+
+    task: str
+    model: str
+    repeat: int
+    reward: float
+    status: str
+    turns: int
+    tokens: int
+    cost: float | None
+    seconds: float
+    session: str
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the task was solved."""
+        return self.reward >= 1
+
+
+def trials_of(tasks: Iterable[TaskFolder], models: Sequence[str], repeats: int, folder: Path) -> list[Trial]:
+    """Return the trials: the first of every task and model before the second."""
+    found = list(tasks)
+    return [
+        Trial(task, model, repeat, folder / _folder_name(task.name, model, repeat))
+        for repeat in range(1, repeats + 1)
+        for task in found
+        for model in models
+    ]
+
+
+def _folder_name(task: str, model: str, repeat: int) -> str:
+    """Return a name that any file system takes, and that no other trial has."""
+    plain = re.sub(r"[^A-Za-z0-9.-]+", "-", f"{task}-{model}")[:LONGEST_NAME].strip("-.")
+    digest = sha256("\0".join((task, model)).encode()).hexdigest()
+    return f"{plain}-{digest[:6]}-{repeat}"
+
+
+def judged(result: TaskResult, verdict: Verdict) -> TaskResult:
+    """Return the result of a trial with what the tests say."""
+    known = result.metadata if isinstance(result.metadata, dict) else {}
+    return msgspec.structs.replace(result, metadata={**known, "reward": verdict.reward, "tests": verdict.output})
+
+
+def outcome_of(result: TaskResult) -> Outcome | None:
+    """Return how a trial ended, or None if this is not the result of a trial."""
+    known = result.metadata if isinstance(result.metadata, dict) else {}
+    try:
+        return Outcome(
+            str(known["task"]),
+            str(known["model"]),
+            int(known["repeat"]),
+            float(known["reward"]),
+            result.status,
+            result.turns,
+            result.usage.total_tokens,
+            result.usage.cost,
+            result.seconds,
+            result.session,
+        )
+    except (KeyError, TypeError, ValueError):
+        return None

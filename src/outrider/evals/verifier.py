@@ -1,0 +1,89 @@
+"""The tests of a task, run on a copy of what an agent left: in the sandbox, and out of the agent's reach."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import shutil
+from pathlib import Path
+
+import msgspec
+
+from outrider.coding.config.access_settings import PermissionSettings
+from outrider.coding.config.settings import Settings
+from outrider.coding.workbench import Workbench
+from outrider.evals.task_folder import TaskFolder
+from outrider.temporary_folder import TemporaryFolder
+from outrider.testing.contexts import tool_context
+from outrider.tools.result import ToolResult
+
+LOGS = "OUTRIDER_LOGS"
+"""The variable with the folder that stands for Harbor's `/logs`."""
+SHOWN = 2_000
+"""Characters of the end of what the tests print."""
+MOST_SECONDS = 600.0
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the tests say."""
+
+    reward: float
+    """1 for a solved task, 0 for one that is not; tests may give anything between."""
+    output: str = ""
+    """The end of what they printed, or why there is no reward: then it is 0."""
+
+    @property
+    def is_solved(self) -> bool:
+        """Whether the task is solved."""
+        return self.reward >= 1
+
+
+async def verify(task: TaskFolder, work: Path, script: Path | None = None) -> Verdict:
+    """Run the tests on a copy of a folder. A script, such as the solution, runs there before.
+
+    Tests run code that a model wrote, so they have what a command at `write` has: the copy, and no network.
+    """
+    folder = TemporaryFolder()
+    try:
+        await asyncio.to_thread(_fill, folder.path, task, work, script)
+        bench = Workbench(Settings(tools=("Bash",), permissions=PermissionSettings(mode="all")), folder.path)
+        try:
+            if script:
+                await _run(bench, shlex.join(["bash", f"../solution/{script.name}"]), task.agent_seconds)
+            ended = await _run(bench, "bash ../tests/test.sh", task.test_seconds)
+        finally:
+            await asyncio.to_thread(bench.close)
+        reward = _reward(folder.path / "logs" / "verifier")
+        said = ended.text[-SHOWN:]
+        return Verdict(0.0, f"{said}\nThe tests wrote no reward.".strip()) if reward is None else Verdict(reward, said)
+    finally:
+        await asyncio.to_thread(folder.remove)
+
+
+def _fill(folder: Path, task: TaskFolder, work: Path, script: Path | None) -> None:
+    shutil.copytree(work, folder / "app", symlinks=True)
+    shutil.copytree(task.tests, folder / "tests", symlinks=True)
+    if script:
+        shutil.copytree(script.parent, folder / "solution", symlinks=True)
+    (folder / "logs" / "verifier").mkdir(parents=True)
+
+
+async def _run(bench: Workbench, command: str, seconds: float) -> ToolResult:
+    """Run a command in the folder of the agent, as the tool Bash does it."""
+    bash = next(tool for tool in bench.tools if tool.name == "Bash")
+    app, logs = (shlex.quote(str(bench.folder / name)) for name in ("app", "logs"))
+    line = f"export {LOGS}={logs}; cd {app} && {command}"
+    given = {"command": line, "access": "write", "timeout": min(seconds, MOST_SECONDS) * 1000}
+    return await bash.invoke(given, tool_context(cwd=bench.folder))
+
+
+def _reward(folder: Path) -> float | None:
+    """Return the reward that the tests wrote, between 0 and 1: a number, or JSON with the field `reward`."""
+    try:
+        if (plain := folder / "reward.txt").exists():
+            found = float(plain.read_text().strip())
+        else:
+            found = float(msgspec.json.decode((folder / "reward.json").read_bytes())["reward"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return min(max(found, 0.0), 1.0) if found == found else None

@@ -1,0 +1,136 @@
+"""`outrider eval`, as a user runs it: with a scripted model, and killed at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import signal
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.cli.program import clean_environment, outrider
+from tests.evals.folders import make_task
+from tests.lengths import only_long
+from tests.modelserver import ModelServer, Recorded, Step
+from tests.streams import Answer
+
+
+def two_of_three(request: Recorded) -> Step:
+    """Solve the task in the first two trials, which the working folder tells apart."""
+    messages = request.json["messages"]
+    if messages[-1]["role"] == "tool":
+        return Answer("I have written it.")
+    found = re.search(r"(\S*-workspaces\S*-(\d))\b", str(messages[0]["content"]))
+    assert found
+    path, repeat = found.groups()
+    said = "hello" if repeat in "12" else "good day"
+    return Answer(calls=(("c1", "Write", {"file_path": f"{path}/greeting.txt", "content": said}),))
+
+
+async def run_eval(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    process = await started(folder, *arguments)
+    output, errors = await process.communicate()
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+async def started(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "outrider", "eval", *arguments),
+        cwd=folder,
+        env=clean_environment() | {"OUTRIDER_HOME": str(folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+async def test_trials_are_judged_and_compared(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks")
+    make_task(tmp_path / "tasks", "boxed", environment={"Dockerfile": "FROM x\nRUN y\n"})
+    async with ModelServer(two_of_three) as server:
+        model = f"{server.url}/v1#tiny"
+        code, output, errors = await run_eval(
+            tmp_path, "tasks", "-o", "now.jsonl", "--model", model, "--repeats", "3", "--set", "lean=off"
+        )
+        assert (code, len(server.requests)) == (0, 6), errors
+    assert "boxed is left out: it needs a container" in errors
+    table = output.splitlines()
+    assert table[0].split() == ["model", "solved", "95", "%", "trials", "turns", "tokens", "seconds", "cost"]
+    assert table[1].split()[:4] == [model, "67%", "9%-97%", "3"]
+    assert "some trials solve greet; others do not" in table[2]
+    results = [msgspec.json.decode(line) for line in (tmp_path / "now.jsonl").read_bytes().splitlines()]
+    assert sorted((each["metadata"]["repeat"], each["metadata"]["reward"]) for each in results) == [
+        (1, 1),
+        (2, 1),
+        (3, 0),
+    ]
+    again = outrider("eval", "--show", "now.jsonl", "--against", "now.jsonl", cwd=tmp_path)
+    assert again.stdout.splitlines()[:3] == table[:3]
+    assert "no difference at 1 task." in again.stdout
+
+
+@pytest.mark.parametrize("kills", [2, *only_long(12)])
+async def test_a_killed_eval_goes_on_to_the_same_table(tmp_path: Path, kills: int) -> None:
+    for number in range(4):
+        make_task(tmp_path / "tasks", f"task{number}")
+    chance = random.Random(kills)
+    async with ModelServer(two_of_three) as server:
+        arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--repeats", "3", "--resume")
+        for _ in range(kills):
+            wanted = len(server.requests) + chance.randint(1, 5)
+            process = await started(tmp_path, *arguments)
+            while len(server.requests) < wanted and process.returncode is None:
+                await asyncio.sleep(0.01)
+            if process.returncode is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.communicate()
+        code, output, errors = await run_eval(tmp_path, *arguments)
+    assert code == 0, errors
+    assert output.splitlines()[1].split()[1:4] == ["67%", "25%-92%", "12"]
+    ids = [msgspec.json.decode(line)["id"] for line in (tmp_path / "r.jsonl").read_bytes().splitlines()]
+    assert len(ids) == len(set(ids)) == 12
+
+
+def test_the_oracle_finds_tasks_that_prove_nothing(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks", "good")
+    make_task(tmp_path / "tasks", "lax", test='echo 1 > "$OUTRIDER_LOGS/verifier/reward.txt"')
+    make_task(tmp_path / "tasks", "unsolved", solution="true\n")
+    (make_task(tmp_path / "tasks", "without") / "solution" / "solve.sh").unlink()
+    ended = outrider("eval", "tasks", "--oracle", cwd=tmp_path)
+    assert ended.returncode == 1
+    assert [line[:40] for line in ended.stdout.splitlines()] == [
+        "ok    good",
+        "wrong lax: the tests pass without a solu",
+        "wrong unsolved: the solution fails: Ther",
+        "wrong without: it has no solution/solve.",
+        "1 of 4 tasks are sound.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "name a folder with tasks"),
+        (["tasks"], "--output FILE is missing"),
+        (["tasks", "-o", "r.jsonl"], "--model MODEL is missing"),
+        (["tasks", "-o", "r.jsonl", "--model", "demo", "--repeats", "0"], "must be 1 or more"),
+        (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "lean"], "write a key and a value"),
+        (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "leann=on"], 'did you mean "lean"?'),
+        (["tasks", "-o", "r.jsonl", "--model", "nix/nix"], "there is no model 'nix/nix'"),
+        (["nothing", "--oracle"], "nothing has no tasks"),
+        (["--show", "nothing.jsonl"], "nothing.jsonl cannot be read"),
+        (["--show", "tasks/greet/instruction.md"], "is not the results file of an eval"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_2(tmp_path: Path, arguments: list[str], said: str) -> None:
+    make_task(tmp_path / "tasks")
+    ended = outrider("eval", *arguments, cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
+    assert (ended.returncode, said in ended.stderr) == (2, True), ended.stderr
+    assert not (tmp_path / "r.jsonl").exists()
