@@ -89,9 +89,19 @@ def doctor(arguments: list[str]) -> int:
     broken = 0
     for finding in findings(start_servers=given.mcp):
         broken += finding.state == "broken"
-        print(f"{_MARKS[finding.state]} {finding.text}")
-    print(f"\n{broken} broken: see the lines with ✗." if broken else "\nOutrider is ready to use.")
+        print(finding_line(finding))
+    print(f"\n{verdict(broken)}")
     return 1 if broken else 0
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding with its mark."""
+    return f"{_MARKS[finding.state]} {finding.text}"
+
+
+def verdict(broken: int) -> str:
+    """Return the last line of the report."""
+    return f"{broken} broken: see the lines with ✗." if broken else "Outrider is ready to use."
 
 
 def findings(*, start_servers: bool = False) -> Iterator[Finding]:

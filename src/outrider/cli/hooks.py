@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.cli.list_command import run_list_command
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.extensions import find_extensions
 from outrider.coding.hooks.hook_files import EVENTS, FoundHooks, HookCommand
+from outrider.coding.listings import hook_lines
 from outrider.coding.masking import mask_environment_secrets
-from outrider.text.visible import revealed_line, safe_line
+from outrider.text.visible import safe_line
 
 DESCRIPTION = f"""\
 Hooks are programs that run at certain points of a session: {", ".join(list(EVENTS)[:5])},
@@ -59,14 +59,3 @@ def _list(found: FoundHooks, options: argparse.Namespace) -> int:
 def _row(hook: HookCommand) -> dict[str, object]:
     shown = {"event": hook.event, "matcher": hook.matcher, "command": mask_environment_secrets(hook.command)}
     return {**shown, "timeout": hook.seconds, "origin": hook.origin}
-
-
-def hook_lines(found: Sequence[HookCommand]) -> list[str]:
-    """Return a line for each hook, in full, safe for a terminal."""
-    return [
-        revealed_line(
-            f"{each.event}{f' {each.matcher}' if each.matcher else ''}: "
-            f"{mask_environment_secrets(each.command)}  ({each.origin}, at most {each.seconds:g} s)"
-        )
-        for each in found
-    ]

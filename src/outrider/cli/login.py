@@ -25,7 +25,7 @@ def login(arguments: list[str]) -> int:
     parser.add_argument("provider", nargs="?", default="anthropic", help="anthropic (the default), openai, gemini, …")
     try:
         name = parser.parse_args(arguments).provider
-        print(keep_key(name, _ask(name)))
+        print(asyncio.run(keep_key(name, _ask(name))))
     except (OutriderError, UsageError) as error:
         return _failed(error)
     return 0
@@ -39,7 +39,7 @@ def logout(arguments: list[str]) -> int:
     parser.add_argument("provider", nargs="?", help="the provider; without one, all keys are removed")
     try:
         name = parser.parse_args(arguments).provider
-        names = [_variables(name)[0]] if name else stored_names()
+        names = [key_variables(name)[0]] if name else stored_names()
         removed = [each for each in names if remove_key(each)]
     except (OutriderError, UsageError) as error:
         return _failed(error)
@@ -47,17 +47,19 @@ def logout(arguments: list[str]) -> int:
     return 0
 
 
-def keep_key(provider: str, key: str) -> str:
+async def keep_key(provider: str, key: str) -> str:
     """Check a key with its provider and store it. Return a sentence. Raises OutriderError, which never has the key."""
     from outrider.providers.credentials.keys import store_key
     from outrider.providers.key_check import check_key
 
-    variable, key = _variables(provider)[0], key.strip()
+    variable, key = key_variables(provider)[0], key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError("this is not a key: it is empty, or has characters that no key has")
-    checked = asyncio.run(check_key(provider, key))
+    checked = await check_key(provider, key)
     where = store_key(variable, key)
-    return f"The key is {'valid' if checked else 'not checked: the server has no list of models'}. It is in {where}."
+    wins = f" {variable} is set in the environment, and wins over it." if os.environ.get(variable) else ""
+    said = "valid" if checked else "not checked: the server has no list of models"
+    return f"The key is {said}. It is in {where}.{wins}"
 
 
 def is_without_key(model: str) -> bool:
@@ -87,7 +89,7 @@ def offer_key() -> str | None:
             if name == "demo":
                 break
             try:
-                print(f"{keep_key(name, _ask(name))}\n")
+                print(f"{asyncio.run(keep_key(name, _ask(name)))}\n")
                 return None
             except (OutriderError, UsageError) as error:
                 print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
@@ -97,7 +99,8 @@ def offer_key() -> str | None:
     return name if name == "demo" else None
 
 
-def _variables(provider: str) -> tuple[str, ...]:
+def key_variables(provider: str) -> tuple[str, ...]:
+    """Return the variables of a provider's key. Raises UnknownModelError if there is no such provider, or no key."""
     from outrider.providers.key_check import provider_of
 
     variables: tuple[str, ...] = provider_of(provider, "").key_variables
@@ -105,7 +108,7 @@ def _variables(provider: str) -> tuple[str, ...]:
 
 
 def _ask(provider: str) -> str:
-    _variables(provider)  # an unknown provider is reported before anything is typed
+    key_variables(provider)  # an unknown provider is reported before anything is typed
     if sys.stdin is None or not sys.stdin.isatty():
         return sys.stdin.readline() if sys.stdin else ""
     return getpass(f"API key for {provider} (not shown): ")

@@ -12,6 +12,7 @@ from outrider.coding.config.layers import DEFAULT
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SETTINGS, flatten
 from outrider.coding.masking import mask_secrets
+from outrider.errors import ConfigError
 from outrider.text import counted
 from outrider.text.visible import revealed_line, safe_line
 
@@ -90,4 +91,4 @@ def run_config(folder: Path, loaded: Loaded, words: Sequence[str]) -> list[str]:
             return set_setting(folder, key, values) if values else unset_setting(folder, key)
         case [key] if key in SETTINGS:
             return [*value_lines(key, flatten(loaded.settings)[key]), f"({loaded.origins[key]})"]
-    return [USAGE]
+    raise ConfigError(USAGE)
