@@ -36,7 +36,7 @@ exit codes: 0 the editor closed the connection, 2 wrong usage
 
 def acp(arguments: list[str]) -> int:
     """Serve one editor until it closes the connection."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if options.login:
         os.execv(sys.executable, python_module("outrider", "login", options.login))
@@ -49,7 +49,8 @@ def acp(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="outrider acp",
         description=DESCRIPTION,

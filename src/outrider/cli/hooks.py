@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from functools import partial
 from pathlib import Path
 
-from outrider.cli.list_command import run_list_command
+from outrider.cli.list_command import list_parser, run_list_command
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.extensions import find_extensions
 from outrider.coding.hooks.hook_files import EVENTS, FoundHooks, HookCommand
@@ -29,15 +30,12 @@ exit codes: 0 done, 2 wrong usage or an invalid file
 """
 
 
+make_parser = partial(list_parser, "hooks", DESCRIPTION, EPILOG)
+
+
 def hooks(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    return run_list_command(
-        "hooks",
-        DESCRIPTION,
-        EPILOG,
-        arguments,
-        lambda options: _list(find_extensions(Path.cwd()).hooks, options),
-    )
+    return run_list_command(make_parser(), arguments, lambda options: _list(find_extensions(Path.cwd()).hooks, options))
 
 
 def _list(found: FoundHooks, options: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ import os
 import sys
 from getpass import getpass
 
+from outrider.cli.command_parser import command_parser
 from outrider.cli.options import UsageError
 from outrider.errors import AuthenticationError, OutriderError
 from outrider.text.visible import safe_lines
@@ -19,12 +20,26 @@ else in a file that only you can read. Keys in environment variables win over it
 LOGOUT = "Remove the key that `outrider login` has kept."
 
 
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of `login`."""
+    return _provider_parser("login", DESCRIPTION, "anthropic (the default), openai, gemini, …", default="anthropic")
+
+
+def make_logout_parser() -> argparse.ArgumentParser:
+    """Return the parser of `logout`."""
+    return _provider_parser("logout", LOGOUT, "the provider; without one, all keys are removed")
+
+
+def _provider_parser(name: str, description: str, help: str, default: str | None = None) -> argparse.ArgumentParser:
+    parser = command_parser(name, description)
+    parser.add_argument("provider", metavar="PROVIDER", nargs="?", default=default, help=help)
+    return parser
+
+
 def login(arguments: list[str]) -> int:
     """Ask for a key, check it and keep it."""
-    parser = argparse.ArgumentParser("outrider login", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("provider", nargs="?", default="anthropic", help="anthropic (the default), openai, gemini, …")
     try:
-        name = parser.parse_args(arguments).provider
+        name = make_parser().parse_args(arguments).provider
         print(asyncio.run(keep_key(name, _ask(name))))
     except (OutriderError, UsageError) as error:
         return _failed(error)
@@ -35,10 +50,8 @@ def logout(arguments: list[str]) -> int:
     """Remove a stored key, or all."""
     from outrider.providers.credentials.keys import remove_key, stored_names
 
-    parser = argparse.ArgumentParser("outrider logout", description=LOGOUT, allow_abbrev=False)
-    parser.add_argument("provider", nargs="?", help="the provider; without one, all keys are removed")
     try:
-        name = parser.parse_args(arguments).provider
+        name = make_logout_parser().parse_args(arguments).provider
         names = [key_variables(name)[0]] if name else stored_names()
         removed = [each for each in names if remove_key(each)]
     except (OutriderError, UsageError) as error:

@@ -53,7 +53,7 @@ exit codes: 0 done, 1 a server failed, 2 wrong usage or an invalid file
 def mcp(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     before, command = _split_command(arguments)
-    options = _parser().parse_args(before)
+    options = make_parser().parse_args(before)
     options.command = command
     action: Callable[[argparse.Namespace], int] = options.action
     return reported("mcp", lambda: action(options))
@@ -67,7 +67,8 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:place], arguments[place + 1 :]
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("mcp", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_list, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -86,17 +87,17 @@ def _parser() -> argparse.ArgumentParser:
     listed.set_defaults(action=_list)
 
     remove = commands.add_parser("remove", help="remove a server, and the login to it")
-    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("name", metavar="SERVER")
     remove.add_argument("--project", action="store_true", help="remove it from the project's .mcp.json")
     remove.set_defaults(action=_remove)
 
     test = commands.add_parser("test", help="connect to servers and list what they have, with times")
-    test.add_argument("name", metavar="NAME", nargs="?", help="the server; without a name, all")
+    test.add_argument("name", metavar="SERVER", nargs="?", help="the server; without a name, all")
     test.add_argument("--json", action="store_true", help="print one JSON object")
     test.set_defaults(action=_test)
 
     login = commands.add_parser("login", help="log in to a server with a browser (OAuth)")
-    login.add_argument("name", metavar="NAME")
+    login.add_argument("name", metavar="SERVER")
     login.add_argument("--no-browser", action="store_true", help="print the address, and do not open it")
     login.set_defaults(action=_login)
     return parser

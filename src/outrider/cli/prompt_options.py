@@ -36,7 +36,7 @@ exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 6 wai
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options. Raises UsageError; --help prints and raises SystemExit."""
-    options = _parser().parse(arguments)
+    options = make_parser().parse(arguments)
     if options.schema is not None and options.input_format == "stream-json":
         raise UsageError("--schema describes one answer; leave out --input-format stream-json")
     return options
@@ -50,7 +50,8 @@ def output_format(arguments: Sequence[str]) -> Format:
     return next((each for each in FORMATS if each == found), "text")
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """Return the parser of the command."""
     parser = Parser(usage='outrider -p "PROMPT" [options]', description=DESCRIPTION, epilog=EXAMPLES)
     add = parser.add_argument
     add("-p", "--print", action="store_true", help="print one answer and exit")

@@ -56,7 +56,7 @@ LISTED, SHOWN = 30, 60
 
 def sessions(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     action: Action = options.action
     try:
         with default_log() as log:
@@ -73,7 +73,8 @@ def sessions(arguments: list[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("sessions", DESCRIPTION, EXAMPLES)
     parser.set_defaults(action=_list)
     _add_listing(parser)

@@ -39,7 +39,7 @@ _MOST_FILES_SHOWN = 20
 
 def trust(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
 
     def run() -> int:
         folder = Path(options.folder)
@@ -50,7 +50,8 @@ def trust(arguments: list[str]) -> int:
     return reported("trust", run)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("trust", DESCRIPTION, EPILOG)
     parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="the project; this folder by default")
     action = parser.add_mutually_exclusive_group()

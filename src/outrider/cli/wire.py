@@ -57,7 +57,7 @@ _ID = re.compile("[0-9a-f]{4,32}")
 
 def wire(arguments: list[str]) -> int:
     """Print the request."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if not options.model and options.turn is None:
         parser.error("--as MODEL is required without --turn, as in --as anthropic/fast")
@@ -75,7 +75,8 @@ def wire(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("wire", DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "conversation",

@@ -34,7 +34,7 @@ exit codes: 0 stopped, 1 error, 2 wrong usage
 
 def worker(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
     from outrider.errors import OutriderError
     from outrider.text.visible import safe_lines
@@ -47,7 +47,8 @@ def worker(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("worker", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("--log", metavar="PLACE", help=LOG_HELP)
@@ -56,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         "FILE",
         "a Python file with @tool functions that tasks need; may be repeated",
     )
-    add("--batch", default="", metavar="ID", help="run tasks of this batch only")
+    add("--batch", default="", metavar="BATCH", help="run tasks of this batch only")
     add("-q", "--quiet", action="store_true", help="print only errors")
     # A lifeline for `outrider batch`: when its process ends, standard input does.
     add("--until-eof", action="store_true", help=argparse.SUPPRESS)

@@ -25,7 +25,7 @@ exit codes: 0 stopped with Ctrl-C, 1 the port is taken, 2 wrong usage
 
 def web(arguments: list[str]) -> int:
     """Serve the page until Ctrl-C."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     from outrider.web.serving import serve  # imports the HTTP server
 
     try:
@@ -38,7 +38,8 @@ def web(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="outrider web",
         description=DESCRIPTION,
