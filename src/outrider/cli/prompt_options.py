@@ -30,7 +30,8 @@ examples:
   outrider -p --continue                   finish the last session's interrupted run
   outrider --resume 3f2a -p "And now?"
 
-exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 6 waiting, 129 hung up, 130 interrupted, 143
+exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 6 waiting, 129 hung up, 130 interrupted,
+  143 terminated
 """
 
 
