@@ -27,7 +27,7 @@ def test_every_flag_stands_on_the_page_and_no_other() -> None:
 
 def test_the_exit_codes_of_the_page_are_those_of_the_help() -> None:
     codes = re.findall(r"^\| (\d+) \|", PAGE, re.M)
-    line = next(line for line in outrider("-p", "--help").stdout.splitlines() if line.startswith("exit codes:"))
+    line = outrider("-p", "--help").stdout.partition("exit codes:")[2]
     assert codes == ["0", "1", "2", "3", "4", "5", "6", "129", "130", "143"] == re.findall(r"\b\d+\b", line)
 
 

@@ -15,6 +15,7 @@ from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
 from outrider.acp.writer import EditorWriter
 from outrider.coding.permissions.question import MODES
+from outrider.environment import LOG_HELP
 from outrider.processes.starting import python_module
 from outrider.providers.base import EFFORTS
 
@@ -57,7 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-m", "--model", metavar="MODEL", help="the model; `outrider models` lists them")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model to use; `outrider models` lists them")
     parser.add_argument(
         *("--effort",),
         metavar="LEVEL",
@@ -70,6 +71,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lean", action="store_true", help="a short prompt and few tools, for models with a small context window"
     )
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     parser.add_argument("--full-updates", action="store_true", help="send every field of a tool call in each update")
     parser.add_argument(
         "--update-interval",

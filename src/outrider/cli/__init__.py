@@ -64,8 +64,6 @@ options:
 
 In Python: from outrider import think, run, tool
 """.replace("{commands}", "\n".join(f"  {name:12} {does}" for name, does in COMMANDS.items()))
-_FORMER_TRUST = ("config", "hooks", "mcp", "plugins")
-"""Commands that once had a `trust` of their own."""
 FRONT_ENDS = ("acp", "web")
 """Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
 _PRINT = re.compile(r"-[cq]*p")
@@ -96,12 +94,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str], signals: EndingSignals, *, is_program: bool) -> int:
-    if arguments[1:2] == ["trust"] and arguments[0] in _FORMER_TRUST:
-        print(f"outrider: {arguments[0]} trust is outrider trust now, for all that a project wants", file=sys.stderr)
-        return 2
-    if "--trust-mcp" in arguments:
-        print("outrider: --trust-mcp is gone; agree to the servers of a project with outrider trust", file=sys.stderr)
-        return 2
     if arguments and arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:], signals, hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)

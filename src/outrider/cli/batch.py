@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from outrider.cli.command_parser import add_tools_option, command_parser
-from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.options import UsageError
+from outrider.environment import LOG_HELP
 
 DESCRIPTION = """\
 Run many tasks, each in a session of its own. TASKS.jsonl has one JSON object a line: {"id": "a", "prompt": "…"}, and

@@ -7,7 +7,6 @@ import sys
 from collections.abc import Callable
 
 JSON_HELP = "print one JSON object"
-JSON_LINES_HELP = "print one JSON object per line"
 YES_HELP = "do not ask for confirmation"
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.trust import item_lines
 from outrider.coding.config.loading import Loaded, find_project_file, load
 from outrider.coding.config.remembered import RememberedRules
@@ -50,7 +50,7 @@ def make_parser() -> argparse.ArgumentParser:
     """Return the parser of the command."""
     parser = command_parser("config", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_show)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     change = commands.add_parser("set", help="write a setting to your own file, or to the project's")
     change.add_argument("key", metavar="KEY", help="as in limits.max_turns; `outrider config` lists them")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.mcp_report import ServerReport, report_lines, report_on
 from outrider.cli.user_programs import open_page
 from outrider.coding.config.loading import label_of
@@ -87,7 +87,7 @@ def make_parser() -> argparse.ArgumentParser:
     add.set_defaults(action=_add)
 
     listed = commands.add_parser("list", help="list the servers and where they come from")
-    listed.add_argument("--json", action="store_true", help="print one JSON object")
+    listed.add_argument("--json", action="store_true", help=JSON_HELP)
     listed.set_defaults(action=_list)
 
     remove = commands.add_parser("remove", help="remove a server, and the login to it")
@@ -97,7 +97,7 @@ def make_parser() -> argparse.ArgumentParser:
 
     test = commands.add_parser("test", help="connect to servers and list what they have, with times")
     test.add_argument("name", metavar="SERVER", nargs="?", help="the server; without a name, all")
-    test.add_argument("--json", action="store_true", help="print one JSON object")
+    test.add_argument("--json", action="store_true", help=JSON_HELP)
     test.set_defaults(action=_test)
 
     login = commands.add_parser("login", help="log in to a server with a browser (OAuth)")

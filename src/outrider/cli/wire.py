@@ -15,7 +15,7 @@ from outrider.conversation.codec import from_json
 from outrider.conversation.history import History
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import FolderStore, MemoryStore
-from outrider.environment import data_folder
+from outrider.environment import LOG_HELP, data_folder
 from outrider.errors import (
     AttachmentError,
     ConversationError,
@@ -98,6 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
         "tools to offer: a Python file with @tool functions (the file is executed), or a JSON file with "
         '[{"name": …, "description": …, "parameters": {…}}]; may be repeated',
     )
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt (default: the session's)")
     parser.add_argument("--full", action="store_true", help="print files whole, in base64")
     parser.add_argument(

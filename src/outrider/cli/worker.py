@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from outrider.cli.command_parser import add_tools_option, command_parser
-from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.environment import LOG_HELP
 from outrider.processes.signals import on_signals
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def make_parser() -> argparse.ArgumentParser:
         "a Python file with @tool functions that tasks need; may be repeated",
     )
     add("--batch", default="", metavar="BATCH", help="run tasks of this batch only")
-    add("-q", "--quiet", action="store_true", help="print only errors")
+    add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")
     # A lifeline for `outrider batch`: when its process ends, standard input does.
     add("--until-eof", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -7,6 +7,8 @@ import asyncio
 import sys
 from contextlib import suppress
 
+from outrider.environment import LOG_HELP
+
 PORT = 8321
 DESCRIPTION = """\
 Serve a page on this machine: look at sessions, search them, watch them work, and answer their questions from here or
@@ -47,6 +49,7 @@ def make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"the port ({PORT}); 0 for any free one")
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     parser.add_argument(
         "--lan",
         action="store_true",
