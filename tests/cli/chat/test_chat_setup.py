@@ -69,6 +69,7 @@ async def test_the_set_up_is_shown_and_changed(project: Path) -> None:
     skill.write_text("---\nname: tidy\ndescription: Tidies up.\n---\nTidy.\n")
     agent = project / ".outrider/agents/critic.md"
     agent.parent.mkdir(parents=True)
+    agent.with_name("b\u202ec.md").write_text("There are no fields.\n")
     agent.write_text("---\ndescription: Finds\u202efaults.\n---\nFind faults.\n")
     (project / ".outrider/hooks.json").write_text(
         '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "true"}]}]}}'
