@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
 from outrider.cli import COMMANDS, FRONT_ENDS
 
+MOST_CHARACTERS = 70
+"""Of a description."""
 ROOT, PRINT = "outrider", "-p"
 _KINDS = {
     **dict.fromkeys(("ID",), "sessions"),
@@ -88,7 +91,9 @@ def _value(action: argparse.Action, words: Mapping[str, Mapping[str, str]]) -> d
 
 
 def _one_line(text: str | None) -> str:
-    return (text or "").partition(";")[0].replace("%%", "%")
+    """Return the beginning of a help, short enough for a list."""
+    first = re.split(r"; |\. ", text or "")[0].replace("%%", "%").replace("`", "")
+    return first if len(first) <= MOST_CHARACTERS else f"{first[: MOST_CHARACTERS - 1].rstrip()}…"
 
 
 def _words() -> dict[str, dict[str, str]]:
