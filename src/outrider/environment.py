@@ -32,6 +32,7 @@ def workspaces_folder() -> Path:
 
 
 LOG_VARIABLE = "OUTRIDER_LOG"
+LOG_HELP = "a folder, or the URL of a Postgres database, for the sessions"
 LOG_KEY_VARIABLE = "OUTRIDER_LOG_KEY"
 
 

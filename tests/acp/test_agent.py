@@ -194,6 +194,9 @@ async def test_another_model_answers_from_then_on_and_a_wrong_name_changes_nothi
         assert current(loaded["configOptions"])["model"] == "demo"
 
 
+SET_UP = ("/config", "/config set limits.max_turns x", "/agents", "/skills")
+
+
 async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Path) -> None:
     async with introduced() as editor:
         session = await editor.new(tmp_path)
@@ -201,14 +204,27 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
         await editor.until(lambda: seen.commands, "the commands")
         assert (
             " ".join(seen.commands)
-            == "model effort permissions tools context mcp cost compact rewind tasks continue init"
+            == "model effort permissions tools context mcp cost config hooks skills agents compact rewind undo redo "
+            "tasks continue init"
         )
         answers = {}
-        for command in ("/model", "/model nobody/knows", "/permissions", "/permissions yolo", "/tools", "/cost"):
+        for command in (
+            "/model",
+            "/model nobody/knows",
+            "/permissions",
+            "/permissions yolo",
+            "/tools",
+            "/cost",
+            *SET_UP,
+        ):
             before = len(seen.text())
             assert await editor.prompt(session, command) == "end_turn"
             answers[command] = seen.text()[before:]
         assert answers["/model"] == "Model: demo."
+        assert "other settings at the default: /config all" in answers["/config"]
+        assert "max_turns must be a whole number" in answers["/config set limits.max_turns x"]
+        assert "Explore (built in): " in answers["/agents"]
+        assert answers["/skills"].startswith("```\nNo skills.\n```\n\nTo add one: ")
         assert "nobody" in answers["/model nobody/knows"]
         assert answers["/permissions"] == "Permissions: ask. You are asked before anything is changed."
         assert answers["/permissions yolo"].startswith("Unknown permission mode 'yolo'")

@@ -43,6 +43,13 @@ async def test_an_editor_rewinds_conversation_and_files_with_a_preview_and_undo(
         assert "Change it" not in str(server.requests[-1].json["messages"])
         assert "Took back" in await said("/rewind undo")
         assert notes.read_text() == "two\n"
+        shown = await said("/undo")
+        assert "-two\n+one" in shown
+        assert "To do it: /undo yes" in shown
+        assert "/undo again goes further back, /redo returns." in await said("/undo yes")
+        assert notes.read_text() == "one\n"
+        assert "Took back" in await said("/redo")
+        assert notes.read_text() == "two\n"
 
 
 async def test_an_editor_lists_shows_and_ends_background_commands(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bench.scale_simulation import SETUPS, Setup, simulate
 
-from outrider.cli.worker import _parser
+from outrider.cli.worker import make_parser
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples" / "scale"
@@ -25,7 +25,7 @@ def test_the_compose_file_starts_workers() -> None:
     assert worker["environment"]["OUTRIDER_LOG"].startswith("postgresql://")
     assert set(worker["depends_on"]) <= set(compose["services"])
     shell = worker["command"][-1]
-    _parser().parse_args(shell.partition("outrider worker ")[2].split())
+    make_parser().parse_args(shell.partition("outrider worker ")[2].split())
 
 
 def test_the_kubernetes_manifest_starts_workers() -> None:
@@ -39,7 +39,7 @@ def test_the_kubernetes_manifest_starts_workers() -> None:
     assert {mount["name"] for mount in container["volumeMounts"]} == {volume["name"] for volume in pod["volumes"]}
     program, command, *arguments = container["args"]
     assert (program, command) == ("outrider", "worker")
-    _parser().parse_args(arguments)
+    make_parser().parse_args(arguments)
 
 
 def test_the_simulation_finds_the_bottleneck_of_polling() -> None:

@@ -143,3 +143,44 @@ def test_it_shows_what_happens_to_commands_at_each_level(home: Home) -> None:
     assert "write    refused   runs without a sandbox, as you" in shown
     levels = json.loads(config(home, "--json", OUTRIDER_SANDBOX="off", OUTRIDER_PERMISSIONS="all").stdout)["access"]
     assert levels == {"read": "runs", "write": "runs", "network": "runs", "full": "runs"}
+
+
+def test_a_setting_is_written_checked_and_removed(home: Home) -> None:
+    home.user_says('# mine\nmodel = "demo"  # for now\n')
+    ended = config(home, "set", "limits.max_turns", "7")
+    assert (ended.returncode, ended.stdout) == (0, f"Wrote limits.max_turns = 7 to {home.user_file}.\n")
+    config(home, "set", "permissions.allow", "Bash(ls)", "Bash(a, b)")
+    allowed = '[permissions]\nallow = ["Bash(ls)", "Bash(a, b)"]\n'
+    written = f'# mine\nmodel = "demo"  # for now\n\n[limits]\nmax_turns = 7\n\n{allowed}'
+    assert home.user_file.read_text() == written
+    assert home.user_file.stat().st_mode & 0o777 == 0o600
+    for words, problem in (
+        (("limits.max_turns", "many"), 'limits.max_turns must be a whole number over 0, or "none" for no limit'),
+        (("limits.max_turn", "7"), 'there is no setting "limits.max_turn"; did you mean "limits.max_turns"?'),
+        (("permissions.mode", "edit"), 'permissions.mode must be one of "ask"'),
+    ):
+        refused = config(home, "set", *words)
+        assert refused.returncode == 2
+        assert problem in refused.stderr
+    assert home.user_file.read_text() == written
+    other = config(home, "set", "limits.max_turns", "8", OUTRIDER_MAX_TURNS="9")
+    assert "Here the value comes from OUTRIDER_MAX_TURNS." in other.stdout
+    ended = config(home, "unset", "limits.max_turns")
+    assert ended.stdout == f"Removed limits.max_turns from {home.user_file}. It is 50 now.\n"
+    assert (
+        "does not set limits.max_turns; for the project's, add --project"
+        in config(home, "unset", "limits.max_turns").stdout
+    )
+
+
+def test_a_project_sets_what_it_may_and_what_allows_more_waits(home: Home) -> None:
+    ended = config(home, "set", "permissions.mode", "all", "--project")
+    assert ended.stdout.splitlines() == [
+        'Wrote permissions.mode = "all" to .outrider/config.toml.',
+        "The project's value of permissions.mode is not used until you agree: outrider trust",
+    ]
+    assert json.loads(config(home, "--json").stdout)["settings"]["permissions.mode"]["value"] == "ask"
+    users = next(key for key, setting in SETTINGS.items() if setting.users_only)
+    refused = config(home, "set", users, "x", "--project")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert f"a project does not set {users}" in refused.stderr

@@ -52,7 +52,9 @@ def test_a_test_lists_the_templates_of_resources(tmp_path: Path) -> None:
 
 def test_an_address_is_added_with_headers(tmp_path: Path) -> None:
     token = "sk-" + "a1" * 20
-    added = outrider("mcp", "add", "docs", "https://example.org/mcp", "--header", f"X-Key={token}", cwd=tmp_path)
+    added = outrider(
+        "mcp", "add", "docs", "https://example.org/mcp", "--unchecked", "--header", f"X-Key={token}", cwd=tmp_path
+    )
     assert added.returncode == 0
     entry = json.loads(own_file().read_text())["mcpServers"]["docs"]
     assert entry == {"type": "http", "url": "https://example.org/mcp", "headers": {"X-Key": token}}
@@ -65,7 +67,7 @@ def test_an_address_is_added_with_headers(tmp_path: Path) -> None:
 def test_the_rest_of_a_file_stays(tmp_path: Path) -> None:
     own_file().parent.mkdir(parents=True, exist_ok=True)
     own_file().write_text('{"other": [1], "mcpServers": {"old": {"command": "x", "theirs": true}}}')
-    outrider("mcp", "add", "new", "--", "y", cwd=tmp_path)
+    outrider("mcp", "add", "new", "--unchecked", "--", "y", cwd=tmp_path)
     outrider("mcp", "remove", "new", cwd=tmp_path)
     kept = {"other": [1], "mcpServers": {"old": {"command": "x", "theirs": True}}}
     assert json.loads(own_file().read_text()) == kept
@@ -78,7 +80,7 @@ def test_a_server_that_is_added_to_a_project_is_approved(tmp_path: Path) -> None
     data["mcpServers"]["evil"] = {"command": "evil"}
     (tmp_path / ".mcp.json").write_text(json.dumps(data))
     assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout
-    outrider("mcp", "add", "more", "--project", "--", "x", cwd=tmp_path)
+    outrider("mcp", "add", "more", "--unchecked", "--project", "--", "x", cwd=tmp_path)
     assert "not used until you agree" in outrider("mcp", "list", cwd=tmp_path).stdout, "adding one approves no other"
 
 
@@ -87,7 +89,7 @@ def test_a_project_cannot_vouch_for_its_servers(tmp_path: Path) -> None:
     outrider("trust", "--yes", cwd=tmp_path)
     (server,) = json.loads(outrider("mcp", "list", "--json", cwd=tmp_path).stdout)["servers"]
     assert server["trusted"] is False
-    outrider("mcp", "add", "b", "--trusted", "--", "x", cwd=tmp_path)
+    outrider("mcp", "add", "b", "--unchecked", "--trusted", "--", "x", cwd=tmp_path)
     servers = json.loads(outrider("mcp", "list", "--json", cwd=tmp_path).stdout)["servers"]
     assert {each["name"]: each["trusted"] for each in servers} == {"a": False, "b": True}
 
@@ -105,8 +107,22 @@ def test_variables_are_replaced(tmp_path: Path) -> None:
     )
 
 
+def test_a_new_server_is_tried_and_one_whose_program_is_missing_is_not_added(tmp_path: Path) -> None:
+    added = outrider("mcp", "add", "time", "--", *COMMAND, cwd=tmp_path)
+    assert added.returncode == 0
+    assert re.search(r"Added time to .*\n✓ time: .*ready after.*\n  \d+ tools in", added.stdout)
+    missing = outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    assert (missing.returncode, missing.stdout) == (2, "")
+    assert "no-such-program-here" in missing.stderr
+    assert "the server was not added (--unchecked adds it anyway)" in missing.stderr
+    broken = outrider("mcp", "add", "broken", "--", "false", cwd=tmp_path)
+    assert broken.returncode == 1
+    assert "✗ broken: The MCP server broken ended" in broken.stdout
+    assert json.loads(own_file().read_text())["mcpServers"].keys() == {"time", "broken"}
+
+
 def test_a_failed_test_says_why_and_sets_the_exit_code(tmp_path: Path) -> None:
-    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    outrider("mcp", "add", "gone", "--unchecked", "--", "no-such-program-here", cwd=tmp_path)
     ended = outrider("mcp", "test", cwd=tmp_path)
     assert ended.returncode == 1
     assert ended.stdout.startswith("✗ gone: ")
@@ -158,12 +174,12 @@ def test_revoking_takes_the_consent_back(tmp_path: Path) -> None:
 def test_the_doctor_names_the_servers_and_starts_none(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     (tmp_path / ".mcp.json").write_text('{"mcpServers": {"theirs": {"command": "x"}}}')
-    outrider("mcp", "add", "mine", "--", *scripted(pid_file=str(pids)).args, cwd=tmp_path)
+    outrider("mcp", "add", "mine", "--unchecked", "--", *scripted(pid_file=str(pids)).args, cwd=tmp_path)
     outrider("mcp", "remove", "mine", cwd=tmp_path)
     server = scripted(pid_file=str(pids))
-    outrider("mcp", "add", "mine", "--", server.command, *server.args, cwd=tmp_path)
-    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
-    outrider("mcp", "add", "docs", "https://example.org/mcp", cwd=tmp_path)
+    outrider("mcp", "add", "mine", "--unchecked", "--", server.command, *server.args, cwd=tmp_path)
+    outrider("mcp", "add", "gone", "--unchecked", "--", "no-such-program-here", cwd=tmp_path)
+    outrider("mcp", "add", "docs", "https://example.org/mcp", "--unchecked", cwd=tmp_path)
     said = outrider("doctor", cwd=tmp_path).stdout
     assert f": {server.command} is installed" in said
     assert "there is no program no-such-program-here" in said
@@ -176,8 +192,8 @@ def test_the_doctor_starts_the_servers_that_may_be_used_if_it_is_asked_to(tmp_pa
     theirs = tmp_path / "theirs"
     (tmp_path / ".mcp.json").write_text(servers_json(scripted("theirs", pid_file=str(theirs))))
     server = scripted()
-    outrider("mcp", "add", "mine", "--", server.command, *server.args, cwd=tmp_path)
-    outrider("mcp", "add", "gone", "--", "no-such-program-here", cwd=tmp_path)
+    outrider("mcp", "add", "mine", "--unchecked", "--", server.command, *server.args, cwd=tmp_path)
+    outrider("mcp", "add", "gone", "--unchecked", "--", "no-such-program-here", cwd=tmp_path)
     ended = outrider("doctor", "--mcp", cwd=tmp_path)
     assert re.search(r"✓ MCP server mine \(.*\): works, 13 tools, ready after", ended.stdout)
     assert re.search(r"✗ MCP server gone \(.*no-such-program-here", ended.stdout)

@@ -226,7 +226,9 @@ async def test_a_login_in_a_browser_lets_the_next_run_in(tmp_path: Path) -> None
         login_server() as mcp_server,
         ModelServer([Answer("One."), call("mcp__docs__echo", text="with a token"), Answer("Two.")]) as server,
     ):
-        outrider("mcp", "add", "docs", f"{mcp_server.address}/mcp", cwd=tmp_path)
+        added = await asyncio.to_thread(outrider, "mcp", "add", "docs", f"{mcp_server.address}/mcp", cwd=tmp_path)
+        assert added.returncode == 0
+        assert "It needs a login: outrider mcp login docs" in added.stdout
         before = await ask(server, "-p", "Go", *ALLOWED, cwd=tmp_path)
         assert "outrider mcp login docs" in before.stderr
         with running("mcp", "login", "docs", "--no-browser", cwd=tmp_path) as process:

@@ -163,15 +163,6 @@ def test_hidden_characters_of_a_project_are_shown(home: Home) -> None:
     assert "⏎" in said
 
 
-def test_an_old_spelling_names_the_new_one(home: Home) -> None:
-    for old in ("config", "hooks", "mcp", "plugins"):
-        ended = outrider(old, "trust", "--yes", cwd=home.project, **home.environment)
-        assert (ended.returncode, "outrider trust" in ended.stderr) == (2, True)
-    ended = outrider("-p", "Go", "--trust-mcp", cwd=home.project, **home.environment)
-    assert (ended.returncode, "outrider trust" in ended.stderr) == (2, True)
-    assert home.load().waiting
-
-
 def test_mistakes_are_one_line_and_2(home: Home) -> None:
     assert "there is no folder gone" in trust(home, "gone").stderr
     assert "nothing that waits reads this variable" in trust(home, "--send", "X").stderr

@@ -60,7 +60,10 @@ def test_it_has_what_a_user_needs_and_nothing_else(wheel: Path) -> None:
         for path in (ROOT / "src" / "outrider").rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
-    assert names == tree
+    shared = {name.partition(".data/data/")[2] for name in names if ".data/data/" in name}
+    assert shared == set(PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"].values())
+    assert "share/man/man1/outrider.1" in shared
+    assert {name for name in names if ".data/data/" not in name} == tree
     assert {"outrider/py.typed", "outrider/prompts/final_turn.md", "outrider/cli/sample/chart.png"} <= names
 
 

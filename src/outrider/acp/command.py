@@ -15,6 +15,7 @@ from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
 from outrider.acp.writer import EditorWriter
 from outrider.coding.permissions.question import MODES
+from outrider.environment import LOG_HELP
 from outrider.processes.starting import python_module
 from outrider.providers.base import EFFORTS
 
@@ -36,7 +37,7 @@ exit codes: 0 the editor closed the connection, 2 wrong usage
 
 def acp(arguments: list[str]) -> int:
     """Serve one editor until it closes the connection."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if options.login:
         os.execv(sys.executable, python_module("outrider", "login", options.login))
@@ -49,14 +50,15 @@ def acp(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="outrider acp",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("-m", "--model", metavar="MODEL", help="the model; `outrider models` lists them")
+    parser.add_argument("-m", "--model", metavar="MODEL", help="the model to use; `outrider models` lists them")
     parser.add_argument(
         *("--effort",),
         metavar="LEVEL",
@@ -69,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--lean", action="store_true", help="a short prompt and few tools, for models with a small context window"
     )
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     parser.add_argument("--full-updates", action="store_true", help="send every field of a tool call in each update")
     parser.add_argument(
         "--update-interval",

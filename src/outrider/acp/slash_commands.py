@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 from collections.abc import Callable, Container, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
 
 from msgspec import UNSET
 
@@ -11,18 +13,17 @@ from outrider.acp.editor_session import EditorSession
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
 from outrider.acp.session_options import DEFAULT_EFFORT, parse_effort
+from outrider.acp.tool_calls import fenced
 from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.mcp.server_offers import ServerPrompt, state_lines
 from outrider.coding.permissions.question import parse_mode
+from outrider.coding.rewind_points import PARSERS
 from outrider.errors import OutriderError
 from outrider.providers.base import EFFORT_CHOICES
 from outrider.text import dollars, thousands
 
-if TYPE_CHECKING:
-    pass
-
-CONTINUE, COMPACT, REWIND, TASKS = "continue", "compact", "rewind", "tasks"
+CONTINUE, COMPACT, TASKS = "continue", "compact", "tasks"
 """The commands that the session runs itself, because they take a while."""
 
 
@@ -33,9 +34,12 @@ def available_commands(editor: EditorSession) -> list[AvailableCommand]:
         for name, (hint, _) in _COMMANDS.items()
     ]
     compact = AvailableCommand(COMPACT, sentences.COMMANDS[COMPACT], AvailableCommandInput("what to keep"))
-    rewind = AvailableCommand(REWIND, sentences.COMMANDS[REWIND], AvailableCommandInput("N, N both, or undo"))
+    rewinding = [
+        AvailableCommand(name, sentences.COMMANDS[name], AvailableCommandInput(hint))
+        for name, (_, _, hint) in PARSERS.items()
+    ]
     tasks = AvailableCommand(TASKS, sentences.COMMANDS[TASKS], AvailableCommandInput("N, or end N"))
-    ours = [*commands, compact, rewind, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+    ours = [*commands, compact, *rewinding, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
     return [*ours, *_own_commands(editor.bench.prompt_commands, {each.name for each in ours})]
 
 
@@ -133,6 +137,25 @@ def _cost(session: EditorSession, _: str) -> str:
     return f"{usage.input_tokens:,} input tokens, {usage.output_tokens:,} output tokens; cost {cost}."
 
 
+def _config(session: EditorSession, words: str) -> str:
+    from outrider.coding.config.loading import load
+    from outrider.coding.config.table import run_config
+
+    try:
+        lines = run_config(session.bench.folder, load(session.bench.folder, environment=os.environ), shlex.split(words))
+    except ValueError as error:
+        return f"/config: {error}"
+    return fenced("\n".join(lines))
+
+
+def _listed(name: str, session: EditorSession, _: str) -> str:
+    from outrider.coding.listings import listed
+
+    *lines, how = listed(name, session.bench)
+    shown = fenced("\n".join(lines))
+    return f"{shown}\n\n{how}"
+
+
 _COMMANDS: dict[str, tuple[str, Callable[[EditorSession, str], str]]] = {
     "model": ("a model", _model),
     "effort": ("none, low, medium, high, max or default", _effort),
@@ -141,5 +164,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[EditorSession, str], str]]] = {
     "context": ("", _context),
     "mcp": ("", _mcp),
     "cost": ("", _cost),
+    "config": ("all, set KEY VALUE, or unset KEY", _config),
+    **{name: ("", partial(_listed, name)) for name in ("hooks", "skills", "agents")},
 }
 """The hint for the argument of each command, and its function."""

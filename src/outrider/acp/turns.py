@@ -19,7 +19,6 @@ from outrider.acp.session_options import mode_state
 from outrider.acp.slash_commands import (
     COMPACT,
     CONTINUE,
-    REWIND,
     TASKS,
     argument_of,
     available_commands,
@@ -32,7 +31,7 @@ from outrider.coding import sentences
 from outrider.coding.mcp.server_offers import list_prompts
 from outrider.coding.permissions.question import Mode
 from outrider.coding.prompt_expansion import expand_prompt
-from outrider.coding.rewind_points import USAGE, RewindReport, parse_rewind, run_rewind
+from outrider.coding.rewind_points import PARSERS, RewindReport, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message
@@ -202,15 +201,17 @@ class Turns:
         """Return the work of a command that changes the conversation; None if the text is none."""
         if (focus := argument_of(COMPACT, text)) is not None:
             return self._compact(focus)
-        if (words := argument_of(REWIND, text)) is not None:
-            return self._rewind(words)
+        for name in PARSERS:
+            if (words := argument_of(name, text)) is not None:
+                return self._rewind(name, words)
         return None
 
-    async def _rewind(self, words: str) -> StopReason:
+    async def _rewind(self, command: str, words: str) -> StopReason:
         self._run_started = True
-        wanted = parse_rewind(words)
+        parse, usage, _ = PARSERS[command]
+        wanted = parse(words)
         try:
-            report = await run_rewind(self.editor.session, wanted) if wanted else RewindReport([], problem=USAGE)
+            report = await run_rewind(self.editor.session, wanted) if wanted else RewindReport([], problem=usage)
         except SessionCancelledError:
             return "cancelled"
         except ConversationError as error:  # there is no such message

@@ -18,6 +18,29 @@ from outrider.version import __version__
 if TYPE_CHECKING:
     from outrider.processes.signals import EndingSignals
 
+COMMANDS = {
+    "login": "enter an API key, which is checked and kept",
+    "logout": "remove a key that was kept",
+    "models": "list the models and show what each can do",
+    "sessions": "list, show, export, import, fork, rewind, rename or delete stored sessions",
+    "config": "show the settings and where each value comes from, or change one",
+    "mcp": "add, list, test and remove MCP servers, and log in to them",
+    "trust": "show all that a project wants, and agree to it or not",
+    "skills": "list the skills, where they come from and what was refused",
+    "commands": 'list the commands of your own that a prompt can call, as in -p "/review src"',
+    "hooks": "list the hooks and where they come from",
+    "plugins": "list the plugins and what they bring",
+    "doctor": "check the installation and say what to fix",
+    "demo": "run nine short demos; no API key needed",
+    "completion": "print a script that completes outrider's words in bash, zsh or fish",
+    "acp": "serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol",
+    "web": "serve a page: look at sessions, search them, answer their questions",
+    "batch": "run many tasks from a file, with results in another",
+    "worker": "run tasks of batches, on as many machines as you like",
+    "eval": "let models try tasks, and say how many they solve",
+    "wire": "show the exact request for a conversation, for any provider",
+}
+"""What each command does. It is a function in the module of its name; that of `logout` is in `login`."""
 USAGE = """\
 Outrider: a coding agent for the terminal, and an agent runtime for Python.
 
@@ -26,25 +49,7 @@ usage: outrider [PROMPT] [options]       chat in the current folder
        outrider COMMAND [--help]
 
 commands:
-  acp          serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol
-  batch        run many tasks from a file, with results in another
-  worker       run tasks of batches, on as many machines as you like
-  eval         let models try tasks, and say how many they solve
-  demo         run nine short demos; no API key needed
-  doctor       check the installation and say what to fix
-  config       show the settings and where each value comes from
-  sessions     list, show, export, import, fork, rewind, rename or delete stored sessions
-  mcp          add, list, test and remove MCP servers, and log in to them
-  skills       list the skills, where they come from and what was refused
-  commands     list the commands of your own that a prompt can call, as in -p "/review src"
-  hooks        list the hooks and where they come from
-  plugins      list the plugins and what they bring
-  trust        show all that a project wants, and agree to it or not
-  models       list the models and show what each can do
-  login        enter an API key, which is checked and kept
-  logout       remove a key that was kept
-  web          serve a page: look at sessions, search them, answer their questions
-  wire         show the exact request for a conversation, for any provider
+{commands}
 
 options:
   -p, --print         print one answer and exit; all options: outrider -p --help
@@ -59,28 +64,7 @@ options:
   --version           show the version
 
 In Python: from outrider import think, run, tool
-"""
-COMMANDS = (
-    *(
-        "acp",
-        "batch",
-        "commands",
-        "config",
-        "demo",
-        "doctor",
-        "eval",
-        "hooks",
-        "login",
-        "logout",
-        "mcp",
-        "models",
-        "plugins",
-    ),
-    *("sessions", "skills", "trust", "web", "wire", "worker"),
-)
-"""Each is a function in the module of the same name; that of `logout` is in `login`."""
-_FORMER_TRUST = ("config", "hooks", "mcp", "plugins")
-"""Commands that once had a `trust` of their own."""
+""".replace("{commands}", "\n".join(f"  {name:12} {does}" for name, does in COMMANDS.items()))
 FRONT_ENDS = ("acp", "web")
 """Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
 _PRINT = re.compile(r"-[cq]*p")
@@ -93,6 +77,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         return _guarded(lambda: _print(USAGE))
+    if arguments[:2] == ["completion", "words"]:  # at once: the user has pressed Tab
+        return _guarded(lambda: _command("completion")(arguments[1:]))
     arguments = take_log_option(arguments)
     if arguments == ["--version"]:
         return _guarded(lambda: _print(f"outrider {__version__}\n"))
@@ -109,12 +95,6 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _dispatch(arguments: list[str], signals: EndingSignals, *, is_program: bool) -> int:
-    if arguments[1:2] == ["trust"] and arguments[0] in _FORMER_TRUST:
-        print(f"outrider: {arguments[0]} trust is outrider trust now, for all that a project wants", file=sys.stderr)
-        return 2
-    if "--trust-mcp" in arguments:
-        print("outrider: --trust-mcp is gone; agree to the servers of a project with outrider trust", file=sys.stderr)
-        return 2
     if arguments and arguments[0] in COMMANDS:
         return _run(arguments[0], arguments[1:], signals, hidden=is_program and arguments[0] in FRONT_ENDS)
     is_for_print = any(each == "--print" or _PRINT.match(each) for each in arguments)

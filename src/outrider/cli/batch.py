@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from outrider.cli.command_parser import add_tools_option, command_parser
-from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.options import UsageError
+from outrider.environment import LOG_HELP
 
 DESCRIPTION = """\
 Run many tasks, each in a session of its own. TASKS.jsonl has one JSON object a line: {"id": "a", "prompt": "…"}, and
@@ -38,7 +38,7 @@ def batch(arguments: list[str]) -> int:
     from outrider.text.visible import safe_lines
 
     try:
-        options = _parser().parse_args(arguments)
+        options = make_parser().parse_args(arguments)
         _check(options)
     except UsageError as error:
         print(safe_lines(f"outrider batch: {error}"), file=sys.stderr)
@@ -54,7 +54,8 @@ def batch(arguments: list[str]) -> int:
         return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("batch", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", metavar="TASKS.jsonl", help="the tasks, one JSON object a line; - for standard input")

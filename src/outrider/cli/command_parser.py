@@ -6,6 +6,9 @@ import argparse
 import sys
 from collections.abc import Callable
 
+JSON_HELP = "print one JSON object"
+YES_HELP = "do not ask for confirmation"
+
 
 def command_parser(name: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
     """Return the parser of `outrider NAME`. Its texts are printed as they are."""

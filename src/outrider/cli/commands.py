@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
-from outrider.cli.list_command import ListRow, print_found, run_list_command
+from outrider.cli.list_command import ListRow, list_parser, print_found, run_list_command
 from outrider.coding.extensions import find_extensions
 
 DESCRIPTION = """\
@@ -23,9 +24,12 @@ exit codes: 0 done, 2 wrong usage, or a command was refused
 """
 
 
+make_parser = partial(list_parser, "commands", DESCRIPTION, EPILOG)
+
+
 def commands(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    return run_list_command("commands", DESCRIPTION, EPILOG, arguments, _list)
+    return run_list_command(make_parser(), arguments, _list)
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`outrider config`: show the settings, their origins, and what a project's file requests."""
+"""`outrider config`: show the settings, their origins, and what a project's file requests; and change one."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.trust import item_lines
 from outrider.coding.config.loading import Loaded, find_project_file, load
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import SETTINGS, flatten
+from outrider.coding.config.table import set_setting, setting_lines, unset_setting
 from outrider.coding.masking import mask_secrets
 from outrider.coding.permissions.question import access_table
 from outrider.environment import config_file, data_folder
@@ -29,22 +30,37 @@ files, in this order: your own ~/.config/outrider/config.toml (OUTRIDER_CONFIG o
 .outrider/config.toml. Environment variables such as OUTRIDER_PERMISSIONS override both files, and flags override all.
 Values in the project's file that allow more than your own settings apply only after `outrider trust`.
 
+examples:
+  outrider config set limits.max_turns 100
+  outrider config set permissions.allow 'Bash(git log:**)' 'Bash(make test)'
+  outrider config unset limits.max_turns
+
 exit codes: 0 done, 2 wrong usage or invalid settings
 """
 
 
 def config(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     action: Callable[[Path, argparse.Namespace], int] = options.action
     return reported("config", lambda: action(Path.cwd(), options))
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("config", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_show)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
+    change = commands.add_parser("set", help="write a setting to your own file, or to the project's")
+    change.add_argument("key", metavar="KEY", help="as in limits.max_turns; `outrider config` lists them")
+    change.add_argument("values", metavar="VALUE", nargs="+", help="the value; several words are the items of a list")
+    change.set_defaults(action=_set)
+    unset = commands.add_parser("unset", help="remove a setting from your own file, or from the project's")
+    unset.add_argument("key", metavar="KEY", help="the setting; its default applies again")
+    unset.set_defaults(action=_unset)
+    for each in (change, unset):
+        each.add_argument("--project", action="store_true", help="change the project's .outrider/config.toml")
     forget = commands.add_parser("forget", help="remove the remembered rules of this project")
     forget.add_argument("rules", nargs="*", metavar="RULE", help="remove only these remembered rules")
     forget.set_defaults(action=_forget)
@@ -59,12 +75,24 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_as_json(loaded, remembered), indent=2, ensure_ascii=False))
         return 0
-    for line in (*_settings(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
+    for line in (*setting_lines(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
         print(line)
     if loaded.waiting:
         print("\nnot in effect until you agree (outrider trust)")
         for line in (line for item in loaded.waiting for line in item_lines(item, folder)):
             print(f"  {line}")
+    return 0
+
+
+def _set(folder: Path, options: argparse.Namespace) -> int:
+    for line in set_setting(folder, options.key, options.values, project=options.project):
+        print(line)
+    return 0
+
+
+def _unset(folder: Path, options: argparse.Namespace) -> int:
+    for line in unset_setting(folder, options.key, project=options.project):
+        print(line)
     return 0
 
 
@@ -91,18 +119,6 @@ def _path(folder: Path, options: argparse.Namespace) -> int:
     print(safe_line(str(config_file())))
     print(safe_line(str(find_project_file(folder))))
     return 0
-
-
-def _settings(loaded: Loaded) -> Iterator[str]:
-    """Yield the table: one line for each value; the items of a list follow one another."""
-    values = flatten(loaded.settings)
-    rows = [(key, _value_lines(key, values[key]), safe_line(loaded.origins[key])) for key in SETTINGS]
-    key_width = max(len(key) for key, _, _ in rows)
-    value_width = min(max(len(text) for _, texts, _ in rows for text in texts), 50)
-    for key, texts, origin in rows:
-        yield f"{key:{key_width}}  {texts[0]:{value_width}}  {origin}".rstrip()
-        for text in texts[1:]:
-            yield f"{'':{key_width}}  {text}"
 
 
 def _access(loaded: Loaded) -> Iterator[str]:
@@ -136,19 +152,6 @@ def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
 def _notes(loaded: Loaded) -> Iterator[str]:
     for note in loaded.notes:
         yield f"\nnote: {safe_line(note)}"
-
-
-def _value_lines(key: str, value: Any) -> list[str]:
-    """Return the value without secrets as one or more lines."""
-    if isinstance(value, tuple):
-        return [revealed_line(mask_secrets(each)) for each in value] or ["none"]
-    if isinstance(value, bool):
-        return ["true" if value else "false"]
-    if value is None:
-        return [SETTINGS[key].unset]
-    if isinstance(value, int | float):
-        return [f"{value:,}" if isinstance(value, int) else f"{value:g}"]
-    return [revealed_line(mask_secrets(value))]
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -79,19 +80,34 @@ class Finding(msgspec.Struct, frozen=True):
     text: str
 
 
-def doctor(arguments: list[str]) -> int:
-    """Print the report."""
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("doctor", DESCRIPTION, EPILOG)
     parser.add_argument(
         "--mcp", action="store_true", help=f"start the MCP servers, all at once, {START_SECONDS} s at most"
     )
-    given = parser.parse_args(arguments)
+    return parser
+
+
+def doctor(arguments: list[str]) -> int:
+    """Print the report."""
+    given = make_parser().parse_args(arguments)
     broken = 0
     for finding in findings(start_servers=given.mcp):
         broken += finding.state == "broken"
-        print(f"{_MARKS[finding.state]} {finding.text}")
-    print(f"\n{broken} broken: see the lines with ✗." if broken else "\nOutrider is ready to use.")
+        print(finding_line(finding))
+    print(f"\n{verdict(broken)}")
     return 1 if broken else 0
+
+
+def finding_line(finding: Finding) -> str:
+    """Return a finding with its mark."""
+    return f"{_MARKS[finding.state]} {finding.text}"
+
+
+def verdict(broken: int) -> str:
+    """Return the last line of the report."""
+    return f"{broken} broken: see the lines with ✗." if broken else "Outrider is ready to use."
 
 
 def findings(*, start_servers: bool = False) -> Iterator[Finding]:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.command_parser import command_parser
-from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.cli.command_parser import LOG_HELP, command_parser
 from outrider.cli.options import UsageError
 
 if TYPE_CHECKING:
@@ -43,7 +42,7 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
     """Run the command and return its exit code."""
     from outrider.text.visible import safe_lines
 
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
     from outrider.errors import OutriderError
 
@@ -61,7 +60,8 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
         return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("eval", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", nargs="*", metavar="TASKS", help="folders of tasks, or with tasks in them")

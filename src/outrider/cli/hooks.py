@@ -5,15 +5,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from outrider.cli.list_command import run_list_command
+from outrider.cli.list_command import list_parser, run_list_command
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.extensions import find_extensions
 from outrider.coding.hooks.hook_files import EVENTS, FoundHooks, HookCommand
+from outrider.coding.listings import hook_lines
 from outrider.coding.masking import mask_environment_secrets
-from outrider.text.visible import revealed_line, safe_line
+from outrider.text.visible import safe_line
 
 DESCRIPTION = f"""\
 Hooks are programs that run at certain points of a session: {", ".join(list(EVENTS)[:5])},
@@ -29,15 +30,12 @@ exit codes: 0 done, 2 wrong usage or an invalid file
 """
 
 
+make_parser = partial(list_parser, "hooks", DESCRIPTION, EPILOG)
+
+
 def hooks(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    return run_list_command(
-        "hooks",
-        DESCRIPTION,
-        EPILOG,
-        arguments,
-        lambda options: _list(find_extensions(Path.cwd()).hooks, options),
-    )
+    return run_list_command(make_parser(), arguments, lambda options: _list(find_extensions(Path.cwd()).hooks, options))
 
 
 def _list(found: FoundHooks, options: argparse.Namespace) -> int:
@@ -59,14 +57,3 @@ def _list(found: FoundHooks, options: argparse.Namespace) -> int:
 def _row(hook: HookCommand) -> dict[str, object]:
     shown = {"event": hook.event, "matcher": hook.matcher, "command": mask_environment_secrets(hook.command)}
     return {**shown, "timeout": hook.seconds, "origin": hook.origin}
-
-
-def hook_lines(found: Sequence[HookCommand]) -> list[str]:
-    """Return a line for each hook, in full, safe for a terminal."""
-    return [
-        revealed_line(
-            f"{each.event}{f' {each.matcher}' if each.matcher else ''}: "
-            f"{mask_environment_secrets(each.command)}  ({each.origin}, at most {each.seconds:g} s)"
-        )
-        for each in found
-    ]

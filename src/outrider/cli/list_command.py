@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.styles import fit
 from outrider.text.visible import safe_line
 
@@ -53,9 +53,14 @@ def print_found(kind: str, rows: Sequence[ListRow], notes: Sequence[str], *, emp
 Action = Callable[[argparse.Namespace], int]
 
 
-def run_list_command(name: str, description: str, epilog: str, arguments: Sequence[str], show: Action) -> int:
-    """Run a command whose one option is `--json`, and return its exit code."""
+def list_parser(name: str, description: str, epilog: str) -> argparse.ArgumentParser:
+    """Return the parser of a command whose one option is `--json`."""
     parser = command_parser(name, description, epilog)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    return parser
+
+
+def run_list_command(parser: argparse.ArgumentParser, arguments: Sequence[str], show: Action) -> int:
+    """Run a command of `list_parser`, and return its exit code."""
     options = parser.parse_args(arguments)
-    return reported(name, lambda: show(options))
+    return reported(parser.prog.rpartition(" ")[2], lambda: show(options))

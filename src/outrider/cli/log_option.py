@@ -9,7 +9,6 @@ from pathlib import Path
 
 from outrider.environment import LOG_VARIABLE, config_file
 
-HELP = "a folder, or the URL of a Postgres database, for the sessions"
 _SET = re.compile(rb"^\s*log\s*=", re.MULTILINE)
 _PASSWORD = re.compile(r"postgres(?:ql)?://[^/@:]*:[^/@]+@")
 

@@ -8,6 +8,7 @@ import os
 import sys
 from getpass import getpass
 
+from outrider.cli.command_parser import command_parser
 from outrider.cli.options import UsageError
 from outrider.errors import AuthenticationError, OutriderError
 from outrider.text.visible import safe_lines
@@ -19,13 +20,27 @@ else in a file that only you can read. Keys in environment variables win over it
 LOGOUT = "Remove the key that `outrider login` has kept."
 
 
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of `login`."""
+    return _provider_parser("login", DESCRIPTION, "anthropic (the default), openai, gemini, …", default="anthropic")
+
+
+def make_logout_parser() -> argparse.ArgumentParser:
+    """Return the parser of `logout`."""
+    return _provider_parser("logout", LOGOUT, "the provider; without one, all keys are removed")
+
+
+def _provider_parser(name: str, description: str, help: str, default: str | None = None) -> argparse.ArgumentParser:
+    parser = command_parser(name, description)
+    parser.add_argument("provider", metavar="PROVIDER", nargs="?", default=default, help=help)
+    return parser
+
+
 def login(arguments: list[str]) -> int:
     """Ask for a key, check it and keep it."""
-    parser = argparse.ArgumentParser("outrider login", description=DESCRIPTION, allow_abbrev=False)
-    parser.add_argument("provider", nargs="?", default="anthropic", help="anthropic (the default), openai, gemini, …")
     try:
-        name = parser.parse_args(arguments).provider
-        print(keep_key(name, _ask(name)))
+        name = make_parser().parse_args(arguments).provider
+        print(asyncio.run(keep_key(name, _ask(name))))
     except (OutriderError, UsageError) as error:
         return _failed(error)
     return 0
@@ -35,11 +50,9 @@ def logout(arguments: list[str]) -> int:
     """Remove a stored key, or all."""
     from outrider.providers.credentials.keys import remove_key, stored_names
 
-    parser = argparse.ArgumentParser("outrider logout", description=LOGOUT, allow_abbrev=False)
-    parser.add_argument("provider", nargs="?", help="the provider; without one, all keys are removed")
     try:
-        name = parser.parse_args(arguments).provider
-        names = [_variables(name)[0]] if name else stored_names()
+        name = make_logout_parser().parse_args(arguments).provider
+        names = [key_variables(name)[0]] if name else stored_names()
         removed = [each for each in names if remove_key(each)]
     except (OutriderError, UsageError) as error:
         return _failed(error)
@@ -47,17 +60,19 @@ def logout(arguments: list[str]) -> int:
     return 0
 
 
-def keep_key(provider: str, key: str) -> str:
+async def keep_key(provider: str, key: str) -> str:
     """Check a key with its provider and store it. Return a sentence. Raises OutriderError, which never has the key."""
     from outrider.providers.credentials.keys import store_key
     from outrider.providers.key_check import check_key
 
-    variable, key = _variables(provider)[0], key.strip()
+    variable, key = key_variables(provider)[0], key.strip()
     if not key or not key.isascii() or not key.isprintable() or " " in key:
         raise UsageError("this is not a key: it is empty, or has characters that no key has")
-    checked = asyncio.run(check_key(provider, key))
+    checked = await check_key(provider, key)
     where = store_key(variable, key)
-    return f"The key is {'valid' if checked else 'not checked: the server has no list of models'}. It is in {where}."
+    wins = f" {variable} is set in the environment, and wins over it." if os.environ.get(variable) else ""
+    said = "valid" if checked else "not checked: the server has no list of models"
+    return f"The key is {said}. It is in {where}.{wins}"
 
 
 def is_without_key(model: str) -> bool:
@@ -87,7 +102,7 @@ def offer_key() -> str | None:
             if name == "demo":
                 break
             try:
-                print(f"{keep_key(name, _ask(name))}\n")
+                print(f"{asyncio.run(keep_key(name, _ask(name)))}\n")
                 return None
             except (OutriderError, UsageError) as error:
                 print(f"outrider: {safe_lines(str(error))}", file=sys.stderr)
@@ -97,7 +112,8 @@ def offer_key() -> str | None:
     return name if name == "demo" else None
 
 
-def _variables(provider: str) -> tuple[str, ...]:
+def key_variables(provider: str) -> tuple[str, ...]:
+    """Return the variables of a provider's key. Raises UnknownModelError if there is no such provider, or no key."""
     from outrider.providers.key_check import provider_of
 
     variables: tuple[str, ...] = provider_of(provider, "").key_variables
@@ -105,7 +121,7 @@ def _variables(provider: str) -> tuple[str, ...]:
 
 
 def _ask(provider: str) -> str:
-    _variables(provider)  # an unknown provider is reported before anything is typed
+    key_variables(provider)  # an unknown provider is reported before anything is typed
     if sys.stdin is None or not sys.stdin.isatty():
         return sys.stdin.readline() if sys.stdin else ""
     return getpass(f"API key for {provider} (not shown): ")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.mcp_report import ServerReport, report_lines, report_on
 from outrider.cli.user_programs import open_page
 from outrider.coding.config.loading import label_of
@@ -30,6 +30,8 @@ from outrider.coding.mcp.server_files import (
 from outrider.environment import data_folder
 from outrider.errors import ConfigError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+from outrider.mcp.stdio import program_of
+from outrider.processes.programs import ProgramNotFoundError
 from outrider.text.visible import safe_line
 
 DESCRIPTION = """\
@@ -48,12 +50,13 @@ In both files, ${VAR} and ${VAR:-default} are replaced by variables of the envir
 
 exit codes: 0 done, 1 a server failed, 2 wrong usage or an invalid file
 """
+TRY_SECONDS = 20
 
 
 def mcp(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     before, command = _split_command(arguments)
-    options = _parser().parse_args(before)
+    options = make_parser().parse_args(before)
     options.command = command
     action: Callable[[argparse.Namespace], int] = options.action
     return reported("mcp", lambda: action(options))
@@ -67,7 +70,8 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
     return arguments[:place], arguments[place + 1 :]
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("mcp", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_list, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -79,24 +83,25 @@ def _parser() -> argparse.ArgumentParser:
     add.add_argument("--env", action="append", default=[], metavar="K=V", help="a variable for the program")
     add.add_argument("--trusted", action="store_true", help="believe the server which of its tools only read")
     add.add_argument("--project", action="store_true", help="add it to the project's .mcp.json, and approve that")
+    add.add_argument("--unchecked", action="store_true", help="do not look for its program, and do not try the server")
     add.set_defaults(action=_add)
 
     listed = commands.add_parser("list", help="list the servers and where they come from")
-    listed.add_argument("--json", action="store_true", help="print one JSON object")
+    listed.add_argument("--json", action="store_true", help=JSON_HELP)
     listed.set_defaults(action=_list)
 
     remove = commands.add_parser("remove", help="remove a server, and the login to it")
-    remove.add_argument("name", metavar="NAME")
+    remove.add_argument("name", metavar="SERVER")
     remove.add_argument("--project", action="store_true", help="remove it from the project's .mcp.json")
     remove.set_defaults(action=_remove)
 
     test = commands.add_parser("test", help="connect to servers and list what they have, with times")
-    test.add_argument("name", metavar="NAME", nargs="?", help="the server; without a name, all")
-    test.add_argument("--json", action="store_true", help="print one JSON object")
+    test.add_argument("name", metavar="SERVER", nargs="?", help="the server; without a name, all")
+    test.add_argument("--json", action="store_true", help=JSON_HELP)
     test.set_defaults(action=_test)
 
     login = commands.add_parser("login", help="log in to a server with a browser (OAuth)")
-    login.add_argument("name", metavar="NAME")
+    login.add_argument("name", metavar="SERVER")
     login.add_argument("--no-browser", action="store_true", help="print the address, and do not open it")
     login.set_defaults(action=_login)
     return parser
@@ -116,18 +121,54 @@ def _add(options: argparse.Namespace) -> int:
     if file.entry(options.name):
         raise ConfigError(f"{file.label} has a server {options.name} already; remove it first")
     entry = ServerEntry(options.name, fields, f"the server {options.name}")
+    server = None
     try:
-        entry.server(os.environ, Path.cwd(), may_be_trusted=True)
+        server = entry.server(os.environ, Path.cwd(), may_be_trusted=True)
     except ConfigError as error:
         if "which is not set" not in str(error):
             raise
         print(safe_line(f"Note: {error}"), file=sys.stderr)
+    if isinstance(server, StdioServer) and not options.unchecked:
+        _check_program(server)
     file.put(options.name, fields)
     if options.project:  # the user wrote it just now, with the names of its variables
         item = server_item(entry, file.path, os.environ)
         Consents(data_folder()).give([item], item.secrets)
-    print(f"Added {options.name} to {file.label}. To try it: outrider mcp test {options.name}")
-    return 0
+    can_try = server is not None and not options.unchecked
+    how = "" if can_try else f" To try it: outrider mcp test {options.name}"
+    print(f"Added {options.name} to {file.label}.{how}", flush=True)
+    return _try(server) if server and can_try else 0
+
+
+def _check_program(server: StdioServer) -> None:
+    """Raise ConfigError if the program of a server is missing."""
+    try:
+        if os.access(program_of(server, os.environ), os.X_OK):
+            return
+        problem = f"there is no program {server.command}"
+    except ProgramNotFoundError as error:
+        problem = str(error)
+    raise ConfigError(f"{problem}; the server was not added (--unchecked adds it anyway)")
+
+
+def _try(server: McpServer) -> int:
+    """Connect to a new server once, and show what it has. It stays, whatever comes of it."""
+
+    async def report_in_time() -> ServerReport:
+        async with asyncio.timeout(TRY_SECONDS):
+            return await report_on(server)
+
+    try:
+        report = asyncio.run(report_in_time())
+    except TimeoutError:
+        print(f"It has not answered within {TRY_SECONDS} s. To try it again: outrider mcp test {server.name}")
+        return 1
+    if report.needs_login:
+        print(safe_line(f"It needs a login: outrider mcp login {server.name}"))
+        return 0
+    for line in report_lines(report):
+        print(safe_line(line))
+    return 1 if report.error else 0
 
 
 def _fields(options: argparse.Namespace) -> dict[str, Any]:

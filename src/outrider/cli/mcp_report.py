@@ -12,7 +12,7 @@ import msgspec
 
 from outrider.coding.command_environment import command_environment
 from outrider.coding.mcp.authorization import authorize
-from outrider.errors import McpError
+from outrider.errors import McpError, McpLoginError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
 from outrider.mcp.protocol import METHOD_NOT_FOUND, ListKind, ResourceTemplate
@@ -46,6 +46,8 @@ class ServerReport(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     """How long it took to start the server and agree with it."""
     lists: dict[str, Listed] = {}
+    needs_login: bool = False
+    """Whether the error is only that the user has not logged in."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""
@@ -77,7 +79,8 @@ async def report_on(server: McpServer, authorization: Authorization | None = Non
         about = one_line(f"{info.name} {info.version}", 100)
         return ServerReport(server.name, "", agreed.version, about, seconds, lists)
     except McpError as error:
-        return ServerReport(server.name, one_line(str(error), 2_000), seconds=time.monotonic() - began)
+        failed = ServerReport(server.name, one_line(str(error), 2_000), seconds=time.monotonic() - began)
+        return msgspec.structs.replace(failed, needs_login=isinstance(error, McpLoginError))
     finally:
         await client.close()
 

@@ -55,7 +55,7 @@ _PLACES: dict[Placement, str] = {
 
 def models(arguments: list[str]) -> int:
     """List the providers, or describe a model."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     if not options.model:
         return asyncio.run(_list(check=options.check))
     try:
@@ -72,7 +72,8 @@ def models(arguments: list[str]) -> int:
     return asyncio.run(_show_check(provider)) if options.check else 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("models", DESCRIPTION, EXAMPLES)
     parser.add_argument("model", nargs="?", metavar="MODEL", help="provider and model, as in anthropic/fast")
     parser.add_argument(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from outrider.cli.command_parser import add_tools_option
-from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.environment import LOG_HELP
 from outrider.errors import (
     AttachmentError,
     ConfigError,

@@ -6,9 +6,10 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-from outrider.cli.list_command import run_list_command
+from outrider.cli.list_command import list_parser, run_list_command
 from outrider.coding.extensions import Extensions, find_extensions
 from outrider.coding.masking import mask_environment_secrets
 from outrider.coding.plugins.found_plugins import Plugin
@@ -24,11 +25,12 @@ and here also commands/, agents/ and hooks/hooks.json. Its MCP servers and hooks
 EPILOG = "exit codes: 0 done, 2 wrong usage, or a plugin was refused"
 
 
+make_parser = partial(list_parser, "plugins", DESCRIPTION, EPILOG)
+
+
 def plugins(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    return run_list_command(
-        "plugins", DESCRIPTION, EPILOG, arguments, lambda options: _list(find_extensions(Path.cwd()), options)
-    )
+    return run_list_command(make_parser(), arguments, lambda options: _list(find_extensions(Path.cwd()), options))
 
 
 def _list(extensions: Extensions, options: argparse.Namespace) -> int:

@@ -30,13 +30,14 @@ examples:
   outrider -p --continue                   finish the last session's interrupted run
   outrider --resume 3f2a -p "And now?"
 
-exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 6 waiting, 129 hung up, 130 interrupted, 143
+exit codes: 0 done, 1 error, 2 wrong usage, 3 limit, 4 refused, 5 cut off, 6 waiting, 129 hung up, 130 interrupted,
+  143 terminated
 """
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
     """Return the options. Raises UsageError; --help prints and raises SystemExit."""
-    options = _parser().parse(arguments)
+    options = make_parser().parse(arguments)
     if options.schema is not None and options.input_format == "stream-json":
         raise UsageError("--schema describes one answer; leave out --input-format stream-json")
     return options
@@ -50,7 +51,8 @@ def output_format(arguments: Sequence[str]) -> Format:
     return next((each for each in FORMATS if each == found), "text")
 
 
-def _parser() -> Parser:
+def make_parser() -> Parser:
+    """Return the parser of the command."""
     parser = Parser(usage='outrider -p "PROMPT" [options]', description=DESCRIPTION, epilog=EXAMPLES)
     add = parser.add_argument
     add("-p", "--print", action="store_true", help="print one answer and exit")

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from outrider.cli.command_parser import YES_HELP
 from outrider.cli.stdin import confirm
 from outrider.coding.rewind_points import outcome_lines, point_lines, preview_lines
 from outrider.errors import OutriderError, RewindConflictError
@@ -29,7 +30,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--files", action="store_true", help="restore only the files of the working folder")
     what.add_argument("--conversation", action="store_true", help="restore only the conversation")
-    parser.add_argument("--yes", action="store_true", help="do not ask for confirmation")
+    parser.add_argument("--yes", action="store_true", help=YES_HELP)
     parser.add_argument("--force", action="store_true", help="overwrite files that someone else changed since")
 
 

@@ -14,12 +14,12 @@ import msgspec
 from outrider.cli.audit_command import add_options as add_audit_options
 from outrider.cli.audit_command import audit
 from outrider.cli.command_parser import command_parser
-from outrider.cli.log_option import HELP as LOG_HELP
 from outrider.cli.questions import AddCommand, add_question_commands
 from outrider.cli.rewind_command import add_options, rewind
 from outrider.cli.session_format import context_lines, format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
 from outrider.cli.stdin import confirm, stdin_bytes
+from outrider.environment import LOG_HELP
 from outrider.errors import LogError, OutriderError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.sqlite.recovery import recover
@@ -56,7 +56,7 @@ LISTED, SHOWN = 30, 60
 
 def sessions(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     action: Action = options.action
     try:
         with default_log() as log:
@@ -73,7 +73,8 @@ def sessions(arguments: list[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("sessions", DESCRIPTION, EXAMPLES)
     parser.set_defaults(action=_list)
     _add_listing(parser)

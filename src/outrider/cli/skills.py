@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 
-from outrider.cli.list_command import ListRow, print_found, run_list_command
+from outrider.cli.list_command import ListRow, list_parser, print_found, run_list_command
 from outrider.coding.extensions import find_extensions
 
 DESCRIPTION = """\
@@ -16,9 +17,12 @@ in skills/ beside your settings. A nearer skill replaces one of the same name. A
 EPILOG = "exit codes: 0 done, 2 wrong usage, or a skill was refused"
 
 
+make_parser = partial(list_parser, "skills", DESCRIPTION, EPILOG)
+
+
 def skills(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    return run_list_command("skills", DESCRIPTION, EPILOG, arguments, _list)
+    return run_list_command(make_parser(), arguments, _list)
 
 
 def _list(options: argparse.Namespace) -> int:

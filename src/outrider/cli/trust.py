@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.command_parser import YES_HELP, command_parser, reported
 from outrider.cli.stdin import confirm
 from outrider.coding.consent.item import ConsentItem, shown_path
 from outrider.coding.consent.store import Consents
@@ -39,7 +39,7 @@ _MOST_FILES_SHOWN = 20
 
 def trust(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
 
     def run() -> int:
         folder = Path(options.folder)
@@ -50,11 +50,12 @@ def trust(arguments: list[str]) -> int:
     return reported("trust", run)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("trust", DESCRIPTION, EPILOG)
     parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="the project; this folder by default")
     action = parser.add_mutually_exclusive_group()
-    action.add_argument("--yes", action="store_true", help="agree without a prompt, for example without a terminal")
+    action.add_argument("--yes", action="store_true", help=YES_HELP)
     action.add_argument("--list", action="store_true", help="show everything, and ask nothing")
     action.add_argument("--revoke", action="store_true", help="take back every consent")
     sending = "let the project read this variable, which looks like a secret; may be repeated"

@@ -15,7 +15,7 @@ from outrider.conversation.codec import from_json
 from outrider.conversation.history import History
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import FolderStore, MemoryStore
-from outrider.environment import data_folder
+from outrider.environment import LOG_HELP, data_folder
 from outrider.errors import (
     AttachmentError,
     ConversationError,
@@ -57,7 +57,7 @@ _ID = re.compile(r"(?!.*\.json$)[\w.-]{1,64}", re.ASCII)
 
 def wire(arguments: list[str]) -> int:
     """Print the request."""
-    parser = _parser()
+    parser = make_parser()
     options = parser.parse_args(arguments)
     if not options.model and options.turn is None:
         parser.error("--as MODEL is required without --turn, as in --as anthropic/fast")
@@ -75,7 +75,8 @@ def wire(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("wire", DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "conversation",
@@ -97,6 +98,7 @@ def _parser() -> argparse.ArgumentParser:
         "tools to offer: a Python file with @tool functions (the file is executed), or a JSON file with "
         '[{"name": …, "description": …, "parameters": {…}}]; may be repeated',
     )
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     parser.add_argument("--system", default="", metavar="TEXT", help="the system prompt (default: the session's)")
     parser.add_argument("--full", action="store_true", help="print files whole, in base64")
     parser.add_argument(

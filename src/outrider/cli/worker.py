@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
 from outrider.cli.command_parser import add_tools_option, command_parser
-from outrider.cli.log_option import HELP as LOG_HELP
+from outrider.environment import LOG_HELP
 from outrider.processes.signals import on_signals
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ exit codes: 0 stopped, 1 error, 2 wrong usage
 
 def worker(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
     from outrider.errors import OutriderError
     from outrider.text.visible import safe_lines
@@ -47,7 +47,8 @@ def worker(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = command_parser("worker", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("--log", metavar="PLACE", help=LOG_HELP)
@@ -56,8 +57,8 @@ def _parser() -> argparse.ArgumentParser:
         "FILE",
         "a Python file with @tool functions that tasks need; may be repeated",
     )
-    add("--batch", default="", metavar="ID", help="run tasks of this batch only")
-    add("-q", "--quiet", action="store_true", help="print only errors")
+    add("--batch", default="", metavar="BATCH", help="run tasks of this batch only")
+    add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")
     # A lifeline for `outrider batch`: when its process ends, standard input does.
     add("--until-eof", action="store_true", help=argparse.SUPPRESS)
     return parser

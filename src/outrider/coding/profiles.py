@@ -30,6 +30,8 @@ class FoundProfiles(msgspec.Struct, frozen=True):
 
     profiles: tuple[Profile, ...]
     notes: tuple[str, ...] = ()
+    files: dict[str, Path] = {}
+    """The file of each profile by its name. Built-in ones have none."""
 
 
 def find_profiles(
@@ -44,6 +46,7 @@ def find_profiles(
     """Return the built-in profiles, those of plugins, of the user's folders and of the project; later ones win."""
     profiles = {profile.name: profile for profile in built_in}
     notes: list[str] = []
+    paths: dict[str, Path] = {}
     known = frozenset(tools)
     foreign = project_texts(folder, _names, home=home)
     own = [text for each in users for text in texts_of(each, _markdown_names(each))]
@@ -59,9 +62,9 @@ def find_profiles(
         else:
             if is_foreign and profile.name in profiles:
                 notes.append(f"{text.path}: it replaces the profile {profile.name}")
-            profiles[profile.name] = profile
+            profiles[profile.name], paths[profile.name] = profile, text.path
             notes += [f"{text.path}: {remark}" for remark in remarks]
-    return FoundProfiles(tuple(profiles.values()), tuple(notes))
+    return FoundProfiles(tuple(profiles.values()), tuple(notes), paths)
 
 
 def _names(folder: Path) -> Iterator[str]:

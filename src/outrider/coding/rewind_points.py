@@ -1,11 +1,11 @@
-"""`/rewind` in the chat and in editors: list the messages, show what a rewind does, do it, and take it back."""
+"""`/rewind`, `/undo` and `/redo` in the chat and in editors: show what going back does, do it, and take it back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from outrider.errors import RewindConflictError
+from outrider.errors import ConversationError, RewindConflictError
 from outrider.text import counted
 from outrider.text.visible import safe_line
 
@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 DIFF_LINES = 400
 """The most lines of diffs that a preview shows."""
 TITLE_CHARACTERS = 70
+UNDO_USAGE = "Write /undo; /undo yes does it without a question, and the word force overwrites files of others."
+NOTHING_TO_REDO = "There is nothing to redo."
+SAID_SINCE = "Nothing was redone: you have sent a message since. /rewind undo leaves it out and goes back."
 USAGE = "Write /rewind, /rewind N, /rewind N both|files|conversation, or /rewind undo."
 
 
 class Rewind(NamedTuple):
     """List the messages, show what a rewind would do, or rewind."""
 
-    to: int | Literal["undo"] | None
-    """The message to go back to; None lists them."""
+    to: int | Literal["undo", "last", "redo"] | None
+    """The message to go back to; None lists them. `redo` is an undo after which nothing was said."""
     what: str = ""
     """`both`, `files` or `conversation`; empty shows what would be done."""
     force: bool = False
@@ -40,6 +43,8 @@ class RewindReport(NamedTuple):
     """Why nothing was changed."""
     message: str = ""
     """The message that was taken back, to be written anew."""
+    then: Rewind | None = None
+    """What a yes does."""
 
 
 def parse_rewind(words: str) -> Rewind | None:
@@ -61,12 +66,34 @@ def parse_rewind(words: str) -> Rewind | None:
     return Rewind(int(given[0]), what, force) if given[0].isascii() and given[0].isdecimal() else None
 
 
+def parse_undo(words: str) -> Rewind | None:
+    """Return what `/undo` with these words does; None if they are wrong.
+
+    >>> parse_undo(""), parse_undo("yes force")
+    (Rewind(to='last', what='', force=False), Rewind(to='last', what='both', force=True))
+    """
+    given = set(words.split())
+    return Rewind("last", "both" if given else "", "force" in given) if given <= {"yes", "force"} else None
+
+
+PARSERS: dict[str, tuple[Callable[[str], Rewind | None], str, str]] = {
+    "rewind": (parse_rewind, USAGE, "N, N both, or undo"),
+    "undo": (parse_undo, UNDO_USAGE, "yes"),
+    "redo": (lambda words: Rewind("redo", "both", words == "force"), "", "force"),
+}
+"""The commands: what parses their words, their usage, and a hint for the words."""
+
+
 async def run_rewind(session: Session, wanted: Rewind) -> RewindReport:
     """Do what the command says. Raises OutriderError."""
+    if wanted.to == "last":
+        return await _undo(session, wanted)
+    if wanted.to == "redo" and (problem := await _why_not_redo(session)):
+        return RewindReport([], problem=problem)
     if wanted.to is None:
         hint = "To see what going back to before one of them does: /rewind N"
         return RewindReport([*point_lines(await session.rewind_points())], hint)
-    if not wanted.what and wanted.to != "undo":
+    if not wanted.what and isinstance(wanted.to, int):
         preview = await session.rewind_preview(wanted.to)
         force = " force" if preview.conflicts else ""
         problem = "Someone else changed some of these files since. The word force overwrites them." if force else ""
@@ -76,12 +103,37 @@ async def run_rewind(session: Session, wanted: Rewind) -> RewindReport:
         done = await _done(session, wanted)
     except RewindConflictError as error:
         return RewindReport([], problem=f"Nothing was changed: {error}. Here: add the word force.")
-    hint = "" if wanted.to == "undo" else "To take it back: /rewind undo"
+    hint = "To take it back: /rewind undo" if isinstance(wanted.to, int) else ""
     return RewindReport([*outcome_lines(done)], hint, "", done.message.text if done.message and done.messages else "")
 
 
+async def _undo(session: Session, wanted: Rewind) -> RewindReport:
+    """Go back to before the last message, or show what that does. Its text is not written anew: /undo may follow."""
+    points = await session.rewind_points()
+    if not points:
+        return RewindReport(["There is no message to undo."])
+    last = Rewind(points[-1].number, "both", wanted.force)
+    if wanted.what:
+        report = await run_rewind(session, last)
+        hint = "" if report.problem else "/undo again goes further back, /redo returns."
+        return report._replace(hint=hint, message="")
+    preview = await session.rewind_preview(points[-1].number)
+    force = bool(preview.conflicts)
+    hint = f"To do it: /undo yes{' force' if force else ''}"
+    return RewindReport([*preview_lines(preview)], hint, then=Rewind("last", "both", force))
+
+
+async def _why_not_redo(session: Session) -> str:
+    """Return why the newest rewind cannot be taken back without losing a message; empty if it can."""
+    try:
+        preview = await session.rewind_preview(None)
+    except ConversationError:
+        return NOTHING_TO_REDO
+    return SAID_SINCE if len(await session.rewind_points()) >= preview.to else ""
+
+
 async def _done(session: Session, wanted: Rewind) -> Rewound:
-    if wanted.to == "undo" or wanted.to is None:
+    if not isinstance(wanted.to, int):
         return await session.undo_rewind(force=wanted.force)
     files, conversation = wanted.what != "conversation", wanted.what != "files"
     return await session.rewind(wanted.to, files=files, conversation=conversation, force=wanted.force)

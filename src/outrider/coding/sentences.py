@@ -25,6 +25,12 @@ COMMANDS = {
     "cost": "show the tokens and cost of this session",
     "tasks": "list commands that run in the background; /tasks N follows one, /tasks end N ends it",
     "rewind": "go back to an earlier message; /rewind N shows what it does, /rewind undo",
+    "undo": "undo the last turn: its message and its changes to files; again goes further back",
+    "redo": "take back the last undo",
+    "config": "show the settings that differ from the defaults; /config all, /config set KEY VALUE",
+    "hooks": "list the hooks and where they come from",
+    "skills": "list the skills and where they come from",
+    "agents": "list the sub-agents and where they come from",
     "continue": "continue an interrupted turn",
 }
 """What the commands do that the chat and editors both have."""

@@ -107,8 +107,8 @@ def _reason(error: OSError) -> str:
     return f"{error.strerror}; make it readable for you, or remove it"
 
 
-_HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
-_ASSIGNED = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
+HEADER = re.compile(r"\s*\[\[?\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
+ASSIGNED = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"|'[^']*'))*)\s*=""")
 _PART = re.compile(r"""[\w-]+|"[^"]*"|'[^']*'""")
 
 
@@ -132,16 +132,17 @@ def _named_lines(text: str) -> list[tuple[int, str]]:
     """Return the lines that seem to name a key or a table, with the dotted name."""
     named, table = [], ""
     for number, line in enumerate(text.split("\n"), 1):
-        if header := _HEADER.match(line):
-            table = _dotted(header[1])
+        if header := HEADER.match(line):
+            table = dotted(header[1])
             named.append((number, table))
-        elif assigned := _ASSIGNED.match(line):
-            name = _dotted(assigned[1])
+        elif assigned := ASSIGNED.match(line):
+            name = dotted(assigned[1])
             named.append((number, f"{table}.{name}" if table else name))
     return named
 
 
-def _dotted(written: str) -> str:
+def dotted(written: str) -> str:
+    """Return a written key or table name without spaces and quotes around its parts."""
     return ".".join(part.strip("\"'") for part in _PART.findall(written))
 
 
@@ -172,6 +173,18 @@ def write_private(path: Path, content: bytes) -> None:
     """Replace the content atomically. Raises ConfigError if writing fails."""
     with _report_errors(path):
         replace_private(path, content)
+
+
+def write_shared(path: Path, content: bytes) -> None:
+    """Replace a project's file atomically. It is part of the project, so others who work on it may read it."""
+    temporary = path.parent / f".{path.name}.{os.urandom(6).hex()}"
+    with _report_errors(path):
+        path.parent.mkdir(exist_ok=True)
+        try:
+            temporary.write_bytes(content)
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
 
 
 def remove_private(path: Path) -> None:

@@ -212,7 +212,7 @@ class Workbench:
         """
         tools = self._tools.in_workspace(self.workspace, self._tools.names)
         if "Task" in self._tools.enabled:
-            profiles = [profile for profile in self._found_profiles.profiles if profile.tools_of(tools)]
+            profiles = [profile for profile in self.found_profiles.profiles if profile.tools_of(tools)]
             if not profiles:
                 raise ConfigError(NO_SUBAGENT_TOOLS)
             tools.append(self._task(profiles))
@@ -234,7 +234,7 @@ class Workbench:
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the sub-agent profiles, skills, commands, hooks and plugins that were found."""
-        profiles = self._found_profiles.notes if "Task" in self._tools.enabled else ()
+        profiles = self.found_profiles.notes if "Task" in self._tools.enabled else ()
         return (*profiles, *self.extensions.notes)
 
     @property
@@ -397,10 +397,11 @@ class Workbench:
     @property
     def profiles(self) -> tuple[Profile, ...]:
         """The sub-agent profiles."""
-        return self._found_profiles.profiles
+        return self.found_profiles.profiles
 
     @cached_property
-    def _found_profiles(self) -> FoundProfiles:
+    def found_profiles(self) -> FoundProfiles:
+        """The sub-agent profiles, their files, and what was refused."""
         users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
         plugins = [each.path / "agents" for each in self.extensions.plugins.places]
         return find_profiles(self.folder, users, built_in(), tools=self._tools.names, home=Path.home(), plugins=plugins)

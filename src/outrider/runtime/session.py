@@ -314,9 +314,14 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         """Take back the newest rewind. Raises ConversationError if there is none, and RewindConflictError."""
         return await self._do(self._restoring(partial(self._rewinder().undo, force=force)))
 
-    async def rewind_preview(self, to: int) -> RewindPreview:
-        """Return what `rewind` would do: the messages that it leaves out, the files that change, and the conflicts."""
-        return await self._do(self._loop.environment.threads.run(self._rewinder().preview, to))
+    async def rewind_preview(self, to: int | None) -> RewindPreview:
+        """Return what `rewind` would do: the messages that it leaves out, the files that change, and the conflicts.
+
+        None is for `undo_rewind`.
+        """
+        rewinder = self._rewinder()
+        work = rewinder.preview_undo if to is None else partial(rewinder.preview, to)
+        return await self._do(self._loop.environment.threads.run(work))
 
     async def rewind_points(self) -> list[RewindPoint]:
         """Return the messages of the user, to which the session can go back."""

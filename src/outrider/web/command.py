@@ -7,6 +7,8 @@ import asyncio
 import sys
 from contextlib import suppress
 
+from outrider.environment import LOG_HELP
+
 PORT = 8321
 DESCRIPTION = """\
 Serve a page on this machine: look at sessions, search them, watch them work, and answer their questions from here or
@@ -25,7 +27,7 @@ exit codes: 0 stopped with Ctrl-C, 1 the port is taken, 2 wrong usage
 
 def web(arguments: list[str]) -> int:
     """Serve the page until Ctrl-C."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     from outrider.web.serving import serve  # imports the HTTP server
 
     try:
@@ -38,7 +40,8 @@ def web(arguments: list[str]) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="outrider web",
         description=DESCRIPTION,
@@ -46,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--port", type=_port, default=PORT, metavar="N", help=f"the port ({PORT}); 0 for any free one")
+    parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
     parser.add_argument(
         "--lan",
         action="store_true",

@@ -88,8 +88,8 @@ class Terminal:
         self._from_scratch = from_scratch
         self._arguments = arguments
         self._cwd = cwd
-        self._environment = terminal_environment(cwd) | environment
-        home = Path(self._environment["OUTRIDER_HOME"])
+        self.environment = terminal_environment(cwd) | environment
+        home = Path(self.environment["OUTRIDER_HOME"])
         if not first_start and not home.is_file():
             home.mkdir(parents=True, exist_ok=True, mode=0o700)
             (home / "keys.json").write_text("{}")  # the offer to enter a key was made before
@@ -111,7 +111,7 @@ class Terminal:
             stdout=slave,
             stderr=slave,
             cwd=self._cwd,
-            env=self._environment,
+            env=self.environment,
             start_new_session=True,
             has_terminal=True,
             from_scratch=self._from_scratch,

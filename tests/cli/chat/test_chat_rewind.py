@@ -43,3 +43,40 @@ async def test_escape_twice_lists_the_messages(project: Path) -> None:
         await until(lambda: "1  What is 2+2?" in terminal.transcript, what="the list")
         await at_the_prompt_with(terminal, "/rewind x")
         assert "Write /rewind, /rewind N" in terminal.flowing
+
+
+async def test_undo_goes_further_back_each_time_and_redo_returns(project: Path) -> None:
+    answers = [write("one.txt", "call_1"), Answer("Made one."), write("two.txt", "call_2"), Answer("Made two.")]
+    one, two = project / "one.txt", project / "two.txt"
+    async with (
+        ModelServer([*answers, Answer("Hello.")]) as server,
+        Terminal("--permissions", "all", cwd=project, **answered_by(server)) as terminal,
+    ):
+        await at_the_prompt_with(terminal, "/undo", "/redo", "make one", "make two")
+        assert "There are no messages yet." in terminal.flowing
+        terminal.say("/undo")
+        await terminal.wait_for("Undo the last turn?")
+        assert "delete two.txt" in terminal.flowing
+        before = terminal.prompts
+        terminal.press("escape")
+        await until(lambda: terminal.prompts > before, what="the prompt")
+        assert two.exists()
+        for gone in (two, one):
+            await terminal.wait_for_prompt()
+            await at_the_prompt_with(terminal, "/undo yes")
+            assert not gone.exists()
+        assert "/undo again goes further back, /redo returns." in terminal.flowing
+        await at_the_prompt_with(terminal, "/undo")
+        assert "There is no message to undo." in terminal.flowing
+        await at_the_prompt_with(terminal, "/redo")
+        assert (one.exists(), two.exists()) == (True, False)
+        await at_the_prompt_with(terminal, "/redo", "/redo")
+        assert two.exists()
+        assert "There is nothing to redo." in terminal.flowing
+        terminal.say("/undo")
+        await terminal.wait_for("Undo the last turn?")
+        terminal.press("enter")
+        await until(lambda: not two.exists(), what="the undo")
+        await at_the_prompt_with(terminal, "hello", "/redo")
+        assert "Nothing was redone: you have sent a message since." in terminal.flowing
+        assert not two.exists()

@@ -28,18 +28,23 @@ without a terminal: outrider -p "PROMPT" prints one answer; see outrider -p --he
 """
 
 
-def chat(arguments: list[str]) -> int:
-    """Run the chat until the user exits."""
+def make_parser() -> Parser:
+    """Return the parser of the chat."""
     parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG, has_picker=True)
     parser.add_common_options(
         prompt="the first message",
         permissions="ask: read-only calls run without asking (the default); edits: also edits of files in the folder; "
         "all: every call that no rule denies; plan: nothing that changes anything",
     )
+    return parser
+
+
+def chat(arguments: list[str]) -> int:
+    """Run the chat until the user exits."""
     from outrider.cli.chat.type_ahead import quiet_terminal
 
     try:
-        options = parser.parse(arguments)
+        options = make_parser().parse(arguments)
         with quiet_terminal() as typed:
             return _run(options, typed)
     except (OutriderError, UsageError) as error:

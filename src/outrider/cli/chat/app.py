@@ -13,7 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.cli.chat.chat_front import ChatFront
 from outrider.cli.chat.choice_prompt import ChoicePrompt
-from outrider.cli.chat.commands.command import CommandContext, Compact, Exit, Follow, Next, Pick, Send, ShowInPager
+from outrider.cli.chat.commands.command import (
+    CommandContext,
+    Compact,
+    Dialogue,
+    Exit,
+    Next,
+    Pick,
+    Send,
+    ShowInPager,
+    Work,
+)
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer, as_message, run_shell_command
 from outrider.cli.chat.current_session import CurrentSession, history_file
@@ -214,10 +224,10 @@ class Chat:
                 return await self._work(self._compact(focus))
             case Rewind():
                 return await self._rewind(next_step)
-            case Follow(command=command):
-                from outrider.cli.chat.commands.output import follow_task
-
-                return await self._work(follow_task(command, self._view))
+            case Work(work=work):
+                return await self._work(work)
+            case Dialogue(work=dialogue):
+                return await self._follow(await dialogue)
             case ShowInPager(text=text):
                 page(text, self._programs)
             case Pick():

@@ -20,11 +20,12 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
-from prompt_toolkit.history import History, InMemoryHistory
+from prompt_toolkit.history import DummyHistory, History, InMemoryHistory
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent, merge_key_bindings
 from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout.processors import PasswordProcessor
 from prompt_toolkit.styles import Style
 
 from outrider.cli.chat.completion import ChatCompleter, ServerNames
@@ -266,3 +267,14 @@ def _history(file: Path, pastes: Pastes) -> History:
     except OSError:
         return InMemoryHistory()
     return PasteHistory(file, pastes)
+
+
+async def read_secret(prompt: str) -> str:
+    """Return a line that is neither shown nor stored; empty if the user leaves it."""
+    hidden: PromptSession[str] = PromptSession(
+        input_processors=[PasswordProcessor("")], output=ScreenOutput.from_pty(sys.stdout), history=DummyHistory()
+    )
+    try:
+        return (await hidden.prompt_async(prompt, handle_sigint=False)).strip()
+    except (KeyboardInterrupt, EOFError):
+        return ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from outrider.cli.command_parser import command_parser
 
 DESCRIPTION = """\
@@ -10,12 +12,13 @@ a script that stores its conversation, a long day, a batch on workers, a reposit
 over six vendors. No API key is needed: the replies come from scripted rules, not from an LLM, and nothing leaves this
 machine. The tools are real, and each demo checks its own results.
 """
+EPILOG = "exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage"
+make_parser = partial(command_parser, "demo", DESCRIPTION, EPILOG)
 
 
 def demo(arguments: list[str]) -> int:
     """Run the demos; return 0 if all checks passed."""
-    epilog = "exit codes: 0 all checks passed, 1 a check failed, 2 wrong usage"
-    command_parser("demo", DESCRIPTION, epilog).parse_args(arguments)
+    make_parser().parse_args(arguments)
     from outrider.cli.demo.runner import run_stories  # imported late, so that --help stays fast
 
     return run_stories()

@@ -15,7 +15,7 @@ from outrider.coding.consent.item import ConsentItem, secrets_among, variables_i
 from outrider.coding.consent.store import Consents, StartCheck
 from outrider.coding.masking import describe_type
 from outrider.coding.mcp.entries import ServerEntry
-from outrider.coding.settings_files import nearest, read_settings_file, write_private
+from outrider.coding.settings_files import nearest, read_settings_file, write_private, write_shared
 from outrider.environment import config_file, data_folder
 from outrider.errors import ConfigError
 from outrider.mcp.servers import McpServer, StdioServer, tool_prefix
@@ -176,7 +176,7 @@ class ServersFile:
         self._data = {**self._data, SERVERS: servers}
         content = (json.dumps(self._data, indent=2, ensure_ascii=False) + "\n").encode(errors="backslashreplace")
         target = Path(os.path.realpath(self.path))  # a link stays a link
-        write_private(target, content) if self.path.name != PROJECT_FILE else _write_shared(target, content)
+        write_private(target, content) if self.path.name != PROJECT_FILE else write_shared(target, content)
         self.content, self.exists = content, True
 
 
@@ -193,16 +193,3 @@ def _parsed(content: bytes, label: str) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ConfigError(f'{label} must be a table, as in {{"{SERVERS}": {{…}}}}, not {describe_type(data)}')
     return data
-
-
-def _write_shared(path: Path, content: bytes) -> None:
-    """Replace a project's file atomically. It is part of the project, so others who work on it may read it."""
-    temporary = path.parent / f".{path.name}.{os.urandom(6).hex()}"
-    try:
-        try:
-            temporary.write_bytes(content)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be written: {error.strerror or error}") from error

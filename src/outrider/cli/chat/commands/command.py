@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
@@ -11,7 +11,6 @@ from outrider.cli.chat.session_view import SessionView
 if TYPE_CHECKING:
     from outrider.cli.chat.picker import PickerChoice
     from outrider.coding.rewind_points import Rewind
-    from outrider.coding.toolbox.background_commands import BackgroundCommand
 
 
 class Send(NamedTuple):
@@ -28,10 +27,16 @@ class Compact(NamedTuple):
     """What the summary must keep."""
 
 
-class Follow(NamedTuple):
-    """Show the output of a background command next, as it comes."""
+class Work(NamedTuple):
+    """Do something next that takes a while, and that Esc cancels."""
 
-    command: BackgroundCommand
+    work: Coroutine[Any, Any, None]
+
+
+class Dialogue(NamedTuple):
+    """Ask the user something next, with the terminal for itself. What it returns follows."""
+
+    work: Coroutine[Any, Any, Next]
 
 
 class Pick(NamedTuple):
@@ -53,7 +58,7 @@ class Exit(NamedTuple):
     """Exit the chat."""
 
 
-Next: TypeAlias = "Send | Compact | Rewind | Follow | Pick | ShowInPager | Exit | None"
+Next: TypeAlias = "Send | Compact | Rewind | Work | Dialogue | Pick | ShowInPager | Exit | None"
 """What follows a command; after None the chat reads the next line."""
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Follow, Next, ShowInPager
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, ShowInPager, Work
 from outrider.cli.chat.terminal_codes import copy
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import fit
@@ -90,7 +90,7 @@ def _tasks(chat: CommandContext, words: str) -> Next:
     elif (found := commands.find(wanted.number)) is None:
         chat.view.problem(tasks.unknown_task(wanted.number))
     elif not wanted.end:
-        return Follow(found)
+        return Work(follow_task(found, chat.view))
     else:
         found.end()
         chat.view.dim(f"Command {found.number} was ended.")

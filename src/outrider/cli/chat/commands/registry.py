@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from outrider.cli.chat.commands import agent, output, requests, sessions
+from outrider.cli.chat.commands import agent, output, requests, sessions, setup
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Exit, Next
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.errors import OutriderError
@@ -36,7 +36,7 @@ class Commands:
         self._commands: dict[str, ChatCommand] = {}
         self._aliases: dict[str, str] = {}
         self.add([ChatCommand("help", "list the commands and keys", self._help)])
-        self.add([*agent.COMMANDS, *sessions.COMMANDS, *requests.COMMANDS, *output.COMMANDS])
+        self.add([*agent.COMMANDS, *sessions.COMMANDS, *requests.COMMANDS, *output.COMMANDS, *setup.COMMANDS])
         self.add([ChatCommand("exit", "exit the chat", lambda *_: Exit(), aliases=("quit", "q"))])
 
     def add(self, commands: Iterable[ChatCommand]) -> None:

@@ -9,7 +9,7 @@ from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next
 from outrider.cli.chat.past_messages import show_recent
 from outrider.cli.styles import fit
 from outrider.coding import sentences
-from outrider.coding.rewind_points import USAGE, Rewind, parse_rewind, run_rewind
+from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, run_rewind
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
@@ -61,13 +61,14 @@ def _fork(chat: CommandContext, _: str) -> None:
         chat.view.dim("There is nothing to copy yet.")
 
 
-def _rewind(chat: CommandContext, words: str) -> Next:
+def _rewind(name: str, chat: CommandContext, words: str) -> Next:
+    parse, usage, _ = PARSERS[name]
     if not chat.current.session:
         chat.view.dim("There are no messages yet.")
         return None
-    if wanted := parse_rewind(words):
+    if wanted := parse(words):
         return wanted
-    chat.view.problem(USAGE)
+    chat.view.problem(usage)
     return None
 
 
@@ -93,7 +94,7 @@ COMMANDS = (
     ChatCommand("rename", "give this session another title: /rename TITLE", _rename),
     ChatCommand("continue", sentences.COMMANDS["continue"], _continue_turn),
     ChatCommand("fork", "continue in a copy of this session", _fork),
-    ChatCommand("rewind", sentences.COMMANDS["rewind"], _rewind),
+    *(ChatCommand(name, sentences.COMMANDS[name], partial(_rewind, name)) for name in PARSERS),
     ChatCommand("tree", "show this session's sub-agents with their costs", _show_tree),
     ChatCommand("clear", "start a new session", _clear, aliases=("new",)),
 )
@@ -102,9 +103,24 @@ COMMANDS = (
 async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
     """Do what the command says. Return the text for the next line: the message that was taken back."""
     report = await run_rewind(session, wanted)
+    _show_report(report, view)
+    if report.then and await _confirmed(report.then):
+        report = await run_rewind(session, report.then)
+        _show_report(report, view)
+    return report.message
+
+
+def _show_report(report: RewindReport, view: SessionView) -> None:
     view.write([fit(safe_line(line), view.region.width) for line in report.lines])
     if report.problem:
         (view.note if report.hint else view.problem)(report.problem)
-    if report.hint:
+    if report.hint and not report.then:
         view.dim(report.hint)
-    return report.message
+
+
+async def _confirmed(wanted: Rewind) -> bool:
+    from outrider.cli.chat.picker import PickerChoice, pick
+
+    detail = "and overwrite files that someone else changed since" if wanted.force else ""
+    choices = [PickerChoice("yes", "Undo it", detail), PickerChoice("", "Leave it as it is")]
+    return await pick("Undo the last turn?", choices) == "yes"
