@@ -27,7 +27,7 @@ async def test_what_is_allowed_once_is_asked_about_again(tmp_path: Path) -> None
         assert first["toolCall"]["rawInput"] == {"command": "touch one"}
         assert first["toolCall"]["kind"] == "execute"
         assert [option["kind"] for option in first["options"]] == [
-            *("allow_once", "allow_always", "reject_once", "reject_always"),
+            *("allow_once", "allow_always", "allow_always", "reject_once", "reject_always"),
         ]
         assert (tmp_path / "one").exists()
         for call in editor.seen(session).calls.values():
@@ -148,7 +148,7 @@ def test_the_option_says_in_words_what_is_always_allowed() -> None:
     names = [option.name for option in permission_options(question)]
     assert names == [
         "Allow",
-        "Always here: exactly `npm ci`, up to access network",
+        "Always in this project: exactly `npm ci`, up to access network",
         "Reject",
         "Never in this session: exactly `npm ci`",
     ]

@@ -119,7 +119,7 @@ class Workbench:
         remembered = RememberedRules(data_folder(), self.folder)
         later = self._dialogue.ask_later if self._front_end.later else None
         approver = PermissionApprover(
-            user_policy(self.settings, self.workspace, remembered.rules(), self._obeyed()),
+            user_policy(self.settings, self.workspace, remembered, self._obeyed()),
             ask=self._dialogue.ask if self._front_end.ask else later,
             remember=lambda rules: self._remember(remembered, rules),
             cwd=lambda: self.workspace.shell_cwd,
@@ -131,7 +131,7 @@ class Workbench:
         """Store the rules of an "always", and tell the user where they are and how to remove them."""
         try:
             remembered.add(rules)
-            told = sentences.stored_rules(rules, remembered.path)
+            told = sentences.stored_rules(rules, remembered)
         except ConfigError as error:  # such as a full disk
             told = f"Not stored, allowed for this session only: {error}"
         if self._front_end.remote:

@@ -42,6 +42,31 @@ async def test_yes_allows_it_once(project: Path) -> None:
         assert "? Allow " not in terminal.screen
 
 
+async def test_a_prefix_holds_in_the_repository_with_its_subfolders(project: Path) -> None:
+    (project / ".git").mkdir()
+    (sub := project / "sub").mkdir()
+    async with (
+        ModelServer([bash("touch one two"), bash("touch three", "call_2"), Answer("Done.")]) as server,
+        Terminal(cwd=sub, **answered_by(server)) as terminal,
+    ):
+        await asked(terminal)
+        assert "a always in this repository: exactly `touch one two`, up to access full" in terminal.screen
+        assert "p always in this repository: commands that begin with `touch`" in terminal.screen
+        terminal.press("p")
+        await terminal.wait_for("enter confirm")
+        terminal.press("enter")
+        await terminal.wait_for("Done.")
+        told = " ".join(terminal.transcript.split())
+        assert "Stored for this repository, with its subfolders and worktrees: Bash(touch:**) full (in " in told
+        assert "To undo it: outrider config forget 'Bash(touch:**) full'" in told
+    async with (
+        ModelServer([bash("touch four"), Answer("Done.")]) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        await at_the_prompt_with(terminal, "Again.")
+        assert "Done." in terminal.screen
+
+
 async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_not_elsewhere(project: Path) -> None:
     other = project.parent / "other"
     other.mkdir()
@@ -50,16 +75,16 @@ async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
-        assert "a always in this project: exactly `touch one`, up to access full" in terminal.screen
+        assert "a always in this folder: exactly `touch one`, up to access full" in terminal.screen
         terminal.press("a")
         await terminal.wait_for("enter confirm")
-        assert "always in this project: exactly `touch one`, up to access full" in terminal.screen
+        assert "always in this folder: exactly `touch one`, up to access full" in terminal.screen
         terminal.press("enter")
         await terminal.wait_for("Done.")
         await terminal.wait_for_prompt()
         assert terminal.transcript.count("✓ Bash(touch one)") == 2
         told = " ".join(terminal.transcript.split())
-        assert "Stored for this project: Bash(touch one) full (in " in told
+        assert "Stored for this folder: Bash(touch one) full (in " in told
         assert "To undo it: outrider config forget 'Bash(touch one) full'" in told
     async with (
         ModelServer([bash("touch one"), Answer("Done.")]) as server,

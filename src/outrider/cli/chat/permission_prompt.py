@@ -14,12 +14,12 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
 from outrider.coding.permissions.question import ALL_EDITS, PLAN_ANSWERS, Answer, Mode, Question
-from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.remote.bodies import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
 from outrider.text.visible import revealed, revealed_line
 
 PREVIEW_LINES = 12
+_KEYS = {"always": "a", "prefix": "p"}
 
 
 class PermissionPrompt:
@@ -112,9 +112,7 @@ class PermissionPrompt:
         found = {}
         if offers_edits(question, self._mode()):
             found["e"] = (Answer("edits"), ALL_EDITS)
-        if question.always:
-            found["a"] = (Answer("always"), revealed_line(f"always in this project: {meaning_of(question.always)}"))
-        return found
+        return found | {_KEYS[name]: (Answer(name), revealed_line(text)) for name, text in question.lasting.items()}
 
     def _show_confirmation(self, meaning: str) -> None:
         """Show what an answer would allow from now on. Enter confirms it."""

@@ -13,7 +13,7 @@ import msgspec
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
-from outrider.coding.permissions.rules import at_any_level
+from outrider.coding.permissions.rules import at_any_level, is_shared
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
 from outrider.tools.tool import Tool
@@ -218,7 +218,19 @@ class PermissionApprover:
         from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
 
         changes = change_summary(use.name, use.input, self._policy.folder)
-        question = Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker, folder, changes)
+        always, prefix = decision.always, decision.prefix
+        question = Question(
+            use.id,
+            use.name,
+            use.input,
+            decision.reason,
+            always,
+            call.asker,
+            folder,
+            changes,
+            prefix=prefix,
+            where=self._policy.where(always),
+        )
         answer = await ask(question)
         if answer.verdict == "never":
             self._policy = self._policy.denying(at_any_level(decision.always))
@@ -232,10 +244,10 @@ class PermissionApprover:
         self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
-        if answer.verdict == "always" and decision.always:
-            self._policy = self._policy.allowing(decision.always)
+        if rules := {"always": always, "prefix": prefix}.get(answer.verdict):
+            self._policy = self._policy.allowing(rules, shared=is_shared(rules))
             if self._remember is not None:
-                self._remember(decision.always)
+                self._remember(rules)
         return ""
 
     def _has_changed(self, call: PendingCall, decision: Decision) -> bool:

@@ -39,6 +39,7 @@ def narrower(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=WIDTH.index)
 
 
+Lasting: TypeAlias = Literal["always", "prefix"]
 PlanVerdict: TypeAlias = Literal["go", "edits", "change", "no"]
 ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
@@ -94,6 +95,18 @@ class Question(msgspec.Struct, frozen=True):
     """What an edit changes: how many lines in how many places."""
     is_plan: bool = False
     """Whether it asks about a plan: the answers are those of `PLAN_ANSWERS`."""
+    prefix: tuple[str, ...] = ()
+    """The rules for commands that begin as this one does; none if they would allow anything."""
+    where: str = "in this project"
+    """Where rules apply that an answer stores, in words."""
+
+    @property
+    def lasting(self) -> dict[Lasting, str]:
+        """The answers that store rules, each with what it allows from now on. Not revealed yet."""
+        from outrider.coding.permissions.rules import meaning_of  # the settings name modes, and need no rules
+
+        offered: dict[Lasting, tuple[str, ...]] = {"always": self.always, "prefix": self.prefix}
+        return {name: f"always {self.where}: {meaning_of(rules)}" for name, rules in offered.items() if rules}
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -114,8 +127,9 @@ class Question(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The user's answer."""
 
-    verdict: Literal["once", "edits", "always", "no", "never", "go", "change"]
-    """`edits` allows the call, and all edits in this session. `never` denies calls like this one in this session."""
+    verdict: Literal["once", "edits", "always", "prefix", "no", "never", "go", "change"]
+    """`edits` allows the call, and all edits in this session. `always` and `prefix` allow it, and store rules. `never`
+    denies calls like this one in this session."""
     words: str = ""
     """What the model reads with a denial, or what it should change in a plan."""
 

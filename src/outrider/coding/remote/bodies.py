@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.coding.permissions.question import ALL_EDITS, APPROVING, PLAN_ANSWERS, Mode, Question
-from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.titles import title
 from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion, PlanQuestion
@@ -34,6 +33,7 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
         # The content of a Write is in its input already, and may be large.
         diff="" if question.tool == "Write" else "\n".join(changed_lines(question.tool, question.input)),
         always=question.always,
+        prefix=question.prefix,
         asker=question.asker,
         facts=question.facts,
         options=tuple(_permission_options(question, mode)),
@@ -105,8 +105,8 @@ def _permission_options(question: Question, mode: Mode) -> Iterator[Option]:
     yield Option("once", "Allow once", allows=True)
     if offers_edits(question, mode):
         yield Option("edits", ALL_EDITS.capitalize(), allows=True)
-    if question.always:
-        yield Option("always", f"Always in this project: {meaning_of(question.always)}", allows=True)
+    for name, meaning in question.lasting.items():
+        yield Option(name, f"{meaning[0].upper()}{meaning[1:]}", allows=True)
     yield Option("no", "Deny", allows=False, takes_words=True)
 
 
