@@ -128,9 +128,9 @@ class ResultBuilder:
                 file.file.close()
 
 
-def error_result(call_id: str, text: str) -> CallResult:
+def error_result(call_id: str, text: str, *, final: bool = False) -> CallResult:
     """Return an error as the result of a call."""
-    return CallResult(result_block(call_id, [TextBlock(text)], is_error=True))
+    return CallResult(result_block(call_id, [TextBlock(text)], is_error=True), final)
 
 
 def result_block(

@@ -41,6 +41,12 @@ class PermissionPrompt:
         self._folder = folder
         self._interrupt = interrupt
         self._mode = mode
+        self._is_denied = False
+
+    def take_denial(self) -> bool:
+        """Return whether the user has said no since the last call of this."""
+        denied, self._is_denied = self._is_denied, False
+        return denied
 
     async def __call__(self, question: Question) -> Answer:
         """Show the question and wait for the answer."""
@@ -71,6 +77,7 @@ class PermissionPrompt:
             if name == "y":
                 return Answer("once")
             if name == "n":
+                self._is_denied = True
                 return Answer("no")
             if name == "t":
                 return Answer("no", await self._read_reason())
@@ -161,7 +168,7 @@ def _key_lines(lasting: dict[str, str], width: int) -> Iterator[str]:
     for key, action in {"y": "yes, once", **lasting}.items():
         for number, line in enumerate(wrap_columns(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
-    yield from key_lines({"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}, width)
+    yield from key_lines({"n": "no, stop here", "t": "no, with instructions", "esc": "cancel the turn"}, width)
 
 
 def _plan_key_lines(width: int) -> Iterator[str]:

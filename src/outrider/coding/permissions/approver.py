@@ -193,8 +193,7 @@ class PermissionApprover:
             async with self._one_at_a_time:
                 decision = self._decide(call)  # the answer to the previous question may apply
                 if decision.verdict == "ask":
-                    denial = await self._ask_user(ask, call, decision)
-                    return Deny(denial, "the user") if denial else Allow("the user")
+                    return await self._ask_user(ask, call, decision)
         match decision.verdict:
             case "allow":
                 self._note_unasked(call, decision)
@@ -211,7 +210,7 @@ class PermissionApprover:
         if decision.unasked:
             self._unasked[key] = call
 
-    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> str:
+    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> Allow | Deny:
         use, cwd = call.use, call.cwd()
         self._unasked.pop((call.asker, use.id), None)
         folder = str(cwd) if use.name == "Bash" and cwd != self._policy.folder else ""
@@ -235,9 +234,10 @@ class PermissionApprover:
         if answer.verdict == "never":
             self._policy = self._policy.denying(at_any_level(decision.always))
         if answer.verdict in ("no", "never"):
-            return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
+            said = f": {answer.words}" if answer.words else ", and says next what to do" if answer.ends_run else ""
+            return Deny(f"the user does not want this{said}", "the user", answer.ends_run)
         if self._has_changed(call, decision):
-            return CHANGED
+            return Deny(CHANGED, "the user")
         while len(self._answered) >= MOST_ANSWERS:
             self._answered.pop(next(iter(self._answered)))
         self._answered[call.asker, use.id] = decision.resolved_paths
@@ -248,7 +248,7 @@ class PermissionApprover:
             self._policy = self._policy.allowing(rules, shared=is_shared(rules))
             if self._remember is not None:
                 self._remember(rules)
-        return ""
+        return Allow("the user")
 
     def _has_changed(self, call: PendingCall, decision: Decision) -> bool:
         """Return whether the call would now do something else than the user was asked about."""

@@ -132,6 +132,8 @@ class Answer(msgspec.Struct, frozen=True):
     denies calls like this one in this session."""
     words: str = ""
     """What the model reads with a denial, or what it should change in a plan."""
+    ends_run: bool = False
+    """Whether a denial ends the run: the user says next what to do instead."""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]
