@@ -43,7 +43,6 @@ from outrider.providers.catalogue.efforts import check_effort, offered
 from outrider.providers.resolution import resolve, resolve_all
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
-from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.subagents.profile import Profile, built_in
@@ -303,10 +302,10 @@ class Workbench:
 
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
-        session.before_run = partial(self._before_run, session)
+        session.before_run = self._before_run
         if self._front_end.ask or self._front_end.choose:
             session.attend(self._dialogue.person)
-        session.use_offer(self._plan_mode.offer)
+        session.use_offer(lambda agent: self._web_search.offer(agent, self._plan_mode.offer()))
         self._plan_mode.use_mode = partial(self._follow, session)
         if self.settings.sessions.snapshots:
             secrets = secret_patterns(self.settings)
@@ -322,10 +321,9 @@ class Workbench:
         if self._remote:
             self._remote.attach(log, session)
 
-    async def _before_run(self, session: Session) -> AgentSpec | None:
+    async def _before_run(self) -> None:
         if self._remote:
             self._remote.begin_run()
-        return await self._web_search.ask_before_run(session)
 
     @cached_property
     def _telemetry(self) -> BackgroundTelemetry | None:
@@ -426,7 +424,7 @@ class Workbench:
         workspace.confirm = approve.confirm
         workspace.grounds = approve.grounds
         try:
-            yield SubagentSetup(agent, approve, self.folder)
+            yield SubagentSetup(agent, approve, self.folder, self._web_search.offer if may_search else None)
         finally:
             workspace.close()
 

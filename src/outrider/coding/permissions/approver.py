@@ -14,6 +14,7 @@ from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.coding.permissions.rules import at_any_level, is_shared
+from outrider.coding.toolbox import WEB_SEARCH
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
 from outrider.tools.tool import Tool
@@ -127,14 +128,7 @@ class PermissionApprover:
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""
-        return self._decide(self._any_call(tool)).verdict
-
-    async def permits(self, tool: str, asker: str) -> bool:
-        """Decide about a built-in tool as a whole, because its calls cannot be decided on one by one."""
-        return isinstance(await self._approval(self._any_call(tool, asker)), Allow)
-
-    def _any_call(self, tool: str, asker: str = "") -> PendingCall:
-        return PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd, asker)
+        return self._decide(PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd)).verdict
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
@@ -231,8 +225,8 @@ class PermissionApprover:
             where=self._policy.where(always),
         )
         answer = await ask(question)
-        if answer.verdict == "never":
-            self._policy = self._policy.denying(at_any_level(decision.always))
+        if answer.verdict == "never" or (answer.verdict == "no" and use.name == WEB_SEARCH):
+            self._policy = self._policy.denying(at_any_level(always))
         if answer.verdict in ("no", "never"):
             said = f": {answer.words}" if answer.words else ", and says next what to do" if answer.ends_run else ""
             return Deny(f"the user does not want this{said}", "the user", answer.ends_run)
@@ -244,6 +238,8 @@ class PermissionApprover:
         self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
+        if use.name == WEB_SEARCH:  # one answer for the session
+            self._policy = self._policy.allowing(always)
         if rules := {"always": always, "prefix": prefix}.get(answer.verdict):
             self._policy = self._policy.allowing(rules, shared=is_shared(rules))
             if self._remember is not None:

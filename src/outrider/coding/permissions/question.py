@@ -86,8 +86,7 @@ class Question(msgspec.Struct, frozen=True):
     asker: str = ""
     """The caller, if it is a sub-agent: its profile and its task.
 
-    Or the tool that attaches a file: that question is about a Read of the file, while the call of the tool goes on. Or
-    the model that wants to use a tool of its API: that question is about the tool as a whole.
+    Or the tool that attaches a file: that question is about a Read of the file, while the call of the tool goes on.
     """
     folder: str = ""
     """Where a command runs, if that is not the project folder."""
