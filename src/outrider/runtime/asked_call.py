@@ -152,6 +152,10 @@ class AskedCall:
         body = question_for(self.use.name, text, choices, schema, multiple, seconds)
         return words_of(body, await self.pose(body))
 
+    def sends(self, text: str) -> bool:
+        """Return whether a result has a text, in the conversation as it is sent."""
+        return self.around.sends(text)
+
     def put_off(self, questions: Sequence[Question]) -> None:
         """Let the call wait for the questions of a sub-agent's session. Raises Parked."""
         asked = [Asked(each.id, self.use.id, stored(each.body), "call", each.session) for each in questions]

@@ -52,7 +52,8 @@ class ResultBuilder:
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
         files = [await self._stored(attachment) for attachment in result.attachments]
         nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
-        block = result_block(self._use.id, [*content, *files], result.is_error or nothing_left, whole)
+        note = [TextBlock(clean(result.note))] if result.note else []
+        block = result_block(self._use.id, [*content, *files, *note], result.is_error or nothing_left, whole)
         return CallResult(block, result.final, result.details, result.handoff)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
