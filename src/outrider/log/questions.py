@@ -59,7 +59,8 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="permiss
     access: str = ""
     """The access level of a command: `read`, `write`, `network` or `full`."""
     diff: str = ""
-    """The lines that an Edit removes (`-`) and adds (`+`). Those of a Write follow from its input."""
+    """What an Edit or a Write changes, as a unified diff without file names; without line numbers and the lines around
+    if the file could not be compared. Without it, all lines of a Write are new."""
     always: tuple[str, ...] = ()
     """The rules that the answer `always` stores."""
     prefix: tuple[str, ...] = ()

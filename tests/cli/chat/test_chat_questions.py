@@ -209,6 +209,7 @@ async def test_a_very_long_command_is_seen_whole_before_it_is_agreed_to(project:
 
 
 async def test_a_change_is_asked_about_with_its_difference(project: Path) -> None:
+    (project / "notes.txt").write_text("one\nmilk\nthree\nfour\nfive\nsix\n")
     steps = [
         Answer("", (("call_1", "Read", {"file_path": "notes.txt"}),)),
         Answer("", (("call_2", "Edit", {"file_path": "notes.txt", "old_string": "milk", "new_string": "bread"}),)),
@@ -222,8 +223,12 @@ async def test_a_change_is_asked_about_with_its_difference(project: Path) -> Non
         assert terminal.colour("-milk") == "red"
         assert terminal.colour("+bread") == "green"
         assert "milk" in (project / "notes.txt").read_text()
+        numbered = re.compile(r"^    1  one\n    2 -milk\n    2 \+bread\n    3  three", re.M)
+        assert numbered.search(terminal.screen), "as in the file"
         terminal.press("y")
         await terminal.wait_for("Done.")
+        await terminal.wait_for_prompt()
+        assert numbered.search(terminal.screen.split("✓ Edit(notes.txt)")[1]), "and in what was done"
     assert "bread" in (project / "notes.txt").read_text()
 
 

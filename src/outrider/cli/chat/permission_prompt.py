@@ -11,7 +11,7 @@ import msgspec
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.question_lines import key_lines, read_line
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.chat.tool_call_lines import coloured_diff
+from outrider.cli.chat.tool_call_lines import numbered_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
 from outrider.coding.permissions.question import ALL_EDITS, PLAN_ANSWERS, Answer, Mode, Question
 from outrider.coding.remote.bodies import changed_lines, offers_edits
@@ -181,7 +181,9 @@ def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:
     given = question.input
     if question.tool in ("Edit", "Write"):
         yield from _argument("file_path", given, width) if is_cut else ()
-        yield from coloured_diff(changed_lines(question.tool, given, revealed), width)
+        whole = ["@@ -0,0 +1 @@"] if question.tool == "Write" else []
+        lines = revealed(question.diff).removesuffix("\n").split("\n") if question.diff else []
+        yield from numbered_diff(lines or [*whole, *changed_lines(question.tool, given, revealed)], width)
     elif question.tool == "Bash" and isinstance(command := given.get("command"), str):
         if is_cut or "\n" in command:
             yield from _indented(command, width)

@@ -209,6 +209,7 @@ class PermissionApprover:
         self._unasked.pop((call.asker, use.id), None)
         folder = str(cwd) if use.name == "Bash" and cwd != self._policy.folder else ""
         from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
+        from outrider.coding.toolbox.files.regions import proposed_diff
 
         changes = change_summary(use.name, use.input, self._policy.folder)
         always, prefix = decision.always, decision.prefix
@@ -223,6 +224,7 @@ class PermissionApprover:
             changes,
             prefix=prefix,
             where=self._policy.where(always),
+            diff=proposed_diff(use.name, use.input, self._policy.folder),
         )
         answer = await ask(question)
         if answer.verdict == "never" or (answer.verdict == "no" and use.name == WEB_SEARCH):

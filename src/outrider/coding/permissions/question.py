@@ -98,6 +98,8 @@ class Question(msgspec.Struct, frozen=True):
     """The rules for commands that begin as this one does; none if they would allow anything."""
     where: str = "in this project"
     """Where rules apply that an answer stores, in words."""
+    diff: str = ""
+    """What an edit changes in the file as it is, as a unified diff without file names; "" if that cannot be told."""
 
     @property
     def lasting(self) -> dict[Lasting, str]:

@@ -23,15 +23,15 @@ MOST_COMPARED = 1_000_000
 
 def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQuestion:
     """Return the question about a call."""
-    is_command = question.tool == "Bash"
+    is_command, call = question.tool == "Bash", (question.tool, question.input)
     return PermissionQuestion(
         tool=question.tool,
         input=question.input,
         title=title(question.tool, question.input, folder),
         reason=question.reason,
         access=str(question.input.get("access") or "read") if is_command else "",
-        # The content of a Write is in its input already, and may be large.
-        diff="" if question.tool == "Write" else "\n".join(changed_lines(question.tool, question.input)),
+        # The content of a new file is in the input already, and may be large.
+        diff=question.diff or ("" if question.tool == "Write" else "\n".join(changed_lines(*call))),
         always=question.always,
         prefix=question.prefix,
         asker=question.asker,
