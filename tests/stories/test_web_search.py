@@ -90,9 +90,12 @@ async def test_no_holds_for_the_chat(project: Path) -> None:
         await terminal.wait_for_prompt()
         terminal.say("Search.")
         await terminal.wait_for("esc cancel")
+        assert "y yes, in this session" in terminal.screen
+        assert "n no, go on without" in terminal.screen
         terminal.press("n")
         await terminal.wait_for("One.")
         await terminal.wait_for_prompt()
+        assert "What should it do instead?" not in terminal.transcript
         terminal.say("Again.")
         await terminal.wait_for("Two.")
     assert not any(map(searches, server.requests))

@@ -261,7 +261,7 @@ def test_the_file_is_named_while_the_arguments_of_a_call_arrive() -> None:
         call.add(part)
         shown.append(bare([call.line(60)])[0])
     assert shown[1] == "… Write (26 bytes of arguments)"
-    assert shown[2] == "… Write(src/a.py) (48 bytes of arguments)"
+    assert shown[2] == "… Write(src/a.py) (47 bytes of arguments)"
     assert shown[3] == "… Write(src/a.py) (3.0 KiB of arguments)"
 
 

@@ -77,7 +77,7 @@ class PermissionPrompt:
             if name == "y":
                 return Answer("once")
             if name == "n":
-                self._is_denied = True
+                self._is_denied = not question.is_for_session
                 return Answer("no")
             if name == "t":
                 return Answer("no", await self._read_reason())
@@ -138,7 +138,8 @@ class PermissionPrompt:
         """
         width = self._view.region.width
         asked = list(_question_lines(question, width, self._folder))
-        keys = list(_key_lines({key: meaning for key, (_, meaning) in self._lasting(question).items()}, width))
+        lasting = {key: meaning for key, (_, meaning) in self._lasting(question).items()}
+        keys = list(_key_lines(lasting, width, is_for_session=question.is_for_session))
         room = self._view.region.height - 3  # less the line above the cursor, the blank line and the status line
         if len(asked) + len(keys) > min(room, PREVIEW_LINES + 6):
             self._view.write(asked)
@@ -164,11 +165,12 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
             yield styled(f"  {line}", DIM)
 
 
-def _key_lines(lasting: dict[str, str], width: int) -> Iterator[str]:
-    for key, action in {"y": "yes, once", **lasting}.items():
+def _key_lines(lasting: dict[str, str], width: int, *, is_for_session: bool) -> Iterator[str]:
+    yes, no = ("yes, in this session", "no, go on without") if is_for_session else ("yes, once", "no, stop here")
+    for key, action in {"y": yes, **lasting}.items():
         for number, line in enumerate(wrap_columns(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
-    yield from key_lines({"n": "no, stop here", "t": "no, with instructions", "esc": "cancel the turn"}, width)
+    yield from key_lines({"n": no, "t": "no, with instructions", "esc": "cancel the turn"}, width)
 
 
 def _plan_key_lines(width: int) -> Iterator[str]:

@@ -12,7 +12,7 @@ from typing import Any
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox.titles import partial_title
-from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.conversation.partial_json import GrowingObject
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
@@ -133,8 +133,8 @@ def _without_names(diff: str) -> list[str]:
 
 def numbered_diff(lines: Sequence[str], width: int, *, wraps: bool = True) -> Iterator[str]:
     """Yield the hunks of a unified diff in colour, each line with its number. Without a hunk, there are no numbers."""
-    starts = [(int(found[1]), int(found[2])) for line in lines if (found := _HUNK.match(line))]
-    gutter = len(str(max(max(starts)) + len(lines))) if starts else 0
+    starts = {at: max(int(found[1]), int(found[2])) for at, line in enumerate(lines) if (found := _HUNK.match(line))}
+    gutter = max((len(str(start + len(lines[at + 1 :]) - 1)) for at, start in [*starts.items()][-1:]), default=0)
     old = new = hunks = 0
     for line in lines:
         if found := _HUNK.match(line):
@@ -197,7 +197,8 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
         return counted(len(result.attachments), "file")
     if result.is_error or "todos" in details or "answers" in details:
         return ""
-    return counted(len(result.text.splitlines()), "line") if result.text else "no output"
+    shown = next((each.text for each in result.content if isinstance(each, TextBlock)), "")  # a note may follow
+    return counted(len(shown.splitlines()), "line") if shown else "no output"
 
 
 def _output_lines(result: ToolResultBlock, width: int) -> Iterator[str]:

@@ -14,7 +14,6 @@ from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
 from outrider.coding.permissions.rules import at_any_level, is_shared
-from outrider.coding.toolbox import WEB_SEARCH
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
 from outrider.tools.tool import Tool
@@ -227,7 +226,7 @@ class PermissionApprover:
             diff=proposed_diff(use.name, use.input, self._policy.folder),
         )
         answer = await ask(question)
-        if answer.verdict == "never" or (answer.verdict == "no" and use.name == WEB_SEARCH):
+        if answer.verdict == "never" or (answer.verdict == "no" and question.is_for_session):
             self._policy = self._policy.denying(at_any_level(always))
         if answer.verdict in ("no", "never"):
             said = f": {answer.words}" if answer.words else ", and says next what to do" if answer.ends_run else ""
@@ -240,7 +239,7 @@ class PermissionApprover:
         self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
-        if use.name == WEB_SEARCH:  # one answer for the session
+        if question.is_for_session:
             self._policy = self._policy.allowing(always)
         if rules := {"always": always, "prefix": prefix}.get(answer.verdict):
             self._policy = self._policy.allowing(rules, shared=is_shared(rules))

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
+from outrider.coding.toolbox import WEB_SEARCH
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
@@ -100,6 +101,11 @@ class Question(msgspec.Struct, frozen=True):
     """Where rules apply that an answer stores, in words."""
     diff: str = ""
     """What an edit changes in the file as it is, as a unified diff without file names; "" if that cannot be told."""
+
+    @property
+    def is_for_session(self) -> bool:
+        """Whether yes and no hold for the session, and the turn goes on after either."""
+        return self.tool == WEB_SEARCH
 
     @property
     def lasting(self) -> dict[Lasting, str]:

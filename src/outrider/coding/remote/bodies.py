@@ -102,7 +102,7 @@ def json_text(value: Any) -> str:
 
 
 def _permission_options(question: Question, mode: Mode) -> Iterator[Option]:
-    yield Option("once", "Allow once", allows=True)
+    yield Option("once", "Allow in this session" if question.is_for_session else "Allow once", allows=True)
     if offers_edits(question, mode):
         yield Option("edits", ALL_EDITS.capitalize(), allows=True)
     for name, meaning in question.lasting.items():

@@ -15,7 +15,7 @@ from outrider.coding.permissions.question import Answer, Ask, Mode, Question
 from outrider.coding.remote.bodies import permission_body
 from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions, meaning_of
-from outrider.coding.toolbox import EXIT_PLAN, WEB_SEARCH
+from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.errors import ConversationError, LogError
 from outrider.log.entries import Asked
@@ -201,7 +201,7 @@ class Dialogue:
             answer = await self._front_end.ask(question)
         else:
             answer = await self._remote.questions.ask(question, self._front_end.ask, self._mode())
-        if answer.verdict != "no" or answer.words or question.tool == WEB_SEARCH:
+        if answer.verdict != "no" or answer.words or question.is_for_session:
             return answer
         if question.asker:  # a sub-agent would end alone, and its parent go on
             if self._front_end.remote is None:
