@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode
-from outrider.coding.permissions.rules import is_shared
 from outrider.runtime.events import Compacted, ResultsCleared
 from outrider.text import counted, thousands
 
 if TYPE_CHECKING:
-    from outrider.coding.config.remembered import RememberedRules
     from outrider.runtime.context import ContextUsage
 
 COMMANDS = {
@@ -46,13 +45,12 @@ def mode_is(mode: Mode) -> str:
     return f"Permissions: {mode}. {MODE_WORDS[mode]}"
 
 
-def stored_rules(rules: Sequence[str], remembered: RememberedRules) -> str:
+def stored_rules(rules: Sequence[str], file: Path, *, is_repository: bool) -> str:
     """Return which rules an "always" has stored, where, and how to remove them."""
-    is_wide = remembered.repository and is_shared(rules)
-    scope = "this repository, with its subfolders and worktrees" if is_wide else "this folder"
+    scope = "this repository, with its subfolders and worktrees" if is_repository else "this folder"
     undo = shlex.join(("outrider", "config", "forget", *rules))
     return (
-        f"Stored for {scope}: {', '.join(rules)} (in {remembered.path_for(rules)}). "
+        f"Stored for {scope}: {', '.join(rules)} (in {file}). "
         f"To undo it: {undo} (an open session keeps it until it ends)."
     )
 

@@ -130,7 +130,8 @@ class Workbench:
         """Store the rules of an "always", and tell the user where they are and how to remove them."""
         try:
             remembered.add(rules)
-            told = sentences.stored_rules(rules, remembered)
+            file = remembered.path_for(rules)
+            told = sentences.stored_rules(rules, file, is_repository=remembered.is_for_repository(rules))
         except ConfigError as error:  # such as a full disk
             told = f"Not stored, allowed for this session only: {error}"
         if self._front_end.remote:

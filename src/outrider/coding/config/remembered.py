@@ -84,6 +84,10 @@ class RememberedRules:
         """Return the file that gets these rules."""
         return (self._shared if self._shared and is_shared(rules) else self._own).path
 
+    def is_for_repository(self, rules: Sequence[str]) -> bool:
+        """Return whether these rules hold in the whole repository."""
+        return self._shared is not None and is_shared(rules)
+
     @property
     def own(self) -> tuple[str, ...]:
         """The rules of the folder, oldest first."""
