@@ -252,7 +252,7 @@ async def test_the_question_about_web_search_is_shown_again_when_the_session_is_
     tmp_path: Path, answer: str
 ) -> None:
     async with (
-        ModelServer([Answer("Hello."), Answer("Still here.")]) as server,
+        ModelServer([Answer("", (("c", "web_search", {"query": "x"}),)), Answer("Still here.")]) as server,
         introduced(handlers=allowing(answer), **everywhere(server), OUTRIDER_WEB_SEARCH="ask") as editor,
     ):
         session = await editor.new(tmp_path)

@@ -27,7 +27,7 @@ async def test_what_is_allowed_once_is_asked_about_again(tmp_path: Path) -> None
         assert first["toolCall"]["rawInput"] == {"command": "touch one"}
         assert first["toolCall"]["kind"] == "execute"
         assert [option["kind"] for option in first["options"]] == [
-            *("allow_once", "allow_always", "reject_once", "reject_always"),
+            *("allow_once", "allow_always", "allow_always", "reject_once", "reject_always"),
         ]
         assert (tmp_path / "one").exists()
         for call in editor.seen(session).calls.values():
@@ -116,7 +116,7 @@ async def test_an_edit_is_asked_about_with_its_diff_and_place(tmp_path: Path) ->
 
 async def test_several_calls_of_one_reply_are_asked_about_one_after_the_other(tmp_path: Path) -> None:
     calls = tuple((f"c{number}", "Bash", {"command": f"touch made{number}"}) for number in range(3))
-    answers = iter(["once", "no", "once"])
+    answers = iter(["once", "never", "once", "no"])
     open_questions = 0
 
     async def permit(params: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +127,8 @@ async def test_several_calls_of_one_reply_are_asked_about_one_after_the_other(tm
         open_questions -= 1
         return outcome
 
-    async with ModelServer([Answer(calls=calls), Answer("Done.")]) as server:
+    last = tuple((f"d{number}", "Bash", {"command": f"touch more{number}"}) for number in range(2))
+    async with ModelServer([Answer(calls=calls), Answer(calls=last), Answer("Not sent.")]) as server:
         handlers = {"session/request_permission": permit}
         async with introduced(handlers=handlers, **everywhere(server)) as editor:
             session = await editor.new(tmp_path)
@@ -137,9 +138,12 @@ async def test_several_calls_of_one_reply_are_asked_about_one_after_the_other(tm
                 "c0": "completed",
                 "c1": "failed",
                 "c2": "completed",
-            }
+                "d0": "failed",
+                "d1": "failed",
+            }, "a no ends the turn with the other calls"
             ids = [question["toolCall"]["toolCallId"] for question in editor.asked_for("session/request_permission")]
-            assert ids == ["c0", "c1", "c2"]
+            assert ids == ["c0", "c1", "c2", "d0"]
+            assert len(server.requests) == 2
     assert sorted(os.listdir(tmp_path)) == ["made0", "made2"]
 
 
@@ -148,7 +152,7 @@ def test_the_option_says_in_words_what_is_always_allowed() -> None:
     names = [option.name for option in permission_options(question)]
     assert names == [
         "Allow",
-        "Always here: exactly `npm ci`, up to access network",
+        "Always in this project: exactly `npm ci`, up to access network",
         "Reject",
         "Never in this session: exactly `npm ci`",
     ]

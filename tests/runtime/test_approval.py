@@ -65,6 +65,34 @@ async def test_a_refused_call_is_not_run_and_its_siblings_are(agent: Agent, done
     assert {event.call_id for event in seen if isinstance(event, ToolFinished)} == {"c1", "c2", "c3"}
 
 
+@pytest.mark.parametrize(
+    ("names", "denied", "ran"),
+    [(("look", "write", "look"), "c2", ["look"]), (("look", "look", "look", "write"), "c2", ["look"])],
+    ids=["one after the other", "side by side"],
+)
+async def test_a_denial_can_end_the_run_with_the_calls_that_have_not_started(
+    agent: Agent, done: list[str], names: tuple[str, ...], denied: str, ran: list[str], tmp_path: Path
+) -> None:
+    asked: list[str] = []
+
+    async def approve(use: ToolUseBlock, tool: Tool) -> Allow | Deny:
+        asked.append(use.id)
+        return Deny("stop", ends_run=True) if use.id == denied else Allow()
+
+    model = ScriptedModel([calls(*names), "Something else."])
+    log = Log(tmp_path)
+    with Session.open(log, agent=agent.replace(model=model), approve=approve) as session:
+        result = await session.run("go")
+        assert (result.status, done, asked) == ("done", ran, ["c1", "c2"])
+        results = session.messages[2].tool_results
+        assert [each.is_error for each in results] == [False, *[True] * (len(names) - 1)]
+        assert results[1].text.endswith("was not run: stop")
+        assert all("another call of this reply was denied" in each.text for each in results[2:])
+        name = session.id
+    with Session.open(log, name, agent.replace(model=model), approve=approve) as session:
+        assert (await session.run("do that")).text == "Something else."
+
+
 async def test_a_call_that_must_be_alone_is_asked_about_after_those_before_it(agent: Agent, done: list[str]) -> None:
     order: list[tuple[str, list[str]]] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outrider.cli.sources import has_links
-from outrider.coding.config.settings import Settings, WebSettings
+from outrider.coding.config.settings import PermissionSettings, Settings, WebSettings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer as Decision
 from outrider.coding.permissions.question import Question
@@ -30,7 +30,16 @@ ON = {"OUTRIDER_WEB_SEARCH": "on"}
 
 
 def searches(request: Any) -> bool:
-    return "web_search" in [tool.get("name") for tool in request.json["tools"]]
+    """Whether the API may search."""
+    return any(tool.get("type", "").startswith("web_search") for tool in request.json["tools"])
+
+
+def may_ask(request: Any) -> bool:
+    """Whether the model has the tool that asks."""
+    return any(tool.get("name") == "web_search" and "input_schema" in tool for tool in request.json["tools"])
+
+
+WANTS = Answer("", (("call_1", "web_search", {"query": "ferries to Oban"}),))
 
 
 # The chat
@@ -43,16 +52,19 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-async def test_the_chat_asks_once_and_remembers_always_for_the_next_chat(project: Path) -> None:
+async def test_the_chat_asks_once_when_the_model_wants_to_search_and_remembers_always(project: Path) -> None:
     async with (
-        ModelServer([Raw(anthropic_stream()), Answer("Two."), Raw(anthropic_stream())]) as server,
+        ModelServer([Answer("Hi."), WANTS, Raw(anthropic_stream()), Answer("Two."), Raw(anthropic_stream())]) as server,
         Terminal(cwd=project, **answered_by(server) | ASK) as terminal,
     ):
         await terminal.wait_for_prompt()
+        terminal.say("Hello.")
+        await terminal.wait_for("Hi.")
+        await terminal.wait_for_prompt()
+        assert "Allow" not in terminal.transcript, "nothing is asked before the model wants to search"
         terminal.say("Search.")
         await terminal.wait_for("esc cancel")
-        assert "? Allow web_search" in terminal.screen
-        assert not server.requests, "nothing is sent before the answer"
+        assert "? Allow web_search(ferries to Oban)" in terminal.screen
         terminal.press("a")
         await terminal.wait_for("enter confirm")
         terminal.press("enter")
@@ -65,23 +77,30 @@ async def test_the_chat_asks_once_and_remembers_always_for_the_next_chat(project
             await another.wait_for_prompt()
             another.say("Search.")
             await another.wait_for("[1] A — https://a.test")
-    assert all(map(searches, server.requests))
+    assert [searches(each) for each in server.requests] == [False, False, True, True, True]
+    assert [may_ask(each) for each in server.requests] == [True, True, False, False, False]
+    assert b"The user allows web search, from now on in this session." in server.requests[2].body
 
 
 async def test_no_holds_for_the_chat(project: Path) -> None:
     async with (
-        ModelServer([Answer("One."), Answer("Two.")]) as server,
+        ModelServer([WANTS, Answer("One."), Answer("Two.")]) as server,
         Terminal(cwd=project, **answered_by(server) | ASK) as terminal,
     ):
         await terminal.wait_for_prompt()
-        terminal.say("Hello.")
+        terminal.say("Search.")
         await terminal.wait_for("esc cancel")
+        assert "y yes, in this session" in terminal.screen
+        assert "n no, go on without" in terminal.screen
         terminal.press("n")
         await terminal.wait_for("One.")
         await terminal.wait_for_prompt()
+        assert "What should it do instead?" not in terminal.transcript
         terminal.say("Again.")
         await terminal.wait_for("Two.")
     assert not any(map(searches, server.requests))
+    assert [may_ask(each) for each in server.requests] == [True, False, False]
+    assert b"the user does not want this" in server.requests[1].body
 
 
 async def test_sources_are_links_where_the_terminal_has_them(project: Path) -> None:
@@ -116,49 +135,70 @@ async def opened(project: Path, asked: list[Question], verdict: str, **settings:
 @pytest.mark.parametrize(
     ("settings", "questions", "is_on"),
     [
-        ({}, 1, True),
-        ({"web": WebSettings(search="on")}, 0, True),
-        ({"web": WebSettings(search="off")}, 0, False),
-        ({"tools": ("Read",)}, 0, False),
-        ({"tools": ("Read", "web_search")}, 1, True),
-        ({"lean": "on"}, 0, False),
+        ({}, 1, [False, True]),
+        ({"web": WebSettings(search="on")}, 0, [True, True]),
+        ({"web": WebSettings(search="off")}, 0, [False, False]),
+        ({"tools": ("Read",)}, 0, [False, False]),
+        ({"tools": ("Read", "web_search")}, 1, [False, True]),
+        ({"lean": "on"}, 0, [False, False]),
+        ({"permissions": PermissionSettings(mode="plan")}, 1, [False, True]),
+        ({"permissions": PermissionSettings(mode="all")}, 0, [True, True]),
     ],
 )
 async def test_settings_decide_whether_there_is_a_question(
-    project: Path, settings: dict[str, Any], questions: int, is_on: bool, monkeypatch: pytest.MonkeyPatch
+    project: Path, settings: dict[str, Any], questions: int, is_on: list[bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Question] = []
-    async with ModelServer([Answer("One."), Answer("Two.")]) as server:
+    async with ModelServer([WANTS, Answer("Two.")]) as server:
         for name, value in everywhere(server).items():
             monkeypatch.setenv(name, value)
         bench, session = await opened(project, asked, "once", **settings)
         await session.run("Hello")
-        await session.run("Again")
         session.close()
         bench.close()
     assert len(asked) == questions
-    assert [searches(request) for request in server.requests] == [is_on, is_on]
+    assert [searches(request) for request in server.requests] == is_on
+    assert [may_ask(request) for request in server.requests] == [questions == 1, False]
 
 
 async def test_a_turn_that_is_cancelled_at_the_question_asks_again(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     asked: list[Question] = []
-    bench, session = await opened(project, asked, "no")
+    async with ModelServer([WANTS, WANTS]) as server:
+        for name, value in everywhere(server).items():
+            monkeypatch.setenv(name, value)
+        bench, session = await opened(project, asked, "no")
 
-    async def cancel(question: Question) -> Decision:
-        asked.append(question)
-        session.cancel()
-        return Decision("no")
+        async def cancel(question: Question) -> Decision:
+            asked.append(question)
+            session.cancel()
+            return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
 
-    bench.permissions._ask = cancel
-    for count in (1, 2):
-        result = await session.run("Hello")
-        assert (result.status, len(asked)) == ("cancelled", count)
-    assert [message.text for message in session.messages][:1] == ["Hello"], "the prompt is kept"
-    session.close()
-    bench.close()
+        bench.permissions._ask = cancel
+        for count in (1, 2):
+            result = await session.run("Hello")
+            assert (result.status, len(asked)) == ("cancelled", count)
+        session.close()
+        bench.close()
+    assert all(map(may_ask, server.requests))
+
+
+async def test_a_sub_agent_asks_for_itself_and_the_answer_is_for_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Question] = []
+    given = {"description": "look it up", "prompt": "Search.", "subagent_type": "General"}
+    steps = [Answer("", (("t", "Task", given),)), WANTS, Answer("Found."), Answer("Done.")]
+    async with ModelServer(steps) as server:
+        for name, value in everywhere(server).items():
+            monkeypatch.setenv(name, value)
+        bench, session = await opened(project, asked, "once")
+        await session.run("Delegate it")
+        session.close()
+        bench.close()
+    assert [each.asker for each in asked] == ["General: look it up"]
+    assert [searches(each) for each in server.requests] == [False, False, True, True]
 
 
 # Editors
@@ -166,14 +206,17 @@ async def test_a_turn_that_is_cancelled_at_the_question_asks_again(
 
 async def test_an_editor_is_asked_for_permission_once(tmp_path: Path) -> None:
     async with (
-        ModelServer([Raw(anthropic_stream()), Answer("Two.")]) as server,
+        ModelServer([WANTS, Raw(anthropic_stream()), Answer("Two.")]) as server,
         introduced(handlers=allowing(), **everywhere(server) | ASK) as editor,
     ):
         session = await editor.new(tmp_path)
         assert await editor.prompt(session, "Search.") == "end_turn"
         assert await editor.prompt(session, "Again.") == "end_turn"
         (question,) = editor.asked_for("session/request_permission")
-        assert "web_search" in question["toolCall"]["title"]
+        assert (question["toolCall"]["toolCallId"], question["toolCall"]["title"]) == (
+            "call_1",
+            "web_search(ferries to Oban)",
+        )
         assert [option["kind"] for option in question["options"]] == [
             "allow_once",
             "allow_always",
@@ -181,16 +224,19 @@ async def test_an_editor_is_asked_for_permission_once(tmp_path: Path) -> None:
             "reject_always",
         ]
         assert "[A](https://a.test)" in editor.seen(session).text()
-    assert all(map(searches, server.requests))
+    assert [searches(each) for each in server.requests] == [False, True, True]
 
 
 async def test_an_editor_that_rejects_it_works_without(tmp_path: Path) -> None:
     async with (
-        ModelServer([Answer("One.")]) as server,
+        ModelServer([WANTS, Answer("One.")]) as server,
         introduced(handlers=selecting_no(), **everywhere(server) | ASK) as editor,
     ):
-        assert await editor.prompt(await editor.new(tmp_path), "Hello.") == "end_turn"
+        session = await editor.new(tmp_path)
+        assert await editor.prompt(session, "Hello.") == "end_turn"
+        assert "One." in editor.seen(session).text(), "the turn goes on"
     assert not any(map(searches, server.requests))
+    assert [may_ask(each) for each in server.requests] == [True, False]
 
 
 def selecting_no() -> dict[str, Any]:
@@ -207,6 +253,7 @@ async def test_a_script_searches_only_if_it_may(tmp_path: Path) -> None:
         await asyncio.to_thread(lambda: outrider("-p", "Hi", "--permissions", "all", **where | ASK))
         await asyncio.to_thread(lambda: outrider("-p", "Hi", **where | ON))
     assert [searches(request) for request in server.requests] == [False, True, True]
+    assert not any(map(may_ask, server.requests))
 
 
 async def test_a_script_gets_the_sources(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ MAX_REPEATED_CONTENT = 65_536
 """Bytes of content up to which a request repeats it, for editors that show nothing but the request."""
 _ASKED = "-asked-"
 """Part of the id of a call that is announced for a request alone."""
-ALLOW_ONCE, ALLOW_ALWAYS, REJECT, REJECT_ALWAYS = "once", "always", "no", "never"
+ALLOW_ONCE, REJECT, REJECT_ALWAYS = "once", "no", "never"
 _PLAN_KINDS = {"go": "allow_once", "edits": "allow_always", "change": "reject_once", "no": "reject_once"}
 
 
@@ -112,7 +112,7 @@ class PermissionRequester:
             return Answer("once")
         if selected == REJECT_ALWAYS and question.always:
             return Answer("never")
-        return Answer("always") if selected == ALLOW_ALWAYS and question.always else Answer("no")
+        return next((Answer(name) for name in question.lasting if name == selected), Answer("no"))
 
     def _show_call(self, question: Question) -> CallState:
         """Show the call with the remarks of the request. What is no call of its own is announced for the request."""
@@ -177,10 +177,13 @@ def permission_options(question: Question) -> list[PermissionOption]:
     )
     if not question.always:
         return [allow, reject]
-    here, never = meaning_of(question.always), meaning_of(at_any_level(question.always))
+    never = meaning_of(at_any_level(question.always))
     return [
         allow,
-        PermissionOption(ALLOW_ALWAYS, f"Always here: {revealed_line(here)}", "allow_always"),
+        *(
+            PermissionOption(name, revealed_line(f"{text[0].upper()}{text[1:]}"), "allow_always")
+            for name, text in question.lasting.items()
+        ),
         reject,
         PermissionOption(REJECT_ALWAYS, f"Never in this session: {revealed_line(never)}", "reject_always"),
     ]

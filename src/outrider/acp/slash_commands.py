@@ -112,7 +112,7 @@ def _tools(session: EditorSession, _: str) -> str:
     servers = session.bench.servers
     tools = (*session.bench.tools, *(servers.tools() if servers else ()))
     described = [(tool.name, tool.description.partition("\n")[0]) for tool in tools]
-    described += [(tool.name, sentences.SERVER_TOOL) for tool in session.session.agent.server_tools]
+    described += [(tool.name, sentences.SERVER_TOOL) for tool in session.session.server_tools]
     return "\n".join(f"- **{name}**: {text}" for name, text in described)
 
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.command_parser import LOG_HELP, command_parser
+from outrider.cli.command_parser import command_parser
 from outrider.cli.options import UsageError
+from outrider.environment import LOG_HELP
 
 if TYPE_CHECKING:
     from outrider.batches.task import TaskResult

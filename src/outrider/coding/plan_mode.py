@@ -45,7 +45,7 @@ class PlanMode:
         )
         self.use_mode: Callable[[Mode], None] = self._change_mode
         """Changes the permission mode, as the user could."""
-        self._planning = Offer((self._tool,), self._reading_form, prompt("plan_mode"))
+        self._planning = Offer((self._tool,), self._reading_form, reminder=prompt("plan_mode"))
         self._working = Offer((self._tool,), lambda tool: None if tool is self._tool else tool)
 
     def _change_mode(self, mode: Mode) -> None:

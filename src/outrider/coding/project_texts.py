@@ -44,6 +44,18 @@ def project_texts(
     ]
 
 
+def texts_below(top: Path, folder: Path, names: Iterable[str], *, itself: bool = False) -> list[ProjectText]:
+    """Return the texts of the folders from below a top folder down to one inside, the outermost first.
+
+    With `itself`, those of the top folder, too. Files of other users and links that lead out of it are left out.
+    """
+    parts = folder.relative_to(top).parts
+    folders = [top.joinpath(*parts[:depth]) for depth in range(0 if itself else 1, len(parts) + 1)]
+    owners = trusted_owners(top)
+    read = ((each / name, _read(each / name, top, owners)) for each in folders for name in names)
+    return [ProjectText(path, text) for path, text in read if text]
+
+
 def texts_of(folder: Path, names: Iterable[str]) -> list[ProjectText]:
     """Return texts from a folder of the user. Unreadable files and links that lead out of the folder are left out."""
     folder = Path(os.path.realpath(folder))

@@ -51,11 +51,12 @@ def mode_is(mode: Mode) -> str:
     return f"Permissions: {mode}. {MODE_WORDS[mode]}"
 
 
-def stored_rules(rules: Sequence[str], file: Path) -> str:
+def stored_rules(rules: Sequence[str], file: Path, *, is_repository: bool) -> str:
     """Return which rules an "always" has stored, where, and how to remove them."""
+    scope = "this repository, with its subfolders and worktrees" if is_repository else "this folder"
     undo = shlex.join(("outrider", "config", "forget", *rules))
     return (
-        f"Stored for this project: {', '.join(rules)} (in {file}). "
+        f"Stored for {scope}: {', '.join(rules)} (in {file}). "
         f"To undo it: {undo} (an open session keeps it until it ends)."
     )
 

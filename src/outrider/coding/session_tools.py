@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
+from outrider.coding.folder_instructions import FolderInstructions
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.placeholder_keeper import remove_unused
@@ -55,7 +56,10 @@ class SessionTools:
             hidden=lambda path: is_hidden(self._permissions.policy, path),
             private_addresses=self._settings.web.private_addresses,
         )
-        return [*toolbox, *(tool for tool in self._own if tool.name in names)]
+        instructions = FolderInstructions(
+            workspace, self._folders, lambda path: is_hidden(self._permissions.policy, path)
+        )
+        return [*map(instructions.around, toolbox), *(tool for tool in self._own if tool.name in names)]
 
     def shell(self, workspace: Workspace, *, for_hooks: bool = False) -> Shell:
         """Return a shell in a workspace, with the sandbox and the environment that the tools have.

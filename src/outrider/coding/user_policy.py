@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
 from outrider.coding.own_places import own_places
 from outrider.coding.permissions.policy import Policy
@@ -20,7 +21,7 @@ from outrider.processes.programs import Programs
 
 
 def user_policy(
-    settings: Settings, workspace: Workspace, remembered: Sequence[str], obeyed: Sequence[str] = ()
+    settings: Settings, workspace: Workspace, remembered: RememberedRules, obeyed: Sequence[str] = ()
 ) -> Policy:
     """Return the user's policy, with read access to the output of commands and Outrider's own files protected.
 
@@ -34,13 +35,14 @@ def user_policy(
         mode=wanted.mode,
         folder=folder,
         folders=folders,
-        allow=tuple(map(Rule.parse, (*wanted.allow, *remembered, printed))),
+        repository=remembered.repository,
+        allow=tuple(map(Rule.parse, (*wanted.allow, *remembered.own, printed))),
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
         secrets=secret_patterns(settings),
         obeyed=tuple(obeyed),
         own=own_places([folder, *folders]),
-    )
+    ).allowing(remembered.shared, shared=True)
 
 
 def secret_patterns(settings: Settings) -> tuple[str, ...]:

@@ -43,7 +43,6 @@ from outrider.providers.catalogue.efforts import check_effort, offered
 from outrider.providers.resolution import resolve, resolve_all
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
-from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
 from outrider.subagents.profile import Profile, built_in
@@ -119,7 +118,7 @@ class Workbench:
         remembered = RememberedRules(data_folder(), self.folder)
         later = self._dialogue.ask_later if self._front_end.later else None
         approver = PermissionApprover(
-            user_policy(self.settings, self.workspace, remembered.rules(), self._obeyed()),
+            user_policy(self.settings, self.workspace, remembered, self._obeyed()),
             ask=self._dialogue.ask if self._front_end.ask else later,
             remember=lambda rules: self._remember(remembered, rules),
             cwd=lambda: self.workspace.shell_cwd,
@@ -131,7 +130,8 @@ class Workbench:
         """Store the rules of an "always", and tell the user where they are and how to remove them."""
         try:
             remembered.add(rules)
-            told = sentences.stored_rules(rules, remembered.path)
+            file = remembered.path_for(rules)
+            told = sentences.stored_rules(rules, file, is_repository=remembered.is_for_repository(rules))
         except ConfigError as error:  # such as a full disk
             told = f"Not stored, allowed for this session only: {error}"
         if self._front_end.remote:
@@ -307,10 +307,10 @@ class Workbench:
 
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
-        session.before_run = partial(self._before_run, session)
+        session.before_run = self._before_run
         if self._front_end.ask or self._front_end.choose:
             session.attend(self._dialogue.person)
-        session.use_offer(self._plan_mode.offer)
+        session.use_offer(lambda agent: self._web_search.offer(agent, self._plan_mode.offer()))
         self._plan_mode.use_mode = partial(self._follow, session)
         if self.settings.sessions.snapshots:
             secrets = secret_patterns(self.settings)
@@ -326,10 +326,9 @@ class Workbench:
         if self._remote:
             self._remote.attach(log, session)
 
-    async def _before_run(self, session: Session) -> AgentSpec | None:
+    async def _before_run(self) -> None:
         if self._remote:
             self._remote.begin_run()
-        return await self._web_search.ask_before_run(session)
 
     @cached_property
     def _telemetry(self) -> BackgroundTelemetry | None:
@@ -431,7 +430,7 @@ class Workbench:
         workspace.confirm = approve.confirm
         workspace.grounds = approve.grounds
         try:
-            yield SubagentSetup(agent, approve, self.folder)
+            yield SubagentSetup(agent, approve, self.folder, self._web_search.offer if may_search else None)
         finally:
             workspace.close()
 

@@ -38,8 +38,8 @@ class Option(msgspec.Struct, frozen=True):
     """A way to answer a question."""
 
     id: str
-    """Of a permission `once`, `edits`, `always` or `no`; of an elicitation `accept`, `decline` or `cancel`; of choices
-    `answer` or `decline`; of a plan `go`, `edits`, `change` or `no`."""
+    """Of a permission `once`, `edits`, `always`, `prefix` or `no`; of an elicitation `accept`, `decline` or `cancel`;
+    of choices `answer` or `decline`; of a plan `go`, `edits`, `change` or `no`."""
     label: str
     allows: bool
     """Whether the call runs with this answer, or the server gets what it asks for."""
@@ -59,9 +59,12 @@ class PermissionQuestion(msgspec.Struct, frozen=True, kw_only=True, tag="permiss
     access: str = ""
     """The access level of a command: `read`, `write`, `network` or `full`."""
     diff: str = ""
-    """The lines that an Edit removes (`-`) and adds (`+`). Those of a Write follow from its input."""
+    """What an Edit or a Write changes, as a unified diff without file names; without line numbers and the lines around
+    if the file could not be compared. Without it, all lines of a Write are new."""
     always: tuple[str, ...] = ()
     """The rules that the answer `always` stores."""
+    prefix: tuple[str, ...] = ()
+    """The rules that the answer `prefix` stores: for commands that begin as this one does."""
     asker: str = ""
     """The caller, if it is a sub-agent or a tool that attaches a file."""
     facts: tuple[str, ...] = ()

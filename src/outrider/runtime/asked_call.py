@@ -35,6 +35,8 @@ class AskedCall:
     """Whether the call may run: a decision that is not stored yet."""
     is_parked = False
     """Whether the call waits for an answer from outside: it has no result, and does not run."""
+    ends_run = False
+    """Whether the call was denied, and the run ends."""
     _tool: Tool | None
     _context: ToolContext
     _key: str
@@ -150,6 +152,10 @@ class AskedCall:
         body = question_for(self.use.name, text, choices, schema, multiple, seconds)
         return words_of(body, await self.pose(body))
 
+    def sends(self, text: str) -> bool:
+        """Return whether a result has a text, in the conversation as it is sent."""
+        return self.around.sends(text)
+
     def put_off(self, questions: Sequence[Question]) -> None:
         """Let the call wait for the questions of a sub-agent's session. Raises Parked."""
         asked = [Asked(each.id, self.use.id, stored(each.body), "call", each.session) for each in questions]
@@ -182,7 +188,8 @@ class AskedCall:
         if not is_stored:
             self.decided = Decided(not denial, clean(verdict.by), self.use.id, answer=denial, input=given)
         if denial:
-            self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}"))
+            self.ends_run = verdict.ends_run
+            self._finish(error_result(self.use.id, f"{tool.name} was not run: {denial}", final=self.ends_run))
 
     def take_decision(self) -> list[Decided]:
         """Return the decision to store, if there is one that is not stored yet."""

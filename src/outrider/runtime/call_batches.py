@@ -23,9 +23,12 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
     """Run calls until each has its result: concurrently, but a tool that is not concurrent alone and in order.
 
     When the caller is cancelled, each call still gets a result before CancelledError is raised. When the log fails,
-    running calls are stopped before LogError is raised.
+    running calls are stopped before LogError is raised. After a denial that ends the run, no further call starts.
     """
     for batch in _batches([call for call in calls if not call.is_parked]):
+        if any(call.ends_run for call in calls):
+            for call in batch:
+                call.skip()
         try:
             await _run_batch(batch, tools)
         except asyncio.CancelledError:
@@ -47,6 +50,8 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
     is_asked = any(call.is_asked for call in batch)
     for together in [[call] for call in batch] if is_asked else [batch]:
         if is_asked:
+            if any(call.ends_run for call in batch):
+                together[0].skip()
             await together[0].ask()
         if around.watch or not all(call.is_begun and call.decided is None for call in together):
             await _record_intents(together)

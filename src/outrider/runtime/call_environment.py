@@ -50,6 +50,9 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     person: Person | None = None
     """Asks a person who is there. Without one, a call that has to ask waits."""
 
+    sends: Callable[[str], bool] = lambda text: False
+    """Returns whether a result has a text, in the conversation as it is sent."""
+
     @property
     def is_subagent(self) -> bool:
         """Whether this is the session of a sub-agent."""

@@ -52,7 +52,8 @@ class ResultBuilder:
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
         files = [await self._stored(attachment) for attachment in result.attachments]
         nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
-        block = result_block(self._use.id, [*content, *files], result.is_error or nothing_left, whole)
+        note = [TextBlock(clean(result.note))] if result.note else []
+        block = result_block(self._use.id, [*content, *files, *note], result.is_error or nothing_left, whole)
         return CallResult(block, result.final, result.details, result.handoff)
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
@@ -128,9 +129,9 @@ class ResultBuilder:
                 file.file.close()
 
 
-def error_result(call_id: str, text: str) -> CallResult:
+def error_result(call_id: str, text: str, *, final: bool = False) -> CallResult:
     """Return an error as the result of a call."""
-    return CallResult(result_block(call_id, [TextBlock(text)], is_error=True))
+    return CallResult(result_block(call_id, [TextBlock(text)], is_error=True), final)
 
 
 def result_block(

@@ -38,6 +38,7 @@ from outrider.tools.tool import Tool
 
 CANCELLED = "The call was cancelled before it finished."
 """The first sentence of a cancelled call's result; front ends recognise it."""
+SKIPPED = "It was not run: another call of this reply was denied, and the next message says what to do instead."
 CHECK = "Part of it may have happened: check before you repeat it."
 CANCEL_GRACE = 1.0
 """Seconds that a cancelled tool has to clean up before its call gets a result without it."""
@@ -176,6 +177,11 @@ class Call(AskedCall):
         else:
             self._show_start()
             self._task = self._loop.create_task(self._run(tool))
+
+    def skip(self) -> None:
+        """Give a call that has not started a result without running it: another was denied, and ends the run."""
+        if not self.started and not self.is_parked:
+            self._finish(error_result(self.use.id, SKIPPED))
 
     def _show_start(self) -> None:
         """Show the start of a call whose intent is stored. Telemetry opens its span in the current context."""

@@ -22,6 +22,7 @@ from outrider.runtime.record import SessionRecord
 from outrider.runtime.step import Think
 from outrider.runtime.toolset import Toolset
 from outrider.text import clean
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
 
@@ -41,7 +42,7 @@ class ModelClient:
         """What adapters keep from request to request, such as rendered bytes."""
         self.watch: Callable[[Callable[[Event], None]], Callable[[Event], None]] | None = None
         """Wraps what the events of a reply are passed to, in a run whose answer is typed."""
-        self.offer: Callable[[], Offer] | None = None
+        self.offer: Callable[[AgentSpec], Offer] | None = None
         """Returns what the next request offers, if a mode of the session decides it."""
         self.tools = Toolset(partial(_recall, record))
         self._offers_rest = False
@@ -59,9 +60,14 @@ class ModelClient:
         """Set the tools of the next request."""
         self.tools.offer(is_abridged=self._offers_rest or self._record.history.is_abridged)
 
+    @property
+    def server_tools(self) -> tuple[ServerTool, ...]:
+        """The tools of the next request that the model's API runs."""
+        return (*self.agent.server_tools, *self.tools.now.server_tools)
+
     def keep_to_mode(self) -> None:
         """Offer what the mode of the session allows now."""
-        if self.offer and (now := self.offer()) is not self.tools.now:
+        if self.offer and (now := self.offer(self.agent)) is not self.tools.now:
             self.tools.now = now
             self.offer_tools()
 
@@ -137,7 +143,7 @@ class ModelClient:
             settings,
             self.agent.retry.idle_seconds,
             self.agent.answer.schema if self.agent.answer else None,
-            self.agent.server_tools,
+            self.server_tools,
         )
 
     def _emit_notices(self, event: Event) -> None:

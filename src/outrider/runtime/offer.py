@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
 
@@ -20,5 +21,7 @@ class Offer(msgspec.Struct, frozen=True):
     """Tools of the session beside those of its agent and its servers."""
     form: Callable[[Tool[..., Any]], Tool[..., Any] | None] = lambda tool: tool
     """Returns the form in which a tool is offered, or None if it is not."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """Tools that the model's API runs, beside those of the agent."""
     reminder: str = ""
     """What follows the last message of each request."""

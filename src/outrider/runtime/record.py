@@ -64,6 +64,10 @@ class SessionRecord:
         """What replies have used that could not be stored."""
         self._threads = threads
 
+    def sends(self, text: str) -> bool:
+        """Return whether a result has a text, in the conversation as it is sent."""
+        return any(text in result.text for message in self.history.sendable() for result in message.tool_results)
+
     # Writing
 
     def write(self, *entries: Entry, beside: Sequence[Entry] = ()) -> PendingWrite:

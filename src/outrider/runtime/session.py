@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
+    from outrider.tools.server_tool import ServerTool
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -262,6 +263,11 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         return self._loop.model.tools.specs
 
     @property
+    def server_tools(self) -> tuple[ServerTool, ...]:
+        """The tools that the model's API runs."""
+        return self._loop.model.server_tools
+
+    @property
     def store(self) -> AttachmentStore:
         """The store that holds the files of the conversation."""
         return self._record.store
@@ -430,8 +436,8 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         """Whether the session was suspended: nothing is kept any more."""
         return self._record.journal.is_suspended
 
-    def use_offer(self, offer: Callable[[], Offer]) -> None:
-        """Call this before each request for what it offers, as a mode of the session wants it."""
+    def use_offer(self, offer: Callable[[AgentSpec], Offer]) -> None:
+        """Call this with the agent before each request, for what it offers as a mode of the session wants it."""
         self._loop.model.offer = offer
         self._loop.model.keep_to_mode()
 

@@ -89,7 +89,9 @@ class SessionBase:
         itself = weakref.ref(self)  # no cycle: a session is freed with its last user
         shared = (journal.id, emit, record.write, journal.store, threads, agent.limits, folder)
         open_child = partial(_open_child, itself)
-        environment = CallEnvironment(*shared, approve, open_child, deps=deps, hooks=agent.hooks, waits=waits)
+        environment = CallEnvironment(
+            *(*shared, approve, open_child), deps=deps, hooks=agent.hooks, waits=waits, sends=record.sends
+        )
         self._loop = AgentLoop(agent, record, environment, self._children)
         self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
         self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None

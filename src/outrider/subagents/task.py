@@ -20,6 +20,7 @@ from outrider.providers.base import Provider
 from outrider.providers.catalogue.tiers import TIERS
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.offer import Offer
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.subagents.profile import Profile, describe_model
@@ -61,6 +62,8 @@ class SubagentSetup(msgspec.Struct, frozen=True):
     approve: Approver | None = None
     """The approver of its calls; None for the parent's approver."""
     cwd: Path | None = None
+    offer: Callable[[AgentSpec], Offer] | None = None
+    """Returns what a request of its session offers beside the tools of its agent."""
 
 
 PrepareSubagent: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[SubagentSetup]]
@@ -117,6 +120,8 @@ class Task:
         async with self._semaphore():
             with self._prepare(profile, description, model) as setup:
                 child = await spawn(context, setup.agent, title=description, approve=setup.approve, cwd=setup.cwd)
+                if setup.offer:
+                    child.use_offer(setup.offer)
                 with child:
                     result = await child.run(_prompt_for(child, prompt), output=report)
         context.wait_for(result.questions)

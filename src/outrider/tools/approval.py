@@ -44,6 +44,8 @@ class Deny(msgspec.Struct, frozen=True):
     """The reason, which the model reads."""
     by: str = ""
     """Who or what decided, for the log."""
+    ends_run: bool = False
+    """Whether the run ends: no other call of the reply starts, and the next prompt says what to do instead."""
 
 
 class Defer(Exception):  # noqa: N818 - it is no error
@@ -103,6 +105,8 @@ class Verdict(NamedTuple):
     """Who or what decided."""
     input: dict[str, Any] | None = None
     """Other arguments, valid for the tool, if the approver changed them."""
+    ends_run: bool = False
+    """Whether a denial ends the run."""
 
 
 async def verdict_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads: Threads) -> Verdict:
@@ -112,7 +116,7 @@ async def verdict_of(approver: Approver, call: ToolUseBlock, tool: Tool, threads
         decision = await decision
     by = str(decision.by if isinstance(decision, Allow | Deny) else "") or "the approver"
     if not isinstance(decision, Allow) or decision.input is None:
-        return Verdict(denial_in(decision), by)
+        return Verdict(denial_in(decision), by, ends_run=isinstance(decision, Deny) and decision.ends_run is True)
     try:
         return Verdict("", by, _checked(decision.input, tool))
     except ValidationError as error:

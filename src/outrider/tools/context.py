@@ -71,6 +71,9 @@ class Asker(Protocol):
     def put_off(self, questions: Sequence[Any]) -> None:
         """Let the call wait for these questions."""
 
+    def sends(self, text: str) -> bool:
+        """Return whether the conversation has a text, as it is sent."""
+
 
 class ToolContext(Generic[DepsT]):
     """The context of a running tool call.
@@ -167,6 +170,10 @@ class ToolContext(Generic[DepsT]):
         if self._asker is None:
             raise RuntimeError("there is nobody to ask: this call is not part of a session")
         return self._asker
+
+    def sends(self, text: str) -> bool:
+        """Return whether the conversation, as it is sent to the model, has this text in the result of a call."""
+        return self._asker is not None and self._asker.sends(text)
 
     def progress(self, content: Any) -> None:
         """Send progress to observers: text or any JSON value. May be called from any thread."""

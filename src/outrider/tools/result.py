@@ -33,6 +33,8 @@ class ToolResult(msgspec.Struct, frozen=True):
     """The full output, if the text is only a part of it. It is stored, and the model learns how to read it."""
     is_json: bool = False
     """Whether the text is JSON. If it is too long, the model reads a shortened form that is still valid JSON."""
+    note: str = ""
+    """More text for the model after the result, which the limit on its length does not cut."""
     handoff: str = ""
     """The name of the agent that goes on with the conversation, one of those that the agent hands over to."""
 

@@ -74,6 +74,7 @@ def _body(body: Body, limit: int | None) -> Json:
         **{name: revealed(text[:limit]) for name, text in texts.items()},
         "cut": {name: len(text) - limit for name, text in texts.items() if limit is not None and len(text) > limit},
         "always": [revealed_line(rule) for rule in body.always],
+        "prefix": [revealed_line(rule) for rule in body.prefix],
     }
 
 

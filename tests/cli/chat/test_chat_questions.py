@@ -42,6 +42,31 @@ async def test_yes_allows_it_once(project: Path) -> None:
         assert "? Allow " not in terminal.screen
 
 
+async def test_a_prefix_holds_in_the_repository_with_its_subfolders(project: Path) -> None:
+    (project / ".git").mkdir()
+    (sub := project / "sub").mkdir()
+    async with (
+        ModelServer([bash("touch one two"), bash("touch three", "call_2"), Answer("Done.")]) as server,
+        Terminal(cwd=sub, **answered_by(server)) as terminal,
+    ):
+        await asked(terminal)
+        assert "a always in this repository: exactly `touch one two`, up to access full" in terminal.screen
+        assert "p always in this repository: commands that begin with `touch`" in terminal.screen
+        terminal.press("p")
+        await terminal.wait_for("enter confirm")
+        terminal.press("enter")
+        await terminal.wait_for("Done.")
+        told = " ".join(terminal.transcript.split())
+        assert "Stored for this repository, with its subfolders and worktrees: Bash(touch:**) full (in " in told
+        assert "To undo it: outrider config forget 'Bash(touch:**) full'" in told
+    async with (
+        ModelServer([bash("touch four"), Answer("Done.")]) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        await at_the_prompt_with(terminal, "Again.")
+        assert "Done." in terminal.screen
+
+
 async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_not_elsewhere(project: Path) -> None:
     other = project.parent / "other"
     other.mkdir()
@@ -50,16 +75,16 @@ async def test_always_holds_for_the_next_call_and_for_the_next_session_here_but_
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
-        assert "a always in this project: exactly `touch one`, up to access full" in terminal.screen
+        assert "a always in this folder: exactly `touch one`, up to access full" in terminal.screen
         terminal.press("a")
         await terminal.wait_for("enter confirm")
-        assert "always in this project: exactly `touch one`, up to access full" in terminal.screen
+        assert "always in this folder: exactly `touch one`, up to access full" in terminal.screen
         terminal.press("enter")
         await terminal.wait_for("Done.")
         await terminal.wait_for_prompt()
         assert terminal.transcript.count("✓ Bash(touch one)") == 2
         told = " ".join(terminal.transcript.split())
-        assert "Stored for this project: Bash(touch one) full (in " in told
+        assert "Stored for this folder: Bash(touch one) full (in " in told
         assert "To undo it: outrider config forget 'Bash(touch one) full'" in told
     async with (
         ModelServer([bash("touch one"), Answer("Done.")]) as server,
@@ -91,17 +116,29 @@ async def test_a_paste_at_a_question_stores_nothing_and_waits_in_the_line(is_mar
     assert not (project / "one").exists()
 
 
-async def test_no_is_told_to_the_model(project: Path) -> None:
+async def test_no_stops_the_turn_with_the_other_calls_and_the_next_message_goes_on(project: Path) -> None:
+    calls = tuple((f"call_{name}", "Bash", {"command": f"touch {name}"}) for name in ("one", "two", "three"))
     async with (
-        ModelServer([bash("touch made"), Answer("Then not.")]) as server,
+        ModelServer([Answer("", calls), Answer("That, then.")]) as server,
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
+        terminal.press("y")
+        await terminal.wait_for(re.compile(r"Allow Bash\(touch two\).*esc cancel", re.S))
+        assert "n no, stop here" in terminal.screen
         terminal.press("n")
-        await terminal.wait_for("Then not.")
-        assert re.search(r"^✗ Bash\(touch made\)$", terminal.screen, re.M)
-        assert b"the user does not want this" in server.requests[1].body
-    assert not (project / "made").exists()
+        await terminal.wait_for("What should it do instead?")
+        await terminal.wait_for_prompt()
+        assert re.search(r"^✗ Bash\(touch two\)$", terminal.screen, re.M)
+        assert "Allow Bash(touch three)" not in terminal.screen
+        assert len(server.requests) == 1
+        await at_the_prompt_with(terminal, "Something else.")
+        assert "That, then." in terminal.screen
+        body = server.requests[1].body
+        assert b"Bash was not run: the user does not want this, and says next what to do" in body
+        assert b"It was not run: another call of this reply was denied" in body
+        assert b"Something else." in body
+    assert [(project / name).exists() for name in ("one", "two", "three")] == [True, False, False]
 
 
 async def test_words_are_told_to_the_model(project: Path) -> None:
@@ -148,13 +185,13 @@ async def test_several_questions_come_one_after_the_other(project: Path) -> None
         Terminal(cwd=project, **answered_by(server)) as terminal,
     ):
         await asked(terminal)
-        for key in ("y", "n", "y"):
+        for key in ("y", "y", "y"):
             (name,) = set(re.findall(r"Allow Bash\(touch (\w+)\)", terminal.screen))
             terminal.press(key)
             await until(lambda: f"Allow Bash(touch {name})" not in terminal.screen)  # noqa: B023
             await until(lambda: "esc cancel" in terminal.screen or "Done." in terminal.screen)
         await terminal.wait_for("Done.")
-    assert sum((project / name).exists() for name in ("one", "two", "three")) == 2
+    assert all((project / name).exists() for name in ("one", "two", "three"))
 
 
 async def test_a_very_long_command_is_seen_whole_before_it_is_agreed_to(project: Path) -> None:
@@ -168,10 +205,11 @@ async def test_a_very_long_command_is_seen_whole_before_it_is_agreed_to(project:
         seen = re.sub(r"\s", "", terminal.transcript)
         assert re.sub(r"\s", "", command) in seen
         terminal.press("n")
-        await terminal.wait_for("Done.")
+        await terminal.wait_for("What should it do instead?")
 
 
 async def test_a_change_is_asked_about_with_its_difference(project: Path) -> None:
+    (project / "notes.txt").write_text("one\nmilk\nthree\nfour\nfive\nsix\n")
     steps = [
         Answer("", (("call_1", "Read", {"file_path": "notes.txt"}),)),
         Answer("", (("call_2", "Edit", {"file_path": "notes.txt", "old_string": "milk", "new_string": "bread"}),)),
@@ -185,8 +223,12 @@ async def test_a_change_is_asked_about_with_its_difference(project: Path) -> Non
         assert terminal.colour("-milk") == "red"
         assert terminal.colour("+bread") == "green"
         assert "milk" in (project / "notes.txt").read_text()
+        numbered = re.compile(r"^    1  one\n    2 -milk\n    2 \+bread\n    3  three", re.M)
+        assert numbered.search(terminal.screen), "as in the file"
         terminal.press("y")
         await terminal.wait_for("Done.")
+        await terminal.wait_for_prompt()
+        assert numbered.search(terminal.screen.split("✓ Edit(notes.txt)")[1]), "and in what was done"
     assert "bread" in (project / "notes.txt").read_text()
 
 

@@ -72,6 +72,27 @@ async def test_an_answer_from_elsewhere_counts_and_the_chat_shows_it_and_goes_on
     assert not (project / "more").exists()
 
 
+async def test_a_prefix_and_a_no_from_elsewhere_do_what_they_do_in_the_chat(project: Path, log: Log) -> None:
+    steps = [bash("touch made"), bash("touch more", "call_2"), bash("mkdir x", "call_3"), Answer("That, then.")]
+    async with (
+        ModelServer(steps) as server,
+        Terminal(cwd=project, **answered_by(server)) as terminal,
+    ):
+        question = await asked(terminal, log)
+        assert isinstance(question.body, PermissionQuestion)
+        assert [each.id for each in question.body.options] == ["once", "always", "prefix", "no"]
+        assert log.inbox.answer(question.id, Given("prefix"), WEB)
+        await terminal.wait_for(re.compile(r"begin like it, on the web page\..*Allow Bash\(mkdir x\)", re.S))
+        assert (project / "more").exists()
+        await until(lambda: log.inbox.questions(), what="the next question")
+        log.inbox.answer(log.inbox.questions()[0].id, Given("no"), WEB)
+        await terminal.wait_for("Denied on the web page.")
+        await terminal.wait_for_prompt()
+        assert len(server.requests) == 3, "the turn has ended"
+        terminal.say("Something else.")
+        await terminal.wait_for("That, then.")
+
+
 async def test_an_answer_in_the_chat_counts_and_is_known_elsewhere(project: Path, log: Log) -> None:
     async with (
         ModelServer([bash("touch made"), Answer("Done.")]) as server,

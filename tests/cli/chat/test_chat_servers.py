@@ -187,7 +187,7 @@ async def test_the_permission_question_names_server_and_tool(users_server: Path)
         terminal.say("Go")
         await terminal.wait_for("esc cancel")
         assert "? Allow scripted: echo(text=x)" in terminal.screen
-        assert "a always in this project: every call of echo of the MCP server scripted" in terminal.screen
+        assert "a always in this folder: every call of echo of the MCP server scripted" in terminal.screen
         terminal.press("y")
         await terminal.wait_for("Done.")
 

@@ -130,7 +130,7 @@ async def test_a_permission_question(project: Path) -> None:
         await terminal.wait_for("esc cancel")
         harmless(terminal)
         terminal.press("n")
-        await terminal.wait_for("Done.")
+        await terminal.wait_for("What should it do instead?")
         harmless(terminal)
 
 

@@ -13,7 +13,14 @@ from hypothesis import strategies as st
 from PIL import Image
 from wcwidth import wcswidth
 
-from outrider.cli.chat.tool_call_lines import RunningCall, caption, diff_lines, finished_call_lines
+from outrider.cli.chat.tool_call_lines import (
+    IncomingCall,
+    RunningCall,
+    caption,
+    diff_lines,
+    finished_call_lines,
+    numbered_diff,
+)
 from outrider.cli.styles import GREEN, RED, columns, fit, styled
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title
@@ -216,7 +223,7 @@ def test_a_command_shows_its_exit_code_and_the_end_of_its_output() -> None:
 
 def test_a_change_shows_its_size_and_its_diff() -> None:
     lines = shown("Changed.", {"added": 1, "removed": 2, "diff": "--- a\n+++ a\n@@ -1,2 +1 @@\n-x\n-y\n+z"})
-    assert lines == ["✓ Bash(make) · +1 −2", "    @@ -1,2 +1 @@", "    -x", "    -y", "    +z"]
+    assert lines == ["✓ Bash(make) · +1 −2", "    1 -x", "    2 -y", "    1 +z"]
 
 
 def test_a_plan_shows_its_steps() -> None:
@@ -231,7 +238,31 @@ def test_a_diff_is_in_colour() -> None:
 
 
 def test_a_diff_has_no_blank_line_after_it() -> None:
-    assert bare(diff_lines(diff_of("a\n", "b\n", "x").text, 60)) == ["    @@ -1 +1 @@", "    -a", "    +b"]
+    assert bare(diff_lines(diff_of("a\n", "b\n", "x").text, 60)) == ["    1 -a", "    1 +b"]
+
+
+def test_a_diff_has_numbers_and_the_lines_around_each_change() -> None:
+    old = [f"line {number}" for number in range(1, 31)]
+    new = [*old[:8], "nine", *old[9:25], "more", *old[25:]]
+    text = diff_of("\n".join(old), "\n".join(new), "x").text
+    assert bare(diff_lines(text, 60)) == [
+        *("     6  line 6", "     7  line 7", "     8  line 8", "     9 -line 9", "     9 +nine", "    10  line 10"),
+        *("    11  line 11", "    12  line 12", "     ⋮", "    23  line 23", "    24  line 24", "    25  line 25"),
+        *("    26 +more", "    27  line 26", "    28  line 27", "    29  line 28"),
+    ]
+    wrapped = bare(numbered_diff(["@@ -1 +1 @@", f"+{'x' * 30}"], 24))
+    assert wrapped == [f"    1 +{'x' * 17}", f"      {'x' * 13}"]
+
+
+def test_the_file_is_named_while_the_arguments_of_a_call_arrive() -> None:
+    call = IncomingCall("Write", Path("/work"))
+    shown = []
+    for part in ('{"file_', 'path": "/work/src/a', '.py", "content": "xxx', "x" * 3000):
+        call.add(part)
+        shown.append(bare([call.line(60)])[0])
+    assert shown[1] == "… Write (26 bytes of arguments)"
+    assert shown[2] == "… Write(src/a.py) (47 bytes of arguments)"
+    assert shown[3] == "… Write(src/a.py) (3.0 KiB of arguments)"
 
 
 def test_a_long_diff_says_what_is_missing() -> None:
@@ -243,8 +274,8 @@ def test_a_long_diff_says_what_is_missing() -> None:
 @pytest.mark.parametrize(
     ("before", "after", "line"),
     [
-        ("-- drop it\nselect 1;\n", "select 1;\n", "    --- drop it"),
-        ("x;\n", "x;\n++ counter;\n", "    +++ counter;"),
+        ("-- drop it\nselect 1;\n", "select 1;\n", "    1 --- drop it"),
+        ("x;\n", "x;\n++ counter;\n", "    2 +++ counter;"),
     ],
 )
 def test_every_changed_line_is_in_the_diff(before: str, after: str, line: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from outrider.coding.config.loading import Loaded, load
+from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.permissions.decision import Call, decide
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import user_policy
@@ -43,7 +44,7 @@ def verdict(folder: Path, tool: str, mode: str = "all", **given: Any) -> str:
     settings = loaded(folder, mode).settings
     workspace = Workspace(folder)
     try:
-        policy = user_policy(settings, workspace, ())
+        policy = user_policy(settings, workspace, RememberedRules(folder / "data", folder))
         effect = "read" if tool in ("Read", "Grep") else "write"
         return decide(policy, Call(tool, effect, given, folder, built_in=not tool.startswith("mcp__"))).verdict
     finally:

@@ -97,7 +97,13 @@ async def test_once_is_for_this_call_alone(ground: Ground) -> None:
     assert refusal == "the user does not want this: use pnpm"
     reason = "it runs `npm test`; access full: runs without a sandbox, as you"
     assert person.questions[0] == Question(
-        "call-Bash", "Bash", {"command": "npm test"}, reason, ("Bash(npm test) full",)
+        "call-Bash",
+        "Bash",
+        {"command": "npm test"},
+        reason,
+        ("Bash(npm test) full",),
+        prefix=("Bash(npm test:**) full",),
+        where="in this folder",
     )
 
 

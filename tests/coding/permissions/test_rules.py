@@ -123,7 +123,7 @@ def test_patterns_of_paths_are_narrow_to_allow_and_wide_to_deny(
         ("Bash(npm test) write", "write", "exactly `npm test`, up to access write"),
         ("Bash(echo (a) full) full", "full", "exactly `echo (a) full`, up to access full"),
         ("Bash(npm test:*)  read ", "read", "`npm test` and further arguments without options, up to access read"),
-        ("Bash(pytest:**)", None, "`pytest` and any further arguments"),
+        ("Bash(pytest:**)", None, "commands that begin with `pytest`"),
         ("Read(/data/**)", None, "reading /data/**"),
         ("Edit(./x.md)", None, "changing ./x.md"),
         ("WebFetch(domain:a.net)", None, "fetching from a.net and its sub-domains"),

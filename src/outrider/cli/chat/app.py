@@ -267,6 +267,8 @@ class Chat:
                 await self._paging
         if self._turn.seconds >= LONG_TURN_SECONDS:
             self._notify("The turn has ended.")
+        if self._permission_prompt.take_denial():
+            self._view.note("What should it do instead?")
         offered = "" if ended_well else await self._steering.offered()
         return "\n".join(filter(None, (offered, self._keyboard.typed)))
 

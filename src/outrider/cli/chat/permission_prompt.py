@@ -11,15 +11,15 @@ import msgspec
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.question_lines import key_lines, read_line
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.chat.tool_call_lines import coloured_diff
+from outrider.cli.chat.tool_call_lines import numbered_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
 from outrider.coding.permissions.question import ALL_EDITS, PLAN_ANSWERS, Answer, Mode, Question
-from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.remote.bodies import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
 from outrider.text.visible import revealed, revealed_line
 
 PREVIEW_LINES = 12
+_KEYS = {"always": "a", "prefix": "p"}
 
 
 class PermissionPrompt:
@@ -41,6 +41,12 @@ class PermissionPrompt:
         self._folder = folder
         self._interrupt = interrupt
         self._mode = mode
+        self._is_denied = False
+
+    def take_denial(self) -> bool:
+        """Return whether the user has said no since the last call of this."""
+        denied, self._is_denied = self._is_denied, False
+        return denied
 
     async def __call__(self, question: Question) -> Answer:
         """Show the question and wait for the answer."""
@@ -71,6 +77,7 @@ class PermissionPrompt:
             if name == "y":
                 return Answer("once")
             if name == "n":
+                self._is_denied = not question.is_for_session
                 return Answer("no")
             if name == "t":
                 return Answer("no", await self._read_reason())
@@ -112,9 +119,7 @@ class PermissionPrompt:
         found = {}
         if offers_edits(question, self._mode()):
             found["e"] = (Answer("edits"), ALL_EDITS)
-        if question.always:
-            found["a"] = (Answer("always"), revealed_line(f"always in this project: {meaning_of(question.always)}"))
-        return found
+        return found | {_KEYS[name]: (Answer(name), revealed_line(text)) for name, text in question.lasting.items()}
 
     def _show_confirmation(self, meaning: str) -> None:
         """Show what an answer would allow from now on. Enter confirms it."""
@@ -133,7 +138,8 @@ class PermissionPrompt:
         """
         width = self._view.region.width
         asked = list(_question_lines(question, width, self._folder))
-        keys = list(_key_lines({key: meaning for key, (_, meaning) in self._lasting(question).items()}, width))
+        lasting = {key: meaning for key, (_, meaning) in self._lasting(question).items()}
+        keys = list(_key_lines(lasting, width, is_for_session=question.is_for_session))
         room = self._view.region.height - 3  # less the line above the cursor, the blank line and the status line
         if len(asked) + len(keys) > min(room, PREVIEW_LINES + 6):
             self._view.write(asked)
@@ -159,11 +165,12 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
             yield styled(f"  {line}", DIM)
 
 
-def _key_lines(lasting: dict[str, str], width: int) -> Iterator[str]:
-    for key, action in {"y": "yes, once", **lasting}.items():
+def _key_lines(lasting: dict[str, str], width: int, *, is_for_session: bool) -> Iterator[str]:
+    yes, no = ("yes, in this session", "no, go on without") if is_for_session else ("yes, once", "no, stop here")
+    for key, action in {"y": yes, **lasting}.items():
         for number, line in enumerate(wrap_columns(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
-    yield from key_lines({"n": "no", "t": "no, with instructions", "esc": "cancel the turn"}, width)
+    yield from key_lines({"n": no, "t": "no, with instructions", "esc": "cancel the turn"}, width)
 
 
 def _plan_key_lines(width: int) -> Iterator[str]:
@@ -176,7 +183,9 @@ def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:
     given = question.input
     if question.tool in ("Edit", "Write"):
         yield from _argument("file_path", given, width) if is_cut else ()
-        yield from coloured_diff(changed_lines(question.tool, given, revealed), width)
+        whole = ["@@ -0,0 +1 @@"] if question.tool == "Write" else []
+        lines = revealed(question.diff).removesuffix("\n").split("\n") if question.diff else []
+        yield from numbered_diff(lines or [*whole, *changed_lines(question.tool, given, revealed)], width)
     elif question.tool == "Bash" and isinstance(command := given.get("command"), str):
         if is_cut or "\n" in command:
             yield from _indented(command, width)

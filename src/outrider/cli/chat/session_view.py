@@ -11,7 +11,7 @@ from typing import NamedTuple
 from outrider.cli.chat.markdown import MarkdownStream, rendered
 from outrider.cli.chat.status_line import fitted
 from outrider.cli.chat.terminal_codes import LARGEST, Protocol, image_sequence
-from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
+from outrider.cli.chat.tool_call_lines import IncomingCall, RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import linked_source_lines, source_lines
 from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
@@ -43,7 +43,7 @@ from outrider.runtime.events import (
     ToolProgress,
     ToolStarted,
 )
-from outrider.text import counted, human_size
+from outrider.text import counted
 from outrider.text.visible import safe_line, safe_lines
 
 FRAME_SECONDS = 0.08
@@ -89,8 +89,8 @@ class SessionView:
         self._look = look
         self._markdown = MarkdownStream()
         self._thinking = Thinking()
-        self._incoming: dict[str, tuple[str, int]] = {}
-        """Calls whose arguments are still streaming: the tool, and the characters so far."""
+        self._incoming: dict[str, IncomingCall] = {}
+        """Calls whose arguments are still streaming."""
         self._titles: dict[str, str] = {}
         """Titles of the calls without a result yet, in order."""
         self._calls: dict[str, RunningCall] = {}
@@ -122,7 +122,7 @@ class SessionView:
             case ThinkingDelta(text=text):
                 self._thinking.add(text)
             case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
-                self._incoming[call_id] = (name, self._incoming.get(call_id, ("", 0))[1] + len(arguments))
+                self._incoming.setdefault(call_id, IncomingCall(name, self._folder)).add(arguments)
             case SubagentStarted() | SubagentEvent():
                 self._show_subagent(event)
             case _:
@@ -329,8 +329,7 @@ class SessionView:
             yield from open_text
         if self._thinking:
             yield styled(f"∴ Thinking … {self._thinking.last_words(width - 13)}", DIM, ITALIC)
-        for name, size in self._incoming.values():
-            yield styled(f"… {fit(safe_line(name), 40)} ({human_size(size)} of arguments)", DIM)
+        yield from (call.line(width) for call in self._incoming.values())
         for call_id, waiting in self._titles.items():
             if call := self._calls.get(call_id):
                 yield from call.lines(width)

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
 from outrider.cli.subagent_line import SubagentLine
-from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
+from outrider.coding.toolbox.titles import partial_title
+from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
+from outrider.conversation.partial_json import GrowingObject
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
 from outrider.text.terminal import command_output_lines
@@ -21,6 +25,7 @@ SHOWN_LINES = 8
 """Lines shown of a finished command's output, or of an error."""
 DIFF_LINES = 40
 _TAIL = 4_000
+_HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑"}
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
@@ -55,6 +60,27 @@ class RunningCall:
         yield from _indented(command_output_lines(self._output)[-LIVE_LINES:], width)
 
 
+class IncomingCall:
+    """A call whose arguments are still streaming."""
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self._name = self._title = name
+        self._folder = folder
+        self._arguments = GrowingObject(unfinished=False)
+        self._size = 0
+
+    def add(self, arguments: str) -> None:
+        """Add a part of the arguments."""
+        self._size += len(arguments)
+        if known := self._arguments.add(arguments):
+            self._title = safe_line(partial_title(self._name, known, self._folder))
+
+    def line(self, width: int) -> str:
+        """Return the title as far as it is known, and how much has arrived."""
+        size = f" ({human_size(self._size)} of arguments)"
+        return styled(f"… {fit(safe_line(self._title), width - len(size) - 2)}{size}", DIM)
+
+
 def spinner(seconds: float) -> str:
     """Return the spinner's character after so many seconds."""
     return _SPINNER[int(seconds * 10) % len(_SPINNER)]
@@ -87,19 +113,44 @@ def whole_call_lines(event: ToolFinished, call_title: str, width: int) -> Iterat
     yield next(finished_call_lines(event, call_title, width))
     details = event.details if isinstance(event.details, dict) else {}
     if isinstance(diff := details.get("diff"), str) and diff:
-        yield from coloured_diff(safe_lines(diff).rstrip("\n").split("\n"), width)
+        yield from numbered_diff(_without_names(diff), width)
     else:
         yield from (f"    {line}" for line in command_output_lines(event.result.text))
 
 
 def diff_lines(diff: str, width: int, most: int = DIFF_LINES) -> Iterator[str]:
-    """Yield a unified diff in colour, without its file names."""
-    lines = safe_lines(diff).rstrip("\n").split("\n")
-    if lines[0].startswith("--- ") and len(lines) > 1 and lines[1].startswith("+++ "):
-        lines = lines[2:]
-    yield from coloured_diff((fit(line, width - 4) for line in lines[:most]), width)
+    """Yield a unified diff in colour, with line numbers and without its file names."""
+    lines = _without_names(diff)
+    yield from numbered_diff(lines[:most], width, wraps=False)
     if len(lines) > most:
         yield styled(f"    … {counted(len(lines) - most, 'more line')} (Ctrl-O opens all)", DIM)
+
+
+def _without_names(diff: str) -> list[str]:
+    lines = safe_lines(diff).rstrip("\n").split("\n")
+    return lines[2:] if lines[0].startswith("--- ") and lines[1:2] and lines[1].startswith("+++ ") else lines
+
+
+def numbered_diff(lines: Sequence[str], width: int, *, wraps: bool = True) -> Iterator[str]:
+    """Yield the hunks of a unified diff in colour, each line with its number. Without a hunk, there are no numbers."""
+    starts = {at: max(int(found[1]), int(found[2])) for at, line in enumerate(lines) if (found := _HUNK.match(line))}
+    gutter = max((len(str(start + len(lines[at + 1 :]) - 1)) for at, start in [*starts.items()][-1:]), default=0)
+    old = new = hunks = 0
+    for line in lines:
+        if found := _HUNK.match(line):
+            old, new = int(found[1]), int(found[2])
+            hunks += 1
+            if hunks > 1:
+                yield styled(f"    {'⋮':>{gutter}}", DIM)
+            continue
+        sign = line[:1] if line[:1] in ("+", "-", " ") else ""
+        number = str(old if sign == "-" else new) if sign and gutter else ""
+        old, new = old + (sign in ("-", " ")), new + (sign in ("+", " "))
+        style = {"+": GREEN, "-": RED}.get(sign, DIM)
+        room = width - 4 - (gutter + 1 if gutter else 0)
+        for piece in wrap_columns(line, room) if wraps else [fit(line, room)]:
+            yield styled(f"    {number:>{gutter}} {piece}" if gutter else f"    {piece}", style)
+            number = ""
 
 
 def coloured_diff(lines: Iterable[str], width: int) -> Iterator[str]:
@@ -146,7 +197,8 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
         return counted(len(result.attachments), "file")
     if result.is_error or "todos" in details or "answers" in details:
         return ""
-    return counted(len(result.text.splitlines()), "line") if result.text else "no output"
+    shown = next((each.text for each in result.content if isinstance(each, TextBlock)), "")  # a note may follow
+    return counted(len(shown.splitlines()), "line") if shown else "no output"
 
 
 def _output_lines(result: ToolResultBlock, width: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The rules that the user has approved with "always", by project."""
+"""The rules that the user has approved with "always", by repository; those for files, by folder."""
 
 from __future__ import annotations
 
@@ -8,54 +8,55 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.config.value_types import rule_problem
+from outrider.coding.permissions.rules import is_shared
+from outrider.coding.repository import repository_of
 from outrider.coding.settings_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.struct_types import described
 
 
-class _Rules(msgspec.Struct, frozen=True):
+class _Rules(msgspec.Struct, frozen=True, omit_defaults=True):
     project: str
     allow: tuple[str, ...] = ()
+    """For sessions in this very folder."""
+    repository: tuple[str, ...] = ()
+    """For sessions in all folders and worktrees of the repository that the folder stands for."""
 
 
-class RememberedRules:
-    """The rules of one project. They are stored in the user's data folder, so that a project cannot bring its own."""
+class _RuleFile:
+    """The rules of one folder, in the user's data folder: a project cannot bring its own."""
 
-    def __init__(self, folder: Path, project: Path) -> None:
+    def __init__(self, data: Path, project: Path) -> None:
         self._project = str(project.resolve()).encode(errors="backslashreplace").decode()
-        self._folder = project_folder(project, folder)
+        self._folder = project_folder(project, data)
         self.path = self._folder / "rules.json"
-        """The file. The user may edit it."""
 
-    def rules(self) -> tuple[str, ...]:
-        """Return the rules, oldest first. A file or a rule that cannot be read is ignored."""
+    def read(self) -> _Rules:
+        """Return the rules. A file or a rule that cannot be read is ignored."""
         try:
             found = msgspec.json.decode(read_private(self.path), type=described(_Rules))
         except (msgspec.MsgspecError, UnicodeDecodeError):
-            return ()
+            return _Rules(self._project)
         if found.project != self._project:
-            return ()
-        return tuple(rule for rule in found.allow if not rule_problem(rule))
+            return _Rules(self._project)
+        own, shared = (
+            tuple(each for each in part if not rule_problem(each)) for part in (found.allow, found.repository)
+        )
+        return _Rules(self._project, own, shared)
 
-    def add(self, rules: Sequence[str]) -> None:
-        """Add rules. Other processes may add some at the same time. Raises ConfigError if writing fails."""
-        with locked(self._folder):
-            known = self.rules()
-            kept = tuple(dict.fromkeys((*known, *rules)))
-            if kept != known:
-                self._write(kept)
+    def change(self, add: Sequence[str] = (), remove: Sequence[str] = (), *, shared: bool) -> bool:
+        """Add and remove rules. Other processes may do so at the same time. Return whether there is a difference.
 
-    def remove(self, rule: str) -> bool:
-        """Remove one rule. Return whether it was there. Raises ConfigError if writing fails."""
+        Raises ConfigError if writing fails.
+        """
+        name = "repository" if shared else "allow"
         with locked(self._folder):
-            known = self.rules()
-            if rule not in known:
+            known = self.read()
+            rules = dict.fromkeys((*getattr(known, name), *add))
+            kept = msgspec.structs.replace(known, **{name: tuple(rule for rule in rules if rule not in remove)})
+            if kept == known:
                 return False
-            self._write(tuple(each for each in known if each != rule))
+            write_private(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
         return True
-
-    def _write(self, rules: tuple[str, ...]) -> None:
-        kept = msgspec.json.encode(_Rules(self._project, rules))
-        write_private(self.path, msgspec.json.format(kept, indent=2) + b"\n")
 
     def forget(self) -> bool:
         """Remove all rules. Return whether there were any."""
@@ -64,3 +65,56 @@ class RememberedRules:
         with locked(self._folder):
             remove_private(self.path)
         return True
+
+
+class RememberedRules:
+    """The rules for sessions in one folder: its own, and those of its repository."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        self.repository = repository_of(folder)
+        self._own = _RuleFile(data, folder)
+        self._shared = _RuleFile(data, self.repository) if self.repository else None
+
+    @property
+    def path(self) -> Path:
+        """The file of the folder's own rules. The user may edit it."""
+        return self._own.path
+
+    def path_for(self, rules: Sequence[str]) -> Path:
+        """Return the file that gets these rules."""
+        return (self._shared if self._shared and is_shared(rules) else self._own).path
+
+    def is_for_repository(self, rules: Sequence[str]) -> bool:
+        """Return whether these rules hold in the whole repository."""
+        return self._shared is not None and is_shared(rules)
+
+    @property
+    def own(self) -> tuple[str, ...]:
+        """The rules of the folder, oldest first."""
+        return self._own.read().allow
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """The rules of the repository, oldest first."""
+        return self._shared.read().repository if self._shared else ()
+
+    def rules(self) -> tuple[str, ...]:
+        """Return all rules that count in the folder."""
+        return tuple(dict.fromkeys((*self.own, *self.shared)))
+
+    def add(self, rules: Sequence[str]) -> None:
+        """Add rules: for the repository, or those for files for the folder. Raises ConfigError if writing fails."""
+        if self._shared and is_shared(rules):
+            self._shared.change(rules, shared=True)
+        else:
+            self._own.change(rules, shared=False)
+
+    def remove(self, rule: str) -> bool:
+        """Remove one rule. Return whether it was there. Raises ConfigError if writing fails."""
+        found = self._own.change(remove=[rule], shared=False)
+        return (self._shared is not None and self._shared.change(remove=[rule], shared=True)) or found
+
+    def forget(self) -> bool:
+        """Remove all rules, also those of the repository. Return whether there were any."""
+        found = self._shared is not None and self._shared.change(remove=self.shared, shared=True)
+        return self._own.forget() or found

@@ -13,7 +13,7 @@ import msgspec
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Ask, Mode, Question
-from outrider.coding.permissions.rules import at_any_level
+from outrider.coding.permissions.rules import at_any_level, is_shared
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
 from outrider.tools.tool import Tool
@@ -127,14 +127,7 @@ class PermissionApprover:
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""
-        return self._decide(self._any_call(tool)).verdict
-
-    async def permits(self, tool: str, asker: str) -> bool:
-        """Decide about a built-in tool as a whole, because its calls cannot be decided on one by one."""
-        return isinstance(await self._approval(self._any_call(tool, asker)), Allow)
-
-    def _any_call(self, tool: str, asker: str = "") -> PendingCall:
-        return PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd, asker)
+        return self._decide(PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd)).verdict
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
@@ -193,8 +186,7 @@ class PermissionApprover:
             async with self._one_at_a_time:
                 decision = self._decide(call)  # the answer to the previous question may apply
                 if decision.verdict == "ask":
-                    denial = await self._ask_user(ask, call, decision)
-                    return Deny(denial, "the user") if denial else Allow("the user")
+                    return await self._ask_user(ask, call, decision)
         match decision.verdict:
             case "allow":
                 self._note_unasked(call, decision)
@@ -211,32 +203,49 @@ class PermissionApprover:
         if decision.unasked:
             self._unasked[key] = call
 
-    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> str:
+    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> Allow | Deny:
         use, cwd = call.use, call.cwd()
         self._unasked.pop((call.asker, use.id), None)
         folder = str(cwd) if use.name == "Bash" and cwd != self._policy.folder else ""
         from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
+        from outrider.coding.toolbox.files.regions import proposed_diff
 
         changes = change_summary(use.name, use.input, self._policy.folder)
-        question = Question(use.id, use.name, use.input, decision.reason, decision.always, call.asker, folder, changes)
+        always, prefix = decision.always, decision.prefix
+        question = Question(
+            use.id,
+            use.name,
+            use.input,
+            decision.reason,
+            always,
+            call.asker,
+            folder,
+            changes,
+            prefix=prefix,
+            where=self._policy.where(always),
+            diff=proposed_diff(use.name, use.input, self._policy.folder),
+        )
         answer = await ask(question)
-        if answer.verdict == "never":
-            self._policy = self._policy.denying(at_any_level(decision.always))
+        if answer.verdict == "never" or (answer.verdict == "no" and question.is_for_session):
+            self._policy = self._policy.denying(at_any_level(always))
         if answer.verdict in ("no", "never"):
-            return f"the user does not want this: {answer.words}" if answer.words else "the user does not want this"
+            said = f": {answer.words}" if answer.words else ", and says next what to do" if answer.ends_run else ""
+            return Deny(f"the user does not want this{said}", "the user", answer.ends_run)
         if self._has_changed(call, decision):
-            return CHANGED
+            return Deny(CHANGED, "the user")
         while len(self._answered) >= MOST_ANSWERS:
             self._answered.pop(next(iter(self._answered)))
         self._answered[call.asker, use.id] = decision.resolved_paths
         self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
-        if answer.verdict == "always" and decision.always:
-            self._policy = self._policy.allowing(decision.always)
+        if question.is_for_session:
+            self._policy = self._policy.allowing(always)
+        if rules := {"always": always, "prefix": prefix}.get(answer.verdict):
+            self._policy = self._policy.allowing(rules, shared=is_shared(rules))
             if self._remember is not None:
-                self._remember(decision.always)
-        return ""
+                self._remember(rules)
+        return Allow("the user")
 
     def _has_changed(self, call: PendingCall, decision: Decision) -> bool:
         """Return whether the call would now do something else than the user was asked about."""

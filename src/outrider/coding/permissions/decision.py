@@ -18,6 +18,7 @@ from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS
 from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import resolve_tool_path
 from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, Verdict, allowed_by, deny_part
+from outrider.coding.permissions.rules import is_shared
 from outrider.coding.protected_paths import targets_secrets
 from outrider.coding.toolbox import WEB_SEARCH
 from outrider.coding.wildcards import TooManyAlternativesError, alternatives
@@ -43,6 +44,8 @@ class Decision(msgspec.Struct, frozen=True):
     """Why, for the user and the model; empty if the call is allowed."""
     always: tuple[str, ...] = ()
     """The narrowest useful rules that would allow the call; none if no rule can."""
+    prefix: tuple[str, ...] = ()
+    """Rules that would allow it and commands that begin as it does; none if that would allow anything."""
     resolved_paths: tuple[str, ...] = ()
     """The resolved paths that need approval. If they change, the user must be asked again."""
     unasked: bool = False
@@ -71,7 +74,8 @@ def decide(policy: Policy, call: Call) -> Decision:
         decision = _decide(policy, call)
         if decision.verdict != "ask":
             return decision
-        return msgspec.structs.replace(decision, always=_verified(policy, decision.always, call))
+        always, prefix = (_verified(policy, rules, call) for rules in (decision.always, decision.prefix))
+        return msgspec.structs.replace(decision, always=always, prefix=prefix)
     except Exception as error:  # noqa: BLE001 - fail closed
         return Decision("deny", f"the call could not be checked ({type(error).__name__})")
 
@@ -91,7 +95,9 @@ def _decide(policy: Policy, call: Call) -> Decision:
     reason = "; ".join([*reasons[:MAX_REASONS], *more, *level])
     paths = dict.fromkeys(path for part in decisive for path in part.resolved_paths)
     doubts = tuple(doubt for part in decisive for doubt in part.doubts)
-    return Decision(worst, reason, _suggested_rules(decisive), tuple(paths), doubts=doubts)
+    always = _suggested_rules(decisive, [part.always for part in decisive])
+    prefix = _suggested_rules(decisive, [part.prefix for part in decisive])
+    return Decision(worst, reason, always, prefix, tuple(paths), doubts=doubts)
 
 
 def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
@@ -194,11 +200,11 @@ def _described(tool: str) -> str:
     return f"{name} of the MCP server {server}" if tool.startswith("mcp__") and name else tool
 
 
-def _suggested_rules(decisive: Sequence[PartDecision]) -> tuple[str, ...]:
+def _suggested_rules(decisive: Sequence[PartDecision], suggested: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the rules that would allow the call, or none if a part has none."""
-    if any(part.final or not part.always for part in decisive):
+    if any(part.final for part in decisive) or not all(suggested):
         return ()
-    return tuple(dict.fromkeys(rule for part in decisive for rule in part.always))
+    return tuple(dict.fromkeys(rule for rules in suggested for rule in rules))
 
 
 def _verified(policy: Policy, rules: tuple[str, ...], call: Call) -> tuple[str, ...]:
@@ -206,7 +212,7 @@ def _verified(policy: Policy, rules: tuple[str, ...], call: Call) -> tuple[str, 
     if not rules:
         return ()
     try:
-        widened = policy.allowing(rules)
+        widened = policy.allowing(rules, shared=is_shared(rules))
     except ConfigError:
         return ()
     return rules if _decide(widened, call).verdict == "allow" else ()

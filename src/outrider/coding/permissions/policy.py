@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os.path
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -11,8 +12,9 @@ import msgspec
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
 from outrider.coding.permissions.question import Mode
-from outrider.coding.permissions.rules import Rule
+from outrider.coding.permissions.rules import Rule, is_shared
 from outrider.coding.protected_paths import SECRETS
+from outrider.coding.repository import repository_of
 from outrider.coding.wildcards import absolute, alternatives, escaped
 
 
@@ -25,6 +27,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     folder: Path
     """The project's folder, resolved. Files inside may be read in every mode."""
+    repository: Path | None = None
+    """What stands for the repository of the folder, if there is one."""
     mode: Mode = "ask"
     folders: tuple[Path, ...] = ()
     """More folders that count as inside."""
@@ -87,11 +91,19 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
         folder = pattern.removesuffix("/**")
         return pattern if any(f"{escaped(each)}/".startswith(f"{folder}/") for each in self.inside) else folder
 
-    def allowing(self, rules: tuple[str, ...]) -> Policy:
-        """Return the policy with more allow rules. Raises ConfigError."""
+    def is_in_repository(self, folder: str) -> bool:
+        """Return whether a folder belongs to the repository of the project."""
+        return self.repository is not None and repository_of(folder) == self.repository
+
+    def where(self, rules: Sequence[str]) -> str:
+        """Return where rules apply that "always" stores, in words."""
+        return "in this repository" if self.repository and is_shared(rules) else "in this folder"
+
+    def allowing(self, rules: Sequence[str], *, shared: bool = False) -> Policy:
+        """Return the policy with more allow rules, if `shared` for the whole repository. Raises ConfigError."""
         known = set(self.allow)
-        new = tuple(rule for rule in map(Rule.parse, rules) if rule not in known)
-        return msgspec.structs.replace(self, allow=(*self.allow, *new))
+        parsed = (msgspec.structs.replace(rule, shared=shared) for rule in map(Rule.parse, rules))
+        return msgspec.structs.replace(self, allow=(*self.allow, *(rule for rule in parsed if rule not in known)))
 
     def denying(self, rules: tuple[str, ...]) -> Policy:
         """Return the policy with more deny rules. Raises ConfigError."""
@@ -110,6 +122,8 @@ class PartDecision(msgspec.Struct, frozen=True):
     reason: str
     always: tuple[str, ...] = ()
     """Rules that would allow this part."""
+    prefix: tuple[str, ...] = ()
+    """Rules that would allow this part and commands that begin as it does."""
     final: bool = False
     """Whether allow rules and the mode cannot change it, because a deny or ask rule applies or may apply."""
     resolved_paths: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
+from outrider.coding.toolbox import WEB_SEARCH
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
@@ -39,6 +40,7 @@ def narrower(one: Mode, other: Mode) -> Mode:
     return min(one, other, key=WIDTH.index)
 
 
+Lasting: TypeAlias = Literal["always", "prefix"]
 PlanVerdict: TypeAlias = Literal["go", "edits", "change", "no"]
 ALL_EDITS = "yes, and all edits in this session (permissions: edits)"
 
@@ -85,8 +87,7 @@ class Question(msgspec.Struct, frozen=True):
     asker: str = ""
     """The caller, if it is a sub-agent: its profile and its task.
 
-    Or the tool that attaches a file: that question is about a Read of the file, while the call of the tool goes on. Or
-    the model that wants to use a tool of its API: that question is about the tool as a whole.
+    Or the tool that attaches a file: that question is about a Read of the file, while the call of the tool goes on.
     """
     folder: str = ""
     """Where a command runs, if that is not the project folder."""
@@ -94,6 +95,25 @@ class Question(msgspec.Struct, frozen=True):
     """What an edit changes: how many lines in how many places."""
     is_plan: bool = False
     """Whether it asks about a plan: the answers are those of `PLAN_ANSWERS`."""
+    prefix: tuple[str, ...] = ()
+    """The rules for commands that begin as this one does; none if they would allow anything."""
+    where: str = "in this project"
+    """Where rules apply that an answer stores, in words."""
+    diff: str = ""
+    """What an edit changes in the file as it is, as a unified diff without file names; "" if that cannot be told."""
+
+    @property
+    def is_for_session(self) -> bool:
+        """Whether yes and no hold for the session, and the turn goes on after either."""
+        return self.tool == WEB_SEARCH
+
+    @property
+    def lasting(self) -> dict[Lasting, str]:
+        """The answers that store rules, each with what it allows from now on. Not revealed yet."""
+        from outrider.coding.permissions.rules import meaning_of  # the settings name modes, and need no rules
+
+        offered: dict[Lasting, tuple[str, ...]] = {"always": self.always, "prefix": self.prefix}
+        return {name: f"always {self.where}: {meaning_of(rules)}" for name, rules in offered.items() if rules}
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -114,10 +134,13 @@ class Question(msgspec.Struct, frozen=True):
 class Answer(msgspec.Struct, frozen=True):
     """The user's answer."""
 
-    verdict: Literal["once", "edits", "always", "no", "never", "go", "change"]
-    """`edits` allows the call, and all edits in this session. `never` denies calls like this one in this session."""
+    verdict: Literal["once", "edits", "always", "prefix", "no", "never", "go", "change"]
+    """`edits` allows the call, and all edits in this session. `always` and `prefix` allow it, and store rules. `never`
+    denies calls like this one in this session."""
     words: str = ""
     """What the model reads with a denial, or what it should change in a plan."""
+    ends_run: bool = False
+    """Whether a denial ends the run: the user says next what to do instead."""
 
 
 Ask: TypeAlias = Callable[[Question], Awaitable[Answer]]

@@ -2,7 +2,7 @@
 
     Bash(git status)              this command, exactly
     Bash(npm run test:*)          these words and further arguments, but no options
-    Bash(pytest:**)               these words and any further arguments, whatever they do
+    Bash(pytest:**)               commands that begin with these words, whatever follows
     Bash(npm install) network     a command, up to an access level; without one, up to `write`
     Read(src/**), Edit(docs/*.md) files; relative to the folder, or `/…`, or `~/…`
     WebFetch(domain:example.com)  a domain and its sub-domains
@@ -16,7 +16,8 @@ match narrowly: exactly what they say. Deny and ask rules match widely: a folder
 also matches with more arguments, and `rm` also matches `/bin/rm` and `sudo rm`.
 
 An allow rule for a command applies while the shell is in the project's folder, and not to a command that is fed by a
-pipe. A rule with the exact text of a command line allows that line.
+pipe. A rule with the exact text of a command line allows that line. A rule that "always" has stored for a repository
+also applies in its other folders and worktrees, unless it names a path.
 """
 
 from __future__ import annotations
@@ -55,6 +56,8 @@ class Rule(msgspec.Struct, frozen=True):
     """None matches every call."""
     access: Access | None = None
     """The level up to which an allow rule for commands applies, and from which on a deny or ask rule does."""
+    shared: bool = False
+    """Whether an allow rule for commands applies in the whole repository."""
 
     @classmethod
     def parse(cls, text: str) -> Rule:
@@ -108,7 +111,7 @@ class Rule(msgspec.Struct, frozen=True):
         return {
             "exact": f"exactly {words}",
             "arguments": f"{words} and further arguments without options",
-            "any": f"{words} and any further arguments",
+            "any": f"commands that begin with {words}",
         }[self.form]
 
     def allows_access(self, access: Access, *, sandboxed: bool) -> bool:
@@ -146,6 +149,11 @@ class Rule(msgspec.Struct, frozen=True):
     def words(self) -> tuple[str, ...]:
         """The words of a rule for commands; none if its quotes do not close."""
         return split_words(_body(self.pattern or ""))
+
+
+def is_shared(rules: Sequence[str]) -> bool:
+    """Return whether rules mean the same in all folders of a repository. Patterns of files are relative to one."""
+    return all(Rule.parse(rule).tool not in PATH_TOOLS for rule in rules)
 
 
 def meaning_of(rules: Sequence[str]) -> str:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.coding.permissions.question import ALL_EDITS, APPROVING, PLAN_ANSWERS, Mode, Question
-from outrider.coding.permissions.rules import meaning_of
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.titles import title
 from outrider.log.questions import ElicitationQuestion, Option, PermissionQuestion, PlanQuestion
@@ -24,16 +23,17 @@ MOST_COMPARED = 1_000_000
 
 def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQuestion:
     """Return the question about a call."""
-    is_command = question.tool == "Bash"
+    is_command, call = question.tool == "Bash", (question.tool, question.input)
     return PermissionQuestion(
         tool=question.tool,
         input=question.input,
         title=title(question.tool, question.input, folder),
         reason=question.reason,
         access=str(question.input.get("access") or "read") if is_command else "",
-        # The content of a Write is in its input already, and may be large.
-        diff="" if question.tool == "Write" else "\n".join(changed_lines(question.tool, question.input)),
+        # The content of a new file is in the input already, and may be large.
+        diff=question.diff or ("" if question.tool == "Write" else "\n".join(changed_lines(*call))),
         always=question.always,
+        prefix=question.prefix,
         asker=question.asker,
         facts=question.facts,
         options=tuple(_permission_options(question, mode)),
@@ -102,11 +102,11 @@ def json_text(value: Any) -> str:
 
 
 def _permission_options(question: Question, mode: Mode) -> Iterator[Option]:
-    yield Option("once", "Allow once", allows=True)
+    yield Option("once", "Allow in this session" if question.is_for_session else "Allow once", allows=True)
     if offers_edits(question, mode):
         yield Option("edits", ALL_EDITS.capitalize(), allows=True)
-    if question.always:
-        yield Option("always", f"Always in this project: {meaning_of(question.always)}", allows=True)
+    for name, meaning in question.lasting.items():
+        yield Option(name, f"{meaning[0].upper()}{meaning[1:]}", allows=True)
     yield Option("no", "Deny", allows=False, takes_words=True)
 
 

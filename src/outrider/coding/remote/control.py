@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outrider.coding.front_end import Front, FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Mode, Question
 from outrider.coding.remote.bodies import permission_body
@@ -192,12 +194,20 @@ class Dialogue:
         self._notify = notify
 
     async def ask(self, question: Question) -> Answer:
-        """Ask about a call."""
+        """Ask about a call. A no without words ends the run: the user says next what to do instead."""
         assert self._front_end.ask
         self._notify(f"{question.tool}: {question.reason}")
         if self._remote is None:
-            return await self._front_end.ask(question)
-        return await self._remote.questions.ask(question, self._front_end.ask, self._mode())
+            answer = await self._front_end.ask(question)
+        else:
+            answer = await self._remote.questions.ask(question, self._front_end.ask, self._mode())
+        if answer.verdict != "no" or answer.words or question.is_for_session:
+            return answer
+        if question.asker:  # a sub-agent would end alone, and its parent go on
+            if self._front_end.remote is None:
+                return answer
+            self._front_end.remote.stop()
+        return msgspec.structs.replace(answer, ends_run=True)
 
     async def ask_later(self, question: Question) -> Answer:
         """Leave a question about a call to whoever answers later."""

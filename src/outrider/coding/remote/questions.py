@@ -34,6 +34,7 @@ VERDICTS = {
     "once": "Allowed",
     "edits": "Allowed, with all edits in this session,",
     "always": "Always allowed",
+    "prefix": "Always allowed, with commands that begin like it,",
     "no": "Denied",
     "never": "Denied for this session",
     "accept": "Answered",
@@ -172,8 +173,10 @@ def _new_name() -> str:
 
 def meaning_of(option: str, words: str) -> Answer:
     """Return what the chosen option of a question about a call means."""
-    allowed = {"once": Answer("once"), "edits": Answer("edits"), "always": Answer("always"), "never": Answer("never")}
-    return allowed.get(option) or Answer("no", words)
+    match option:
+        case "once" | "edits" | "always" | "prefix" | "never":
+            return Answer(option)
+    return Answer("no", words)
 
 
 async def _close(dialogue: asyncio.Future[GivenAnswer]) -> None:

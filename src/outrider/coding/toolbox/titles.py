@@ -61,6 +61,15 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
     return f"{name}({main}){level}{' in the background' if input.get('run_in_background') else ''}"
 
 
+def partial_title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> str:
+    """Return the title of a call whose arguments are not complete: its name until the main one is known.
+
+    >>> partial_title("Write", {"content": "x"}), partial_title("Write", {"content": "x", "file_path": "a.py"})
+    ('Write', 'Write(a.py)')
+    """
+    return title(name, input, folder) if _MAIN_ARGUMENT.get(name) in input else name
+
+
 def shown_path(name: str, folder: Path | None) -> str:
     """Return a path relative to the folder if it is inside. A path with `..` stays as it is, because of links."""
     if folder and os.path.isabs(name) and ".." not in name.split("/"):

@@ -65,7 +65,7 @@ export function useLive() {
     if (!found?.answer) return;
     const option = question.options.find((each) => each.id === found.answer);
     const verdict = ["permission", "plan"].includes(question.kind) ? ["Denied", "Allowed"] : ["Declined", "Answered"];
-    const text = `${verdict[Number(Boolean(option?.allows))]} ${found.answered_by}: ${question.title || question.message}${found.answer === "always" ? ` — stored for this project: ${question.always.join(", ")}; to undo it: outrider config forget` : ""}`;
+    const text = `${verdict[Number(Boolean(option?.allows))]} ${found.answered_by}: ${question.title || question.message}${/^(always|prefix)$/.test(found.answer) ? ` — stored: ${question[found.answer].join(", ")}; to undo it: outrider config forget` : ""}`;
     setSaid(text);
     setSettled((now) => [...now.filter((each) => each.id !== question.id), { id: question.id, session: question.session, text, allowed: Boolean(option?.allows) }].slice(-20));
   };

@@ -77,7 +77,7 @@ def _list_tools(chat: CommandContext, _: str) -> None:
     for tool in (*chat.current.bench.tools, *(servers.tools() if servers else ())):
         first = tool.description.strip().partition("\n")[0]
         chat.view.write([f"  {styled(f'{tool.name:<10}', BOLD)} {fit(safe_line(first), width - 14)}"])
-    for served in chat.current.session.agent.server_tools if chat.current.session else ():
+    for served in chat.current.session.server_tools if chat.current.session else ():
         chat.view.write([f"  {styled(f'{served.name:<10}', BOLD)} {sentences.SERVER_TOOL}"])
 
 

@@ -29,7 +29,7 @@ def _show_request(chat: CommandContext, model: str) -> None:
         chat.view.dim("There are no messages yet, so there is no request.")
         return
     provider = sending_provider(model or chat.current.model_name)
-    served = session.agent.server_tools if not model else ()
+    served = session.server_tools if not model else ()
     agent = session.agent
     request = Request(
         *(messages, session.store, agent.system_prompt, session.specs), settings=agent.settings, server_tools=served

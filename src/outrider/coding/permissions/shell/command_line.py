@@ -25,6 +25,7 @@ from outrider.coding.permissions.shell.command_rules import (
 )
 from outrider.coding.permissions.shell.named_paths import check_named_paths
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line
+from outrider.coding.permissions.shell.prefixes import prefix_of
 from outrider.coding.permissions.shell.short_list import files_read
 from outrider.coding.permissions.word_set import word_set
 from outrider.processes.programs import Programs
@@ -115,10 +116,10 @@ class _CommandLine:
     def _rule_for_line(self) -> Rule | None:
         """Return a rule that covers every command, or is exactly this line, which the user has seen as a whole.
 
-        The rule for a line applies in the project's folder only: elsewhere the same names mean other files.
+        The rule for a line does not apply everywhere: elsewhere the same names mean other files.
         """
         for rule in self._allow_rules():
-            if rule.pattern is None or (self._is_project(self._cwd) and rule.pattern == self._text.strip()):
+            if rule.pattern is None or (rule.pattern == self._text.strip() and self._applies(rule, self._cwd)):
                 return rule
         return None
 
@@ -141,11 +142,11 @@ class _CommandLine:
         unasked = len(others) == len(commands)
         open_commands = [command for command in others if not self._only_reads(command, cwd, unasked)]
         for command in open_commands:
-            alone = len(open_commands) == 1 and certain and self._is_project(cwd) and command.operator != "|"
+            alone = len(open_commands) == 1 and certain and self._is_known(cwd) and command.operator != "|"
             rule = exact_rule(self._text if not alone else _quoted(command.words))
             reads = self._check_reads(files_read(command.words) or (), cwd)
             refused = [part for part in reads if part.verdict != "allow"]
-            yield from refused or [self._ask(f"it runs {command.title}", rule)]
+            yield from refused or [self._ask(f"it runs {command.title}", rule, prefix_of(command.words))]
         yield READS if unasked else allowed_by(*(rule for _, rule in found if rule))
 
     def _after_cd(self) -> tuple[Sequence[Command], str]:
@@ -179,10 +180,9 @@ class _CommandLine:
 
     def _rule_for(self, command: Command, cwd: str, certain: bool) -> Rule | None:
         """Return a rule that allows a command. `certain` is False after a builtin like `cd`."""
-        in_project = certain and self._is_project(cwd)
-        if self._policy.mode == "plan" or not in_project or command.operator == "|":
-            return None  # a program obeys the files in its folder and runs what it is fed
-        rules = self._allow_rules()
+        if self._policy.mode == "plan" or not certain or command.operator == "|":
+            return None  # a program runs what it is fed
+        rules = (rule for rule in self._allow_rules() if self._applies(rule, cwd))
         return next((rule for rule in rules if allow_rule_covers(rule, command.words, self._policy)), None)
 
     def _check_reads(self, paths: Sequence[str], cwd: str) -> Iterator[PartDecision]:
@@ -192,13 +192,21 @@ class _CommandLine:
     def _is_project(self, folder: str) -> bool:
         return os.path.realpath(folder) == str(self._policy.folder)
 
-    def _ask(self, reason: str, pattern: str) -> PartDecision:
+    def _is_known(self, folder: str) -> bool:
+        return self._is_project(folder) or self._policy.is_in_repository(folder)
+
+    def _applies(self, rule: Rule, folder: str) -> bool:
+        """Return whether a rule applies where a command runs: a program obeys the files in its folder."""
+        is_wide = rule.shared and "/" not in (rule.pattern or "")
+        return self._is_project(folder) or (is_wide and self._policy.is_in_repository(folder))
+
+    def _ask(self, reason: str, pattern: str, prefix: str = "") -> PartDecision:
         if self._policy.mode == "plan":
             return deny_part(f"{reason}; {PLAN_MODE}")
-        rules = (Rule("Bash", pattern, self._access).text,) if pattern else ()
+        always, begins = ((Rule("Bash", each, self._access).text,) if each else () for each in (pattern, prefix))
         words = {word for command in all_commands(self._text) for word in command if "/" in word}
         paths = tuple(sorted(resolve_shell_path(word, self._cwd).resolved for word in words))  # links may change
-        return PartDecision("ask", reason, rules, resolved_paths=paths)
+        return PartDecision("ask", reason, always, begins, resolved_paths=paths)
 
 
 def _quoted(words: Sequence[str]) -> str:

@@ -76,15 +76,18 @@ def _sides(sign: str, old: list[str], new: list[str]) -> list[list[str]]:
 
 def proposed_regions(name: str, input: Mapping[str, Any], folder: Path) -> tuple[Region, ...]:
     """Return what a call of Write or Edit would change in a file of the folder; none if that cannot be told."""
-    path = path_in(folder, input.get("file_path"))
+    return regions_of(proposed_diff(name, input, folder), longest=MAX_PROPOSED)
+
+
+def proposed_diff(name: str, input: Mapping[str, Any], folder: Path) -> str:
+    """Return the same as a unified diff without file names, or ""."""
+    path = path_in(folder, input.get("file_path")) if name in ("Edit", "Write") else None
     old = text_of(path, MAX_BYTES) if path else None
     new = None if old is None else _changed(name, input, old)
     if old is None or new is None:
-        return ()
+        return ""
     lines = list(changes(old, new))
-    if sum(map(len, lines)) > MAX_PROPOSED:
-        return ()
-    return regions_of(clean("".join(f"{line}\n" for line in lines)), longest=MAX_PROPOSED)
+    return clean("".join(f"{line}\n" for line in lines)) if sum(map(len, lines)) <= MAX_PROPOSED else ""
 
 
 def path_in(folder: Path, name: object) -> Path | None:
