@@ -27,6 +27,8 @@ _LONGEST_ARGUMENT = 30_000
 """Characters. The kernel takes 128 KiB, and a character has up to four bytes."""
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 """No terminals: a command could read what is typed in another one, and draw on it."""
+_OWN_TERMINAL = "/dev/tty"
+"""For a command with a terminal of its own: to every session, it is another one."""
 
 
 _SINCE_SCOPES = 6
@@ -103,10 +105,11 @@ class Landlock:
         if access != "read":
             for root in places.roots:
                 writable += _around(root, {*places.protected, *closed})
+        devices = (*_DEVICES, *([_OWN_TERMINAL] if places.has_terminal else []))
         return Rules(
             readable=tuple(readable),
             writable=tuple(writable),
-            devices=tuple(path for path in _DEVICES if os.path.exists(path)),
+            devices=tuple(filter(os.path.exists, devices)),
             internet=access == "network",
             filter=self._files.path(access),
             temporary=temporary,

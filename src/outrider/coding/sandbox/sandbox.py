@@ -43,6 +43,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Outrider's data and settings, which are not there for a command."""
     accepted: tuple[str, ...] | None = None
     """The doubts about the sandbox that the user has accepted; None for all of them."""
+    has_terminal: bool = False
+    """Whether the command has a terminal of its own."""
 
     @cached_property
     def folders(self) -> tuple[str, ...]:
