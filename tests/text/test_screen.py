@@ -69,7 +69,8 @@ def test_a_flood_is_bounded_and_says_what_is_left_out() -> None:
     screen.add("".join(f"{number:079}\r\n" for number in range(2000)))
     taken = screen.take()
     assert len(taken) < KEPT + 24 * 81 + 60
-    assert taken.startswith("[1,") and " lines are left out here.]" in taken.partition("\n")[0]
+    assert taken.startswith("[1,")
+    assert " lines are left out here.]" in taken.partition("\n")[0]
     assert taken.endswith(f"{1999:079}")
 
 

@@ -56,7 +56,9 @@ async def typed(shelling: Shelling, session: int, keys: str, wanted: str = "") -
 
 async def test_a_prompt_an_interrupt_and_an_end(shelling: Shelling) -> None:
     started = await shelling.run("python3 -q -i -c 'x = 20'", terminal=True)
-    assert ">>>" in started.text and "Session 1. It waits for input." in started.text and "C-c" in started.text
+    assert ">>>" in started.text
+    assert "Session 1. It waits for input." in started.text
+    assert "C-c" in started.text
     await typed(shelling, 1, "x + 22\n", "42\n>>>")
     await typed(shelling, 1, "while True: pass\n\n", "still runs")
     await typed(shelling, 1, "C-c", "KeyboardInterrupt")
@@ -77,7 +79,8 @@ async def test_an_editor_and_a_password_prompt(shelling: Shelling) -> None:
     asks = await shelling.run(
         "read -sp 'Password: ' x </dev/tty 2>/dev/tty; echo; echo ${#x} </dev/null", terminal=True
     )
-    assert "Password:" in asks.text and "waits for input" in asks.text
+    assert "Password:" in asks.text
+    assert "waits for input" in asks.text
     assert "hunter2" not in await typed(shelling, 2, "hunter2\n", "7")
 
 
@@ -105,11 +108,16 @@ async def test_sessions_are_limited_listed_killed_and_end_with_the_workspace(tmp
     for _ in range(MOST):
         await shelling.run(f"sleep {nap}", terminal=True, timeout=1)
     refused = await shelling.run("cat", terminal=True)
-    assert refused.is_error and f"{MOST} terminals are open" in refused.text and "session 1 runs sleep" in refused.text
+    assert refused.is_error
+    assert f"{MOST} terminals are open" in refused.text
+    assert "session 1 runs sleep" in refused.text
     killed = await shelling.run("Kill", session=1)
-    assert "The command has ended." in killed.text and "SIG" in killed.text
+    assert "The command has ended." in killed.text
+    assert "SIG" in killed.text
     gone = await shelling.run("x", session=99)
-    assert gone.is_error and "There is no session 99" in gone.text and "session 2 runs sleep" in gone.text
+    assert gone.is_error
+    assert "There is no session 99" in gone.text
+    assert "session 2 runs sleep" in gone.text
     await until(lambda: len(sleepers(nap)) == MOST - 1)
     await asyncio.to_thread(shelling.workspace.close)
     assert not sleepers(nap)
@@ -134,22 +142,29 @@ async def test_a_cancelled_start_ends_the_command_and_a_cancelled_look_does_not(
     await asyncio.to_thread(shelling.workspace.close)
 
 
-async def test_a_rebase_in_an_editor(tmp_path: Path) -> None:
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """One with three commits."""
     commits = "for i in 1 2 3; do echo $i > f; git add f; git commit -qm c$i; done"
     identity = "git init -q; git config user.email a@b; git config user.name a; git config commit.gpgsign false"
     subprocess.run(f"{identity}; {commits}", shell=True, cwd=tmp_path, check=True)
-    shelling = Shelling(tmp_path)
+    return tmp_path
+
+
+async def test_a_rebase_in_an_editor(repository: Path) -> None:
+    shelling = Shelling(repository)
     started = await shelling.run(f"GIT_EDITOR='{VI}' git rebase -i HEAD~2", terminal=True, access="full")
     assert started.text.startswith("pick ")
     await typed(shelling, 1, "jcwdrop\x1b", "\ndrop ")
     await typed(shelling, 1, ":wq\n", "Successfully rebased")
-    assert (tmp_path / "f").read_text() == "2\n"
+    assert (repository / "f").read_text() == "2\n"
     await asyncio.to_thread(shelling.workspace.close)
 
 
 async def test_a_plain_command_that_wants_a_terminal_ends(shelling: Shelling) -> None:
     result = await shelling.run("read -p 'Name? ' x; cat </dev/tty; echo ended", timeout=20_000)
-    assert "ended" in result.text and result.details["exit_code"] == 0
+    assert "ended" in result.text
+    assert result.details["exit_code"] == 0
 
 
 # Moving a running command to the background
@@ -162,7 +177,8 @@ async def test_no_output_of_a_moved_command_is_lost(shelling: Shelling) -> None:
     assert shelling.workspace.background.move_running() == 1
     result = await work
     assert "The user has moved the command, with its output so far, to the background" in result.text
-    assert not result.is_error and result.details["task"] == 1
+    assert not result.is_error
+    assert result.details["task"] == 1
     assert shelling.workspace.background.move_running() == 0
     (shelling.workspace.folder / "go").touch()
     (moved,) = shelling.workspace.background
@@ -193,5 +209,7 @@ async def test_a_command_that_a_flood_has_preceded_keeps_the_newest(tmp_path: Pa
     await work
     (moved,) = shelling.workspace.background
     text = moved.path.read_text()
-    assert text.startswith("[") and "bytes of older output are dropped.]\n" in text[:80] and text.endswith("y\nlast\n")
+    assert text.startswith("[")
+    assert "bytes of older output are dropped.]\n" in text[:80]
+    assert text.endswith("y\nlast\n")
     await asyncio.to_thread(shelling.workspace.close)

@@ -12,7 +12,7 @@ from outrider.coding.access import Access
 from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.command_terminal import KEYS, CommandTerminal, keys_of
 from outrider.coding.toolbox.shell.background import start
-from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
+from outrider.coding.toolbox.shell.outcomes import PRINTED, details, exit_sentence
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.processes.processes import end
@@ -77,7 +77,8 @@ async def _look(
     else:
         lacks = shell.missing_access(command.access, command.exit_code, shown)
         ends = " ".join(filter(None, ["The command has ended.", exit_sentence(command.exit_code), lacks]))
-    figures = details(command.exit_code, time.monotonic() - began, len(shown), shell.folder, command)
+    figures = details(command.exit_code, time.monotonic() - began, len(shown), shell.folder)
+    figures |= {"session": command.number, PRINTED: len(shown)}
     lines = [shown or "Nothing new is on the screen.", ends, note]
     return ToolResult("\n".join(filter(None, lines)), is_error=bool(command.exit_code), details=figures)
 
