@@ -121,7 +121,7 @@ async def test_own_commands_have_the_terminal(project: Path) -> None:
         await terminal.wait_for("Exit code 4.")
         await terminal.wait_for_prompt()
         terminal.say("!read -sp 'Password: ' x </dev/tty; echo; tty; stty size; kill -TSTP $$; printf %s ${#x}")
-        await terminal.wait_for("Password:")
+        await terminal.wait_for(re.compile("^Password:", re.MULTILINE))
         terminal.say("hunter2")
         await terminal.wait_for("The agent sees this")
         await at_the_prompt_with(terminal, "What?")

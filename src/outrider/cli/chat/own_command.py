@@ -27,6 +27,8 @@ from outrider.text.screen import Screen
 
 KEPT = 20_000
 """Characters of the output that are sent."""
+_BASH = "/bin/bash"
+"""After a Ctrl-C that its program has handled, bash goes on, as interactive shells do; other shells end."""
 _READ = 65536
 _STOP, _STOPPED_SECONDS = b"\x1a", 0.2
 _USUAL = "\x1b[0m\x1b[?25h\x1b[?1l\x1b>\x1b[?1000l\x1b[?1002l\x1b[?1006l\x1b[?2004l"
@@ -46,7 +48,7 @@ async def run_shell_command(command: str, folder: Path) -> tuple[int, str]:
     ours, program = open_terminal(get_terminal_size())
     try:
         process = await start(
-            taking_terminal([SHELL, "-c", command]),
+            taking_terminal([_BASH if os.path.exists(_BASH) else SHELL, "-c", command]),
             environment={**os.environ, MARK: mark},  # as in the user's own shell: it is the user's command
             folder=folder,
             input=program,
