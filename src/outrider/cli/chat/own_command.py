@@ -48,7 +48,7 @@ async def run_shell_command(command: str, folder: Path) -> tuple[int, str]:
     ours, program = open_terminal(get_terminal_size())
     try:
         process = await start(
-            taking_terminal([_BASH if os.path.exists(_BASH) else SHELL, "-c", command]),
+            taking_terminal([_shell(), "-c", command]),
             environment={**os.environ, MARK: mark},  # as in the user's own shell: it is the user's command
             folder=folder,
             input=program,
@@ -70,6 +70,10 @@ async def run_shell_command(command: str, folder: Path) -> tuple[int, str]:
         guard.close()
         os.close(ours)
         await process.wait()
+
+
+def _shell() -> str:
+    return _BASH if os.path.exists(_BASH) else SHELL
 
 
 def as_message(command: str, code: int, output: str) -> str:
