@@ -257,9 +257,7 @@ class Shell:
         name = os.path.basename(program)
         variables = [f"{key}={value}" for key, value in {**settings, **trace_variables(), MARK: mark}.items()]
         # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
-        # In a terminal, with a process group of its own: else Ctrl-C would also be for this shell.
-        before = report.trap(name) if report else "set -m" if has_terminal else ":"
-        script = f'{before}; eval "shift; $1"'
+        script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
         argv = [ENV, *variables, program, "-c", script, name, command]
         return self._sandboxed(taking_terminal(argv) if has_terminal else argv, access, trusted, has_terminal)
 
