@@ -68,7 +68,7 @@ class CommandTerminal:
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self._lock = threading.Lock()
         self._changed_at = 0.0
-        self._typed_at: float | None = None
+        self._typed_at: float | None = time.monotonic()
 
     def show(self, data: bytes) -> None:
         """Draw output."""
@@ -110,11 +110,12 @@ class CommandTerminal:
     def wait(self, ended: threading.Event, seconds: float) -> None:
         """Wait until the command waits for keys and has printed all, has ended, or the time is over."""
         now = time.monotonic()
-        typed, deadline = self._typed_at or 0.0, now + seconds
+        typed, deadline, since = self._typed_at or 0.0, now + seconds, None
         while now < deadline and not ended.wait(min(_LOOK_SECONDS, deadline - now)):
             now = time.monotonic()
             has_reacted = self._changed_at > typed or now - typed > REACTION_SECONDS
-            if has_reacted and now - self._changed_at >= QUIET_SECONDS and self.waits:
+            since = (since or now) if self.waits else None  # it may be about to print its prompt
+            if has_reacted and since and now - max(since, self._changed_at) >= QUIET_SECONDS:
                 return
 
     def take(self) -> str:
