@@ -105,6 +105,7 @@ class Workbench:
         self.permissions = self._new_approver()
         self.workspace.confirm = self.permissions.confirm
         self.workspace.grounds = self.permissions.grounds
+        self.permissions.command = self.workspace.background.find
         self.models = SessionModels(settings, meter)
         self._tools = SessionTools(settings, self.folder, self.permissions, tools)
         self._tools.remove_leftovers()

@@ -65,6 +65,14 @@ def _let_it_end(number: int, frame: FrameType | None) -> None:
             signal.signal(each, signal.SIG_DFL)
 
 
+def suspend() -> None:
+    """Stop the process group until it is continued, as Ctrl-Z does. Without a shell around it, nothing happens."""
+    import os
+
+    if hasattr(signal, "SIGTSTP"):
+        os.kill(0, signal.SIGTSTP)
+
+
 @contextmanager
 def on_signals(
     caught: Callable[[signal.Signals], object], numbers: Iterable[signal.Signals] = ENDING

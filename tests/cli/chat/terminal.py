@@ -16,8 +16,11 @@ import fcntl
 import os
 import pty
 import re
+import shlex
 import signal
 import struct
+import subprocess
+import sys
 import termios
 import time
 from collections.abc import Callable
@@ -30,6 +33,7 @@ import pyte
 from pyte.screens import Char
 
 from tests.cli.program import clean_environment, start
+from tests.cli.warm import take_terminal
 from tests.modelserver import ModelServer
 
 DEADLINE = 90.0
@@ -48,10 +52,12 @@ KEYS = {
     "backspace": "\x7f",
     "alt-enter": "\x1b\r",
     "c-a": "\x01",
+    "c-b": "\x02",
     "c-c": "\x03",
     "c-d": "\x04",
     "c-j": "\n",
     "c-l": "\x0c",
+    "c-z": "\x1a",
 }
 Wanted: TypeAlias = str | re.Pattern[str] | Callable[[], object]
 
@@ -63,6 +69,11 @@ class _Screen(pyte.HistoryScreen):
 
     def write_process_input(self, data: str) -> None:
         self.answer(data)
+
+    def select_graphic_rendition(self, *attributes: int, private: bool = False) -> None:
+        """Set colours; vim sends another sequence that looks like it."""
+        if not private:
+            super().select_graphic_rendition(*attributes)
 
     def erase_in_display(self, how: int = 0, *args: Any, **kwargs: Any) -> None:
         """Erase; as tmux does, copy what is on the screen to the scrollback if all of it is erased."""
@@ -105,7 +116,14 @@ class Terminal:
     async def __aenter__(self) -> Terminal:
         self._master, slave = pty.openpty()
         self._set_size(*self._size)
-        self.process = start(
+        self.process = self._start(slave)
+        os.close(slave)
+        os.set_blocking(self._master, False)
+        asyncio.get_running_loop().add_reader(self._master, self._read)
+        return self
+
+    def _start(self, slave: int) -> subprocess.Popen[Any]:
+        return start(
             *self._arguments,
             stdin=slave,
             stdout=slave,
@@ -116,10 +134,6 @@ class Terminal:
             has_terminal=True,
             from_scratch=self._from_scratch,
         )
-        os.close(slave)
-        os.set_blocking(self._master, False)
-        asyncio.get_running_loop().add_reader(self._master, self._read)
-        return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -297,6 +311,25 @@ class Terminal:
         with contextlib.suppress(OSError):
             while data := os.read(self._master, 65536):
                 self._draw(data)
+
+
+class ShellTerminal(Terminal):
+    """Runs the program as a job of an interactive shell."""
+
+    def _start(self, slave: int) -> subprocess.Popen[Any]:
+        environment = {**self._environment, "PS1": "shell> ", "BASH_SILENCE_DEPRECATION_WARNING": "1"}
+        shell = subprocess.Popen(
+            ["bash", "--norc", "--noprofile", "-i"],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            cwd=self._cwd,
+            env=environment,
+            preexec_fn=take_terminal,
+            start_new_session=True,
+        )
+        self.say(shlex.join([sys.executable, "-m", "outrider", *self._arguments]))
+        return shell
 
 
 async def until(true: Callable[[], object], deadline: float = DEADLINE, what: str = "it") -> None:

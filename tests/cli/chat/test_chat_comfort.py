@@ -339,8 +339,8 @@ async def test_a_question_rings_the_bell_or_notifies(project: Path, own_data_fol
 async def test_control_c_warns_before_it_exits(project: Path) -> None:
     async with ModelServer([Answer("Hi.")]) as server, Terminal(cwd=project, **answered_by(server)) as terminal:
         await terminal.wait_for_prompt()
-        terminal.say("!sleep 300")
-        await terminal.wait_for("Esc to interrupt")
+        terminal.say("!python3 -c 'print(1, flush=True); __import__(\"time\").sleep(300)'")
+        await terminal.wait_for(re.compile("^1$", re.MULTILINE))
         terminal.press("c-c")
         await terminal.wait_for_prompt()
         terminal.press("c-c")

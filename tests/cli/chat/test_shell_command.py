@@ -10,15 +10,17 @@ from pathlib import Path
 
 CODE = """
 import asyncio, pathlib, sys
-from outrider.cli.chat.composer import run_shell_command
-asyncio.run(run_shell_command(sys.argv[1], pathlib.Path("."), lambda lines: None))
+from outrider.cli.chat.own_command import run_shell_command
+asyncio.run(run_shell_command(sys.argv[1], pathlib.Path(".")))
 """
 
 
 def test_a_command_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     seen = tmp_path / "pid"
     command = f"sleep 600 & echo $! > {seen}.new; mv {seen}.new {seen}; wait"
-    program = subprocess.Popen([sys.executable, "-c", CODE, command], cwd=tmp_path)
+    ours, terminal = os.openpty()
+    argv = [sys.executable, "-c", CODE, command]
+    program = subprocess.Popen(argv, cwd=tmp_path, stdin=terminal, stdout=terminal, stderr=terminal)
     try:
         while not seen.exists():
             assert program.poll() is None
@@ -26,6 +28,8 @@ def test_a_command_ends_with_the_program_that_is_killed(tmp_path: Path) -> None:
     finally:
         program.kill()
         program.wait()
+        os.close(ours)
+        os.close(terminal)
     sleeping = int(seen.read_text())
     while is_running(sleeping):  # the time limit of the test is the limit
         time.sleep(0.01)

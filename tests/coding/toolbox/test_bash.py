@@ -39,7 +39,8 @@ def shelling(tmp_path: Path) -> Iterator[Shelling]:
 def test_the_tool_has_the_name_and_arguments_that_models_know(tmp_path: Path) -> None:
     tool = bash(Shell(Workspace(tmp_path)))
     assert tool.name == "Bash"
-    assert list(tool.parameters["properties"]) == ["command", "description", "timeout", "run_in_background", "access"]
+    usual = ["command", "description", "timeout", "run_in_background", "access"]
+    assert list(tool.parameters["properties"]) == [*usual, "terminal", "session"]
     assert tool.parameters["required"] == ["command"]
     assert tool.effect == "write"
     assert not tool.concurrent

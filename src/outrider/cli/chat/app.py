@@ -25,7 +25,7 @@ from outrider.cli.chat.commands.command import (
     Work,
 )
 from outrider.cli.chat.commands.registry import Commands
-from outrider.cli.chat.composer import MessageComposer, as_message, run_shell_command
+from outrider.cli.chat.composer import MessageComposer
 from outrider.cli.chat.current_session import CurrentSession, history_file
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt, WaitingQuestions
 from outrider.cli.chat.keyboard import Keyboard
@@ -53,7 +53,7 @@ from outrider.errors import OutriderError
 from outrider.log.questions import Answer as GivenAnswer
 from outrider.log.questions import ChoiceQuestion
 from outrider.processes.programs import Programs
-from outrider.processes.signals import on_signals
+from outrider.processes.signals import on_signals, suspend
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
@@ -97,7 +97,7 @@ class Chat:
             self._turn.interrupt,
             self._send,
             lambda: self._steering.take_back(self._give_back),
-            self._open_pager,
+            {"c-o": self._open_pager, "c-b": self._move_to_background, "c-z": self._suspend},
             sys.stdout,
         )
         self._paging: asyncio.Future[None] | None = None
@@ -176,7 +176,7 @@ class Chat:
                         return
                     typed += await self._follow(next_step)
                 elif text.startswith("!") and text[1:].strip():
-                    typed += await self._work(self._run_shell_command(text[1:].strip()))
+                    await self._run_shell_command(text[1:].strip())
                 elif text:
                     typed += await self._answer(text)
             except LineInterrupted as interrupted:
@@ -242,8 +242,15 @@ class Chat:
                 self._view.problem(str(error))
 
     async def _run_shell_command(self, command: str) -> None:
-        """Run a command of the user. Its output goes with the next message."""
-        code, output = await run_shell_command(command, self._current.folder, self._view.write)
+        """Run a command of the user in the terminal. Its output goes with the next message."""
+        from outrider.cli.chat.own_command import as_message, run_shell_command
+
+        try:
+            with self._view.region.held():
+                code, output = await run_shell_command(command, self._current.folder)
+        except OSError as error:
+            self._view.problem(f"The command was not run: {error.strerror}.")
+            return
         self._composer.add_output(as_message(command, code, output))
         self._view.dim("The agent sees this with your next message." if code == 0 else f"Exit code {code}.")
 
@@ -381,6 +388,17 @@ class Chat:
             self._paging = None
         if self._turn.is_running:
             self._view.draw()
+
+    def _move_to_background(self) -> None:
+        """Let the commands that the agent waits for go on in the background, and the agent with them."""
+        if not self._current.background.move_running():
+            self._view.dim("No command runs that can be moved to the background.")
+
+    def _suspend(self) -> None:
+        """Stop this program, as Ctrl-Z does everywhere. Commands of the agent go on; `fg` continues."""
+        with self._keyboard.paused(), self._view.region.held():
+            suspend()
+        self._view.draw()
 
     def _on_signal(self, number: signal.Signals) -> None:
         if number != signal.SIGINT:

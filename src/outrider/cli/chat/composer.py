@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import codecs
-import os
-import signal
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Sequence
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.mentions import mentioned_folders, missing_files, with_mentioned_files
 from outrider.coding.mcp.server_offers import is_prompt, prompt_parts, with_resources
 from outrider.conversation.attachments import Attachment
-from outrider.processes.guard import Guard
-from outrider.processes.process_tree import MARK
-from outrider.processes.starting import SHELL, start
-from outrider.text.terminal import command_output_lines
 
 
 class MessageComposer:
@@ -56,50 +46,3 @@ class MessageComposer:
         for name in mentioned_folders(text, self._current.folder):
             self._view.dim(f"{name} is a folder: the agent sees its name, and lists it if it needs to.")
         return await with_resources(with_mentioned_files(text, self._current.folder, more), servers)
-
-
-KEPT = 20_000
-"""Characters of the output that are sent."""
-
-
-async def run_shell_command(command: str, folder: Path, show: Callable[[Sequence[str]], None]) -> tuple[int, str]:
-    """Run a command of the user and show its lines as they come. Return its exit code and the end of its output.
-
-    It runs with the user's rights, outside of the sandbox, and ends with everything that it started if it is cancelled.
-    """
-    mark = os.urandom(8).hex()
-    guard = Guard(mark)  # ends it if this program is killed
-    with suppress(OSError):
-        guard.watch([])  # before the command runs, which carries the mark
-    process = await start(
-        [SHELL, "-c", command],
-        environment={**os.environ, MARK: mark},  # as in the user's own shell: it is the user's command
-        folder=folder,
-        input=asyncio.subprocess.DEVNULL,
-        output=asyncio.subprocess.PIPE,
-        errors=asyncio.subprocess.STDOUT,
-    )
-    assert process.stdout
-    with suppress(OSError):
-        guard.watch([process.pid])
-    decoder, line, kept = codecs.getincrementaldecoder("utf-8")("replace"), "", ""
-    try:
-        while data := await process.stdout.read(65536):
-            text = decoder.decode(data)
-            kept = (kept + text)[-KEPT:]
-            whole, newline, line = (line + text).rpartition("\n")
-            if newline:
-                show(command_output_lines(whole))
-        if line:
-            show(command_output_lines(line))
-        return await process.wait(), kept
-    finally:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        guard.close()
-        await process.wait()
-
-
-def as_message(command: str, code: int, output: str) -> str:
-    """Return what the agent reads about a command of the user."""
-    return f"I ran this command: {command}\nExit code: {code}\nOutput:\n{output or '(none)'}\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
@@ -46,7 +46,7 @@ class Keyboard:
         interrupt: Callable[[bool], None],
         send: Callable[[str], bool] | None = None,
         take_back: Callable[[], None] = lambda: None,
-        show_output: Callable[[], None] = lambda: None,
+        actions: Mapping[str, Callable[[], None]] | None = None,
         output: TextIO | None = None,
     ) -> None:
         self._interrupt = interrupt
@@ -56,8 +56,8 @@ class Keyboard:
         break."""
         self._take_back = take_back
         """Called on ↑ in an empty line."""
-        self._show_output = show_output
-        """Called on Ctrl-O."""
+        self._actions = actions or {}
+        """Called on these keys, whatever else goes on."""
         self._output = output
         """The terminal, which is asked to mark pastes."""
         self.is_paused = False
@@ -181,8 +181,8 @@ class Keyboard:
         if is_idle and (self._is_question_shown or self._queue is None):
             self._is_typing = False
         interrupts = key.name in _INTERRUPTS
-        if key.name == "c-o":
-            self._show_output()
+        if action := self._actions.get(key.name):
+            action()
         elif self._queue is not None and (interrupts or not self._is_typing):
             self._queue.put_nowait(key)
         elif interrupts:

@@ -102,6 +102,10 @@ class Picker:
         for name, step in steps.items():
             keys.add(name)(lambda _, by=step: self._go(by))
 
+        @keys.add("c-z")
+        def _(event: KeyPressEvent) -> None:
+            event.app.suspend_to_background()
+
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
             if found := self._found:

@@ -24,6 +24,8 @@ LIVE_LINES = 6
 SHOWN_LINES = 8
 """Lines shown of a finished command's output, or of an error."""
 DIFF_LINES = 40
+HINT_SECONDS = 10
+"""How long a command runs before the key is named that moves it to the background."""
 _TAIL = 4_000
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 _MARKS = {"pending": "☐", "in_progress": "▸", "completed": "☑"}
@@ -52,7 +54,10 @@ class RunningCall:
         """Yield the title with the elapsed time, then the end of the output."""
         seconds = time.monotonic() - self._started
         took = f" {seconds:.0f} s" if seconds >= 2 else ""
-        yield f"{styled(spinner(seconds), CYAN)} {fit(self._title, width - 10)}{styled(took, DIM)}"
+        if seconds >= HINT_SECONDS and self._title.startswith("Bash("):
+            took += " · Ctrl-B: to the background"
+        room = width - max(10, len(took) + 2)
+        yield f"{styled(spinner(seconds), CYAN)} {fit(self._title, room)}{styled(took, DIM)}"
         if self._state:
             yield styled(f"  {fit(self._state, width - 2)}", DIM)
         for subagent in self.subagents.values():

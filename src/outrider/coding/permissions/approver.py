@@ -21,6 +21,7 @@ from outrider.tools.tool import Tool
 if TYPE_CHECKING:
     from outrider.coding.permissions.decision import Decision
     from outrider.coding.permissions.policy import Verdict
+    from outrider.coding.toolbox.background_commands import BackgroundCommand
     from outrider.coding.toolbox.workspace import Grounds
 
 
@@ -63,6 +64,8 @@ class PermissionApprover:
         """Makes a dialogue that knows the answer to one question, from an earlier process or elsewhere."""
         self.before_command: Callable[[], object] = bool
         """Called before a command is decided on, so that the sandbox has been tried by then."""
+        self.command: Callable[[int], BackgroundCommand | None] = lambda _: None
+        """Returns the background command with a number, which a call types into."""
         self._one_at_a_time = asyncio.Lock()
         self._answered: dict[tuple[str, str], tuple[str, ...]] = {}
         """The resolved paths that the user agreed to, by sub-agent and call."""
@@ -253,12 +256,15 @@ class PermissionApprover:
         return now.verdict != "allow" and now != decision
 
     def _decide(self, call: PendingCall, policy: Policy | None = None) -> Decision:
-        from outrider.coding.permissions.decision import Call, decide  # not needed before the first call
+        from outrider.coding.permissions.decision import Call, TypedInto, decide  # not needed before the first call
 
-        use = call.use
+        use, running = call.use, None
         if use.name == "Bash":
             self.before_command()
-        return decide(policy or self._policy, Call(use.name, call.effect, use.input, call.cwd(), call.built_in))
+            number = use.input.get("session")
+            running = self.command(number) if isinstance(number, int) and number else None
+        into = TypedInto(running.command, running.access, not running.running) if running and running.terminal else None
+        return decide(policy or self._policy, Call(use.name, call.effect, use.input, call.cwd(), call.built_in, into))
 
     def _denial_without_user(self, call: PendingCall, decision: Decision) -> str:
         """Return a denial that names the flag or the rule that would allow the call."""

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS
+from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
 from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import resolve_tool_path
 from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, Verdict, allowed_by, deny_part
@@ -34,6 +34,10 @@ SEARCHES = (
     "the model's API searches the web when the model wants to, and charges for it; a yes holds for this session; "
     'the setting web.search = "off" ends the question'
 )
+
+
+_HARMLESS_KEYS = ("", "C-c", "\x03", "Kill")
+"""What only looks at a terminal, or ends the command in it."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -56,6 +60,14 @@ class Decision(msgspec.Struct, frozen=True):
     """The rules that allow the call; none if the mode alone does."""
 
 
+class TypedInto(msgspec.Struct, frozen=True):
+    """A command with a terminal, and the level that it was started at."""
+
+    command: str
+    access: Access
+    has_ended: bool = False
+
+
 class Call(msgspec.Struct, frozen=True):
     """A call to decide about."""
 
@@ -66,6 +78,8 @@ class Call(msgspec.Struct, frozen=True):
     """The folder of the caller's shell."""
     built_in: bool = False
     """Whether the tool is part of Outrider. A user's tool with the name of one is only known by its effect."""
+    typed_into: TypedInto | None = None
+    """The command whose terminal it types into."""
 
 
 def decide(policy: Policy, call: Call) -> Decision:
@@ -109,6 +123,8 @@ def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
             return [check_path(policy, call.tool, "write", resolve_tool_path(given.get("file_path"), folder))]
         case "Glob" | "Grep":
             return check_search(policy, call.tool, given)
+        case "Bash" if given.get("session"):
+            return _check_typing(policy, call)
         case "Bash":
             return _check_shell(policy, given.get("command"), given.get("access", "read"), call.cwd)
         case "WebFetch":
@@ -120,7 +136,8 @@ def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
 
 
 def _access_in_words(policy: Policy, call: Call) -> str:
-    level = policy.effective_access(call.input.get("access", "read"))
+    given = call.typed_into.access if call.typed_into else call.input.get("access", "read")
+    level = policy.effective_access(given)
     return f"access {level}: {ACCESS_WORDS[level]}"
 
 
@@ -138,6 +155,20 @@ def _check_shell(policy: Policy, command: Any, access: Any, cwd: Path) -> Sequen
     from outrider.coding.permissions.shell.command_line import check_command_line
 
     return check_command_line(policy, command, access, str(cwd))
+
+
+def _check_typing(policy: Policy, call: Call) -> Sequence[PartDecision]:
+    if call.typed_into is None:
+        number = call.input.get("session")
+        return [deny_part(f"there is no session {number} any more: start the command again with terminal=true")]
+    keys = call.input.get("command")
+    if not isinstance(keys, str):
+        return [deny_part("the command must be text")]
+    if call.typed_into.has_ended or keys in _HARMLESS_KEYS:
+        return [ALLOWED]
+    from outrider.coding.permissions.shell.command_line import check_typing
+
+    return check_typing(policy, keys, call.typed_into.access, str(call.cwd), call.typed_into.command)
 
 
 def _check_fetch(policy: Policy, url: Any) -> PartDecision:

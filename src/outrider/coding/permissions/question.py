@@ -124,6 +124,8 @@ class Question(msgspec.Struct, frozen=True):
         facts = [f"access: {given.pop('access')}"] if given.get("access") not in (None, "read") else []
         if given.pop("run_in_background", False):
             facts.append("runs in the background, also after this call")
+        if given.pop("terminal", False):
+            facts.append("has a terminal, and goes on after this call")
         if (limit := given.pop("timeout", None)) is not None:
             facts.append(f"time limit: {limit / 1000:g} s" if isinstance(limit, int | float) else f"timeout: {limit}")
         if self.folder:

@@ -91,7 +91,7 @@ class Bubblewrap:
         return [_SHELL, "-c", *start, *inner]
 
     def _hidden(self, places: Confinement) -> Mounts:
-        """Return what covers devices, processes, sockets and the shared temporary folder."""
+        """Return what covers devices, processes, sockets and the shared temporary folder; programs in it are shown."""
         mounts: Mounts = {"/dev": ("--dev", "/dev"), "/proc": ("--proc", "/proc", "--remount-ro", "/proc")}
         for path in (*_HIDDEN, *self._host.sockets):
             if real_path(path) == path and os.path.exists(path) and not _is_covered(path, mounts):
@@ -102,8 +102,11 @@ class Bubblewrap:
         temporary = real_path(places.temporary)
         if any(temporary == each or is_inside(temporary, each) for each in places.roots):
             # A running command could put a link in its place, which bwrap would follow.
-            return mounts | {"/tmp": ("--tmpfs", "/tmp")}
-        return mounts | {"/tmp": ("--bind", temporary, "/tmp")} | _bound("--bind", [temporary])
+            mounts |= {"/tmp": ("--tmpfs", "/tmp")}
+        else:
+            mounts |= {"/tmp": ("--bind", temporary, "/tmp")} | _bound("--bind", [temporary])
+        programs = [path for path in places.shown(self._host.programs) if _is_covered(path, mounts)]
+        return mounts | _bound("--ro-bind", programs)
 
     def _protect(self, mounts: Mounts, places: Confinement) -> str:
         """Make protected entries read-only, and cover those that do not exist. Return the command's ticket."""

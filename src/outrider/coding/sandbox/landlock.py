@@ -15,18 +15,20 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.host import Host, RuntimeFiles
+from outrider.coding.sandbox.host import TEMPORARY, Host, RuntimeFiles
 from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.seccomp import seccomp_filter
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
 
 _CREATE_RULESET, _VERSION = 444, 1
 _LAUNCHER = Path(__file__).with_name("landlock_launcher.py")
-_HIDDEN = ("/run", "/var/run", "/tmp", "/var/tmp", "/dev")
+_HIDDEN = ("/run", "/var/run", *TEMPORARY, "/dev")
 _LONGEST_ARGUMENT = 30_000
 """Characters. The kernel takes 128 KiB, and a character has up to four bytes."""
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 """No terminals: a command could read what is typed in another one, and draw on it."""
+_OWN_TERMINAL = "/dev/tty"
+"""For a command with a terminal of its own: to every session, it is another one."""
 
 
 _SINCE_SCOPES = 6
@@ -97,16 +99,17 @@ class Landlock:
         hidden = [path for path in (*_HIDDEN, *self._host.sockets) if os.path.exists(path)]
         closed = {*found.paths, *places.own.hidden, self._files.folder}
         readable = [*_around("/", {*hidden, *closed}), temporary]
-        for root in (*places.roots, *places.own.shown):
+        for root in (*places.roots, *places.own.shown, *places.shown(self._host.programs)):
             readable += _around(root, closed)
         writable = [temporary]
         if access != "read":
             for root in places.roots:
                 writable += _around(root, {*places.protected, *closed})
+        devices = (*_DEVICES, *([_OWN_TERMINAL] if places.has_terminal else []))
         return Rules(
             readable=tuple(readable),
             writable=tuple(writable),
-            devices=tuple(path for path in _DEVICES if os.path.exists(path)),
+            devices=tuple(filter(os.path.exists, devices)),
             internet=access == "network",
             filter=self._files.path(access),
             temporary=temporary,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Protocol
@@ -43,6 +43,8 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Outrider's data and settings, which are not there for a command."""
     accepted: tuple[str, ...] | None = None
     """The doubts about the sandbox that the user has accepted; None for all of them."""
+    has_terminal: bool = False
+    """Whether the command has a terminal of its own."""
 
     @cached_property
     def folders(self) -> tuple[str, ...]:
@@ -60,6 +62,11 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         folders = [one for one in self.folders if not any(one == each or is_inside(one, each) for each in kept)]
         folders = [one for one in folders if not self.own.hides(one)]
         return tuple(one for one in folders if not any(is_inside(one, each) for each in folders))
+
+    def shown(self, programs: Iterable[str]) -> list[str]:
+        """Return the folders of programs that are there, outside of the working folders and of Outrider's own."""
+        outside = (one for one in programs if not any(one == each or is_inside(one, each) for each in self.folders))
+        return [one for one in outside if os.path.isdir(one) and not self.own.hides(one)]
 
     @property
     def protected(self) -> tuple[str, ...]:

@@ -5,21 +5,39 @@ from __future__ import annotations
 import codecs
 import itertools
 import os
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+from outrider.coding.access import Access
 from outrider.processes.processes import Process, end
+
+if TYPE_CHECKING:
+    from outrider.coding.toolbox.command_terminal import CommandTerminal
 
 
 class BackgroundCommand:
     """A command that goes on after its call."""
 
-    def __init__(self, number: int, command: str, process: Process, path: Path) -> None:
+    def __init__(
+        self,
+        number: int,
+        command: str,
+        process: Process,
+        path: Path,
+        access: Access,
+        terminal: CommandTerminal | None = None,
+    ) -> None:
         self.number = number
         """Counts from 1 in a session."""
         self.command = command
+        self.access: Access = access
+        self.terminal = terminal
+        """What the model types into, if it has one."""
         self.process = process
         self.path = path
         """The file with its newest output."""
@@ -28,6 +46,8 @@ class BackgroundCommand:
         self.running = True
         """Whether the shell runs, or a process that it started can still print."""
         self.ended_by_user = False
+        self.shell_ended = threading.Event()
+        """Set when the shell has ended and all of its output has been read."""
         self._began = time.monotonic()
         self._seconds: float | None = None
 
@@ -63,6 +83,7 @@ class BackgroundCommands:
         self._own: list[BackgroundCommand] = []
         self._numbers: Iterator[int] = parent._numbers if parent else itertools.count(1)
         self._all: list[BackgroundCommand] = parent._all if parent else []
+        self._movable: list[Callable[[], None]] = parent._movable if parent else []
 
     def __iter__(self) -> Iterator[BackgroundCommand]:
         return iter(tuple(self._all))
@@ -76,9 +97,36 @@ class BackgroundCommands:
         """Return the command with a number."""
         return next((each for each in self if each.number == number), None)
 
-    def add(self, command: str, process: Process, path: Path) -> BackgroundCommand:
+    def own_terminal(self, number: int) -> BackgroundCommand | None:
+        """Return the command with a number that was added here and has a terminal."""
+        return next((each for each in self.own_terminals if each.number == number), None)
+
+    @property
+    def own_terminals(self) -> list[BackgroundCommand]:
+        """The commands that were added here and have a terminal."""
+        return [each for each in self._own if each.terminal]
+
+    @contextmanager
+    def movable(self, move: Callable[[], None]) -> Iterator[None]:
+        """Let the user move a command that a call waits for here, until the end of the block."""
+        self._movable.append(move)
+        try:
+            yield
+        finally:
+            self._movable.remove(move)
+
+    def move_running(self) -> int:
+        """Move the commands that calls wait for to the background. Return how many there are."""
+        moving = tuple(self._movable)
+        for move in moving:
+            move()
+        return len(moving)
+
+    def add(
+        self, command: str, process: Process, path: Path, access: Access, terminal: CommandTerminal | None = None
+    ) -> BackgroundCommand:
         """Add a command that was started."""
-        added = BackgroundCommand(next(self._numbers), command, process, path)
+        added = BackgroundCommand(next(self._numbers), command, process, path, access, terminal)
         self._own.append(added)
         self._all.append(added)
         return added

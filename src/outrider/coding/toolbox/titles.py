@@ -29,6 +29,8 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
 
     >>> title("Read", {"file_path": "src/a.py"})
     'Read(src/a.py)'
+    >>> title("Bash", {"command": "1+1", "session": 2})
+    'Bash(1+1) typed into session 2'
     >>> title("mcp__git__git_log", {"count": 3})
     'git: git_log(count=3)'
     >>> title("AskUser", {"questions": [{"question": "Which colour?", "header": "Colour"}]})
@@ -53,12 +55,22 @@ def title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> st
         return f"Task({input['subagent_type']}: {main})"
     if name in ("Read", "Write", "Edit"):
         main = shown_path(main, folder)
-    where = input.get("path")
-    if name in ("Glob", "Grep") and isinstance(where, str):
-        return f"{name}({main} in {shown_path(where, folder)})"
+    path = input.get("path")
+    if name in ("Glob", "Grep") and isinstance(path, str):
+        return f"{name}({main} in {shown_path(path, folder)})"
+    return f"{name}({main}){_how(input) if name == 'Bash' else ''}"
+
+
+def _how(input: Mapping[str, Any]) -> str:
+    """Return how a command runs, where that is not as usual."""
+    if session := input.get("session"):
+        return f" typed into session {_short(session)}"
     access = input.get("access")
-    level = f" with access {_short(access)}" if name == "Bash" and access not in (None, "read") else ""
-    return f"{name}({main}){level}{' in the background' if input.get('run_in_background') else ''}"
+    level = f" with access {_short(access)}" if access not in (None, "read") else ""
+    where = (
+        " in the background" if input.get("run_in_background") else " in a terminal" if input.get("terminal") else ""
+    )
+    return f"{level}{where}"
 
 
 def partial_title(name: str, input: Mapping[str, Any], folder: Path | None = None) -> str:

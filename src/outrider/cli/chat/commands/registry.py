@@ -14,12 +14,14 @@ from outrider.errors import OutriderError
 from outrider.text.visible import safe_line
 
 KEYS = {
-    "!command": "run a command; the agent sees its output with the next message",
+    "!command": "run a command in this terminal; the agent sees its output with the next message",
     "@path": "attach a file or picture; @server:uri attaches an MCP resource",
     "\\ Enter": "insert a line break; also Alt-Enter and Ctrl-J",
     "Tab": "complete a command or a path",
     "Shift-Tab": "switch the permission mode",
     "Ctrl-O": "show the last calls with their whole output",
+    "Ctrl-B": "move the running command to the background: /tasks",
+    "Ctrl-Z": "stop the program, at any time; fg continues it",
     "Ctrl-G": "edit the message in $EDITOR",
     "Ctrl-V": "attach the picture in the clipboard",
     "Esc, Ctrl-C": "cancel the current turn; Ctrl-C twice in an empty line exits",

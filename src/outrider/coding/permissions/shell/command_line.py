@@ -39,6 +39,15 @@ def check_command_line(policy: Policy, text: str, access: Access, cwd: str) -> l
     return _CommandLine(policy, text, access, cwd).check()
 
 
+def check_typing(policy: Policy, keys: str, access: Access, cwd: str, command: str) -> list[PartDecision]:
+    """Decide about keys for a running command: they can do whatever its level allows, so they need that level again.
+
+    Deny and ask rules apply, as the program may be a shell. Allow rules for single commands do not: another program
+    takes the same words for something else.
+    """
+    return _CommandLine(policy, keys, access, cwd).check_typing(command)
+
+
 class _CommandLine:
     def __init__(self, policy: Policy, text: str, access: Access, cwd: str) -> None:
         self._policy = policy
@@ -57,6 +66,17 @@ class _CommandLine:
     def check(self) -> list[PartDecision]:
         """Return the decisions of the rules, and that of the mode."""
         return [*self._check_rules(), *self._check_names(), *self._check_access(), *self._check_doubts()]
+
+    def check_typing(self, command: str) -> list[PartDecision]:
+        """Return the decisions about keys for a running command."""
+        rules = [*self._check_rules(), *self._check_names(), *self._check_doubts()]
+        if self._access in LEVELS_THAT_RUN[self._policy.mode]:
+            return [*rules, ALLOWED]
+        reason = f"it types into the running command {command}"
+        if self._policy.mode == "plan":
+            return [*rules, deny_part(f"{reason}; {PLAN_MODE}")]
+        allowing = next((rule for rule in self._allow_rules() if rule.pattern is None), None)
+        return [*rules, allowed_by(allowing) if allowing else PartDecision("ask", reason)]
 
     # Deny and ask rules
 

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from outrider.coding.access import Access
 from outrider.coding.toolbox.background_commands import BackgroundCommand
+from outrider.coding.toolbox.command_terminal import SIZE, CommandTerminal
 from outrider.coding.toolbox.shell.following import make_pipe
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.processes.processes import end
+from outrider.processes.pseudo_terminal import open_terminal
 from outrider.text import human_size
 from outrider.text.terminal import rendered
 from outrider.tools.result import ToolResult
@@ -36,14 +38,14 @@ async def start_in_background(
     """Start a command and report whether it has already ended. Raises ToolCallError."""
     began, note = time.monotonic(), shell.enter_folder()
     folder = shell.workspace.shell_cwd
-    started, following = _start(shell, command, access, unasked=unasked)
+    started, following = start(shell, command, access, unasked=unasked)
     try:
         await threads.run(following.shell_ended.wait, FIRST_LOOK)
     except asyncio.CancelledError:
         await asyncio.shield(threads.run(end, [started.process]))
         raise
     if started.exit_code is None:
-        lines = [_started_text(started, shell.sandbox is not None and access != "full")]
+        lines = [started_text(started, shell.sandbox is not None and access != "full")]
     else:
         lines = _ended_text(started)
         lines.append(shell.missing_access(access, started.exit_code, lines[0]))
@@ -52,30 +54,33 @@ async def start_in_background(
     return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(started.exit_code), details=figures)
 
 
-def _start(shell: Shell, command: str, access: Access, *, unasked: bool) -> tuple[BackgroundCommand, _Following]:
-    workspace = shell.workspace
-    output = NewestOutput(workspace.temporary / f"background-{os.urandom(4).hex()}.txt")
-    source, sink = make_pipe()
+def start(
+    shell: Shell, command: str, access: Access, *, unasked: bool, has_terminal: bool = False
+) -> tuple[BackgroundCommand, Following]:
+    """Start a command, and a thread that follows it. Raises ToolCallError."""
+    output = NewestOutput.new(shell)
+    source, sink = open_terminal(SIZE) if has_terminal else make_pipe()
     try:
         # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
-        process = shell.start(command, sink, access=access, unasked=unasked)
+        process = shell.start(command, sink, access=access, unasked=unasked, has_terminal=has_terminal)
     except BaseException:
         os.close(source)
         output.close()
         raise
     finally:
         os.close(sink)
-    started = workspace.background.add(command, process, output.path)
-    following = _Following(shell, started, source, output)
+    terminal = CommandTerminal(source) if has_terminal else None
+    started = shell.workspace.background.add(command, process, output.path, access, terminal)
+    following = Following(shell, started, source, output)
     threading.Thread(target=following.run, name="outrider-background", daemon=True).start()
     return started, following
 
 
-class _Following:
+class Following:
     """Copies the output of a background command to its file, in a thread, until no process can print any more."""
 
     def __init__(self, shell: Shell, command: BackgroundCommand, source: int, output: NewestOutput) -> None:
-        self.shell_ended = threading.Event()
+        self.shell_ended = command.shell_ended
         self._processes = shell.workspace.processes
         self._command = command
         self._source = source
@@ -98,6 +103,8 @@ class _Following:
                 self._read()
         finally:
             self._command.running = False
+            if self._command.terminal:
+                self._command.terminal.close()
             self.shell_ended.set()
             os.close(self._source)
             self._output.close()
@@ -124,9 +131,13 @@ class _Following:
             data = os.read(self._source, _READ)
         except BlockingIOError:
             return 0
+        except OSError:  # no program has the terminal any more
+            data = b""
         self._open = bool(data)
         if data:
             self._output.append(data)
+            if self._command.terminal:
+                self._command.terminal.show(data)
         return len(data)
 
 
@@ -136,12 +147,14 @@ def _end_sentence(command: BackgroundCommand) -> str:
     return f"The command has ended. {exit_sentence(command.exit_code) or 'Exit code 0.'}"
 
 
-def _started_text(command: BackgroundCommand, sandboxed: bool) -> str:
+def started_text(command: BackgroundCommand, sandboxed: bool, how: str = "The command runs in the background") -> str:
+    """Return what the model reads about a command that goes on."""
     # In a sandbox, one command does not see the processes of another.
     pid = command.process.pid
+    first = f"{how} (process {pid}). Its output goes to {command.path}; Read shows it. "
     how = f"`kill -- -{pid}`{' with the access `full`' if sandboxed else ''} ends the command; otherwise it"
     return (
-        f"The command runs in the background (process {pid}). Its output goes to {command.path}; Read shows it. "
+        f"{first}"
         f"The last line says when it has ended. Of a long output, the file keeps at least the last {human_size(KEPT)}. "
         f"{how} ends with the session."
     )
@@ -166,6 +179,11 @@ class NewestOutput:
         self._dropped = 0
         self._size = 0
         self._handle = self._open(path)
+
+    @classmethod
+    def new(cls, shell: Shell) -> NewestOutput:
+        """Return an empty one in the workspace's temporary folder."""
+        return cls(shell.workspace.temporary / f"background-{os.urandom(4).hex()}.txt")
 
     def append(self, data: bytes) -> None:
         """Append output."""

@@ -11,7 +11,8 @@ from typing import Literal, NamedTuple, TypeAlias
 from outrider.coding.toolbox.shell.output import Output
 from outrider.processes.processes import Process, end
 
-Cause: TypeAlias = Literal["ended", "timed out", "stopped"]
+Cause: TypeAlias = Literal["ended", "timed out", "stopped", "moved"]
+"""Why the call does not wait any longer; `moved`: to the background, where the command goes on."""
 
 PIPE = 1024 * 1024
 """The size of the pipe in bytes; the system may allow less."""
@@ -45,18 +46,28 @@ class Follower:
         self._seconds = seconds
         self.stopped = False
         """Whether the command should end."""
+        self._moved = False
 
     def stop(self) -> None:
         """Stop the command. Thread-safe; may be called at any time."""
         self.stopped = True
 
+    def move(self) -> None:
+        """Leave the command running, for another to follow. Thread-safe; once it has ended, nothing is moved."""
+        self._moved = True
+
     def follow(self, process: Process, reader: Reader) -> Outcome:
         """Read the output until the shell has ended or must end; then end the remaining processes."""
         began = time.monotonic()
+        left_running = unkillable = 0
+        cause: Cause = "stopped"
         try:
             cause = self._wait(process, reader, began + self._seconds)
         finally:
-            left_running, unkillable = end([process], reader.read)
+            if cause != "moved":
+                left_running, unkillable = end([process], reader.read)
+        if cause == "moved":
+            return Outcome(cause, None, time.monotonic() - began, 0, 0)
         reader.finish()
         exit_code = process.reap() if not unkillable or process.ended() else None
         return Outcome(cause, exit_code, time.monotonic() - began, left_running if cause == "ended" else 0, unkillable)
@@ -66,6 +77,8 @@ class Follower:
             remaining = deadline - time.monotonic()
             if self.stopped or remaining <= 0:
                 return "stopped" if self.stopped else "timed out"
+            if self._moved:
+                return "moved"
             reader.read(min(remaining, POLL_EVERY), process.exit_handle)
         self._drain(process, reader)
         return "ended"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+from collections.abc import Iterator
 from io import FileIO
 from pathlib import Path
 
@@ -75,6 +76,18 @@ class Output:
         left_out = self.total - _size(head) - _size(tail)
         note = f"[{left_out:,} of {self.total:,} bytes left out here.]"
         return f"{_rendered(head)}\n{note}\n{_rendered(tail)}", False
+
+    def so_far(self) -> Iterator[bytes]:
+        """Yield all output in order; if not all of it is stored, the newest part."""
+        if self.total <= RING:
+            yield self._since(0)
+        elif self.stored == self.total:
+            with self.spool.open("rb") as file:
+                while data := file.read(RING):
+                    yield data
+        else:
+            yield f"[{self.total - RING:,} bytes of older output are dropped.]\n".encode()
+            yield _align(self._since(self.total - RING))
 
     def close(self) -> None:
         """Close the file. It is not deleted."""

@@ -23,20 +23,26 @@ from outrider.coding.toolbox.shell.missing_access import missing_access
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.processes.process_tree import MARK
-from outrider.processes.processes import Process
+from outrider.processes.processes import DEVNULL, Process
 from outrider.processes.programs import Programs
+from outrider.processes.pseudo_terminal import taking_terminal
 from outrider.trace_context import trace_variables
 
-VARIABLES = {
+_UNATTENDED = {
     # Pagers must not wait for a key.
     "PAGER": "cat",
     "GIT_PAGER": "cat",
     "TERM": "dumb",
+}
+_OBEYED = {
     # A bare repository inside the project must not choose what git runs.
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.bareRepository",
     "GIT_CONFIG_VALUE_0": "explicit",
 }
+VARIABLES = {**_UNATTENDED, **_OBEYED}
+_IN_TERMINAL = {"TERM": "xterm-256color", "NO_COLOR": "1", **_OBEYED}
+"""For a command that the model types into. Editors and git do not work with a dumb terminal."""
 ENV = "/usr/bin/env"
 """An absolute path, because PATH might lead to another program."""
 
@@ -182,18 +188,22 @@ class Shell:
         *,
         access: Access = "read",
         unasked: bool = False,
+        has_terminal: bool = False,
     ) -> Process:
         """Start a command that prints to `output`. Raises ToolCallError if that is impossible.
 
         `unasked` is for commands that run because of their name: without a sandbox, PATH has no entry in the project.
+        With `has_terminal`, `output` is a terminal, which becomes the command's own.
         """
         mark = self.workspace.processes.next_mark()
+        settings = self._settings(access, unasked=unasked, variables=_IN_TERMINAL if has_terminal else VARIABLES)
         try:
             return self.workspace.processes.start(
-                self._argv(command, mark, self._settings(access, unasked=unasked), report, access),
+                self._argv(command, mark, settings, report, access, has_terminal=has_terminal),
                 mark,
                 folder=self.workspace.shell_cwd,
                 environment=self._environment,
+                input=output if has_terminal else DEVNULL,
                 output=output,
                 handles=[report.handle] if report else [],
             )
@@ -225,10 +235,12 @@ class Shell:
         # Before the sandbox: inside, the environment of its first process would show the variables.
         return [ENV, *unset, *argv] if unset else argv
 
-    def _settings(self, access: Access, *, unasked: bool) -> Mapping[str, str]:
+    def _settings(
+        self, access: Access, *, unasked: bool, variables: Mapping[str, str] = VARIABLES
+    ) -> Mapping[str, str]:
         """Return the variables of a command."""
         confined = access != "full" and self.sandbox is not None
-        return {**VARIABLES, "PATH": self._programs.path} if unasked and not confined else VARIABLES
+        return {**variables, "PATH": self._programs.path} if unasked and not confined else variables
 
     def _argv(
         self,
@@ -239,13 +251,15 @@ class Shell:
         access: Access,
         *,
         trusted: bool = False,
+        has_terminal: bool = False,
     ) -> list[str]:
         program = self._program
         name = os.path.basename(program)
         variables = [f"{key}={value}" for key, value in {**settings, **trace_variables(), MARK: mark}.items()]
         # With an argument and `eval`, syntax errors stay inside the command and its line numbers are right.
         script = f'{report.trap(name) if report else ":"}; eval "shift; $1"'
-        return self._sandboxed([ENV, *variables, program, "-c", script, name, command], access, trusted)
+        argv = [ENV, *variables, program, "-c", script, name, command]
+        return self._sandboxed(taking_terminal(argv) if has_terminal else argv, access, trusted, has_terminal)
 
     def enter_folder(self) -> str:
         """Check that the working directory exists. Return a note for the model if the command runs in another one."""
@@ -295,7 +309,7 @@ class Shell:
             return found
         raise ToolCallError("The command was not run: there is no shell, neither bash nor sh is in the PATH.")
 
-    def _sandboxed(self, argv: list[str], access: Access, trusted: bool) -> list[str]:
+    def _sandboxed(self, argv: list[str], access: Access, trusted: bool, has_terminal: bool) -> list[str]:
         sandbox = self.sandbox
         if sandbox is None:
             return argv
@@ -308,6 +322,7 @@ class Shell:
             kept=tuple(self._places.kept),
             own=self._places.own(),
             accepted=None if trusted else self._places.accepted(access),
+            has_terminal=has_terminal,
         )
         if access != "full" and places.own.hides(os.path.realpath(places.cwd)):
             raise ToolCallError(
