@@ -101,6 +101,13 @@ COMMANDS = (
 
 async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
     """Do what the command says. Return the text for the next line: the message that was taken back."""
+    if wanted.to is None:
+        from outrider.cli.chat.rewind_picker import choose_rewind
+
+        chosen = await choose_rewind(session)
+        if chosen is None:
+            return ""
+        wanted = chosen
     report = await run_rewind(session, wanted)
     view.write([fit(safe_line(line), view.region.width) for line in report.lines])
     if report.problem:
