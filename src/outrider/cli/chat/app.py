@@ -19,7 +19,7 @@ from outrider.cli.chat.composer import MessageComposer, as_message, run_shell_co
 from outrider.cli.chat.current_session import CurrentSession, history_file
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt, WaitingQuestions
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor, LineInterrupted
+from outrider.cli.chat.line_editor import Actions, LineEditor, LineInterrupted
 from outrider.cli.chat.past_messages import last_turn, show_recent, stored_details, whole_output
 from outrider.cli.chat.permission_prompt import PermissionPrompt
 from outrider.cli.chat.picker import pick
@@ -47,7 +47,7 @@ from outrider.processes.signals import on_signals
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
-from outrider.text.visible import safe_line, safe_lines
+from outrider.text.visible import safe_line
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
@@ -309,7 +309,7 @@ class Chat:
 
     def _show_message(self, text: str) -> None:
         """Write a message of the user that was not typed between turns."""
-        self._view.write([f"{PROMPT}{line}" for line in safe_lines(text).split("\n")])
+        self._view.write(self._view.message_lines(text))
 
     async def _ask(self, question: Question) -> Answer:
         async with self._one_question:

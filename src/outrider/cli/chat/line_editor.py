@@ -30,7 +30,6 @@ from prompt_toolkit.styles import Style
 from outrider.cli.chat.completion import ChatCompleter, ServerNames
 from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_files, mention
 from outrider.cli.chat.picker import ScreenOutput
-from outrider.cli.chat.status_line import fitted
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.cli.user_programs import edit_file, page
 from outrider.processes.programs import Programs
@@ -69,7 +68,7 @@ class LineEditor:
         programs: Programs,
         history: Path,
         commands: Callable[[], Mapping[str, str]],
-        status: Callable[[], str],
+        status: Callable[[int], str],
         actions: Actions,
         servers: Callable[[], RunningServers | None] = lambda: None,
         *,
@@ -88,7 +87,7 @@ class LineEditor:
             key_bindings=merge_key_bindings(
                 [_line_bindings(), _action_bindings(actions, programs), _paste_bindings(self._pastes, self._clipboard)]
             ),
-            bottom_toolbar=lambda: ANSI(styled(fitted(status(), get_terminal_size().columns), DIM)),
+            bottom_toolbar=lambda: ANSI(styled(status(get_terminal_size().columns), DIM)),
             style=_style(),
             editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outrider.cli.chat.markdown import MarkdownStream, rendered
-from outrider.cli.chat.status_line import fitted
 from outrider.cli.chat.terminal_codes import LARGEST, Protocol, image_sequence
 from outrider.cli.chat.tool_call_lines import RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import linked_source_lines, source_lines
-from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
+from outrider.cli.styles import BOLD, CYAN, DIM, ITALIC, RED, YELLOW, fit, hanging, styled, wrap_words
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
@@ -67,8 +66,8 @@ class Look(NamedTuple):
 class Footer(NamedTuple):
     """What stands below everything else while the session works."""
 
-    status: Callable[[], str] = str
-    """Returns the status line."""
+    status: Callable[[int], str] = lambda width: ""
+    """Returns the status line for so many columns."""
     typed: Callable[[], str] = str
     """Returns what the user types meanwhile."""
     queued: Callable[[int], Iterable[str]] = lambda width: ()
@@ -233,9 +232,9 @@ class SessionView:
             self._ends_with_calls = False
             self._wrote_reply = True
 
-    def rendered(self, text: str) -> list[str]:
+    def rendered(self, text: str, *, is_live: bool = False) -> list[str]:
         """Return Markdown as lines of this terminal."""
-        return rendered(text, self.region.width, light=self._look.light)
+        return rendered(text, self.region.width, light=self._look.light, is_live=is_live)
 
     # Permanent lines
 
@@ -261,10 +260,13 @@ class SessionView:
         self._ends_with_calls = False
 
     def _wrapped(self, text: str) -> Iterator[str]:
-        from textwrap import wrap
-
         for line in safe_lines(text).split("\n"):
-            yield from wrap(line, self.region.width - 4, break_on_hyphens=False) or [""]
+            yield from wrap_words(line, self.region.width - 4)
+
+    def message_lines(self, text: str) -> Iterator[str]:
+        """Yield a message of the user, as it was typed."""
+        for line in safe_lines(text).split("\n"):
+            yield from hanging(styled("› ", BOLD, CYAN), line, self.region.width)
 
     def clear_screen(self) -> None:
         """Clear the screen."""
@@ -324,7 +326,7 @@ class SessionView:
 
     def _lines(self) -> Iterator[str]:
         width = self.region.width
-        if open_text := self.rendered(self._markdown.ending(self.region.height)):
+        if open_text := self.rendered(self._markdown.ending(self.region.height), is_live=True):
             yield from [""] if self._ends_with_calls else []
             yield from open_text
         if self._thinking:
@@ -343,7 +345,7 @@ class SessionView:
         yield from self.footer.queued(width)
         if typed := self.footer.typed():
             yield f"› {fit(safe_line(typed), width - 2)}"
-        yield styled(fitted(self.footer.status(), width), DIM)
+        yield styled(self.footer.status(width), DIM)
 
 
 class Thinking:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from outrider.cli.chat.commands import agent, output, requests, sessions
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Exit, Next
-from outrider.cli.styles import BOLD, fit, styled
+from outrider.cli.styles import BOLD, fit, hanging, styled
 from outrider.errors import OutriderError
 from outrider.text.visible import safe_line
 
@@ -75,8 +75,12 @@ class Commands:
         return f"did you mean /{close[0]}?" if close else "/help lists the commands."
 
     def _help(self, chat: CommandContext, _: str) -> None:
-        lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
+        width = chat.view.region.width
+        for name, described in self.descriptions.items():
+            chat.view.write(hanging(f"  {styled(f'/{name:<12}', BOLD)} ", described, width))
         for name, described in chat.current.prompt_commands.items():
-            lines.append(f"  {styled(f'/{safe_line(name):<12}', BOLD)} {fit(safe_line(described), 80)}")
-        lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in KEYS.items())]
-        chat.view.write(lines)
+            head = f"  {styled(f'/{safe_line(name):<12}', BOLD)} "
+            chat.view.write(hanging(head, fit(safe_line(described), 160), width))
+        chat.view.write([""])
+        for key, meaning in KEYS.items():
+            chat.view.write(hanging(f"  {styled(f'{key:<13}', BOLD)} ", meaning, width))
