@@ -84,10 +84,11 @@ class Chat:
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
         self._keyboard = Keyboard(
-            self._turn.interrupt,
+            self._interrupt,
             self._send,
             lambda: self._steering.take_back(self._give_back),
-            self._open_pager,
+            self._show_steps,
+            lambda by: self._view.is_watching and self._view.watch(by),
             sys.stdout,
         )
         self._paging: asyncio.Future[None] | None = None
@@ -112,7 +113,7 @@ class Chat:
             history_file(),
             lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
-            Actions(self._next_mode, self._whole_output),
+            Actions(self._next_mode, self._whole_output, self._view.note),
             lambda: self._current.servers,
             vi_keys=self._loaded.settings.chat.vi_keys,
         )
@@ -354,6 +355,16 @@ class Chat:
         messages = last_turn(session.history.tail) if session else ()
         details = stored_details(self._current.log, session.id) if session else {}
         return whole_output(messages, details, self._current.folder, self._view.region.width)
+
+    def _interrupt(self, by_control_c: bool) -> None:
+        """Cancel the turn; Esc first goes back from the steps of a sub-agent."""
+        if by_control_c or not self._view.leave():
+            self._turn.interrupt(by_control_c)
+
+    def _show_steps(self) -> None:
+        """Show the steps of a running sub-agent; if they are shown already, or there is none, the whole output."""
+        if self._view.is_watching or not self._view.watch():
+            self._open_pager()
 
     def _open_pager(self) -> None:
         """Show the whole output while the agent works on. What it writes meanwhile waits."""

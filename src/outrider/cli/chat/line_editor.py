@@ -32,6 +32,7 @@ from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_fi
 from outrider.cli.chat.picker import ScreenOutput
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.cli.user_programs import edit_file, page
+from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Actions:
     next_mode: Callable[[], None]
     show_output: Callable[[], str]
     """Returns the text that Ctrl-O opens."""
+    say: Callable[[str], None]
+    """Writes a remark."""
 
 
 class LineInterrupted(Exception):  # noqa: N818 - not an error: the program has something to do before
@@ -85,7 +88,11 @@ class LineEditor:
             complete_in_thread=True,
             complete_while_typing=True,
             key_bindings=merge_key_bindings(
-                [_line_bindings(), _action_bindings(actions, programs), _paste_bindings(self._pastes, self._clipboard)]
+                [
+                    _line_bindings(),
+                    _action_bindings(actions, programs),
+                    _paste_bindings(self._pastes, self._clipboard, lambda text: self.above(lambda: actions.say(text))),
+                ]
             ),
             bottom_toolbar=lambda: ANSI(styled(status(get_terminal_size().columns), DIM)),
             style=_style(),
@@ -215,7 +222,7 @@ async def _page(text: str, programs: Programs) -> None:
     await run_in_terminal(lambda: page(text, programs), in_executor=True)
 
 
-def _paste_bindings(pastes: Pastes, clipboard: Clipboard) -> KeyBindings:
+def _paste_bindings(pastes: Pastes, clipboard: Clipboard, say: Callable[[str], None]) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add(Keys.BracketedPaste)
@@ -236,11 +243,12 @@ def _paste_bindings(pastes: Pastes, clipboard: Clipboard) -> KeyBindings:
 
     @keys.add("c-v")
     async def _(event: KeyPressEvent) -> None:
-        picture = await asyncio.to_thread(clipboard.picture)
-        if picture:
-            event.current_buffer.insert_text(f"{mention(picture)} ")
+        try:
+            picture = await asyncio.to_thread(clipboard.picture)
+        except OutriderError as error:
+            say(str(error))
         else:
-            event.app.output.bell()
+            event.current_buffer.insert_text(f"{mention(picture)} ")
 
     @keys.add("c-g")
     def _(event: KeyPressEvent) -> None:

@@ -76,7 +76,11 @@ class Picker:
     """Shows choices and lets the user take one."""
 
     def __init__(
-        self, title: str, choices: Sequence[PickerChoice], preview: Callable[[str], Sequence[str]] | None = None
+        self,
+        title: str,
+        choices: Sequence[PickerChoice],
+        preview: Callable[[str], Sequence[str]] | None = None,
+        start: str | None = None,
     ) -> None:
         self._title = title
         self._choices = choices
@@ -85,7 +89,8 @@ class Picker:
         self._texts = [f"{each.label} {' '.join(each.facts)} {each.detail}".lower() for each in choices]
         self._matches: tuple[str, Sequence[PickerChoice]] = "", choices
         """The search, and what it has found."""
-        self._at = next((at for at, each in enumerate(choices) if each.is_current), 0)
+        starts = (at for at, each in enumerate(choices) if (each.is_current if start is None else each.value == start))
+        self._at = next(starts, 0)
         self._search = Buffer(multiline=False, on_text_changed=lambda _: self._go(-self._at))
         self._app: Application[str | None] = Application(
             layout=self._layout(),
@@ -174,13 +179,17 @@ class Picker:
 
 
 async def pick(
-    title: str, choices: Sequence[PickerChoice], preview: Callable[[str], Sequence[str]] | None = None
+    title: str,
+    choices: Sequence[PickerChoice],
+    preview: Callable[[str], Sequence[str]] | None = None,
+    start: str | None = None,
 ) -> str | None:
     """Let the user take one of the choices. Return its value; None if there is none or the user leaves the list.
 
-    `preview` returns lines about the value of the chosen row, which are shown below the list.
+    `preview` returns lines about the value of the chosen row, which are shown below the list. `start` is the value that
+    is chosen at first, if it is not the current one.
     """
-    return await Picker(title, choices, preview).pick() if choices else None
+    return await Picker(title, choices, preview, start).pick() if choices else None
 
 
 class ScreenOutput(Vt100_Output):

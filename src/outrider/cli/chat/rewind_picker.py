@@ -28,12 +28,12 @@ async def choose_rewind(session: Session) -> Rewind | None:
     def message(number: str) -> Sequence[str]:
         return safe_lines(points[int(number) - 1].message.text).split("\n")
 
-    while number := await pick("Go back to before one of your messages", choices, message):
+    number: str | None = None
+    while number := await pick("Go back to before one of your messages", choices, message, number):
         preview = await session.rewind_preview(int(number))
         title = f"Back to before: {beginning(points[int(number) - 1].message, LONGEST)}"
         if what := await pick(title, _parts(preview), partial(_lines, preview)):
             return Rewind(int(number), what, force=what != "conversation" and bool(preview.conflicts))
-        choices = [each._replace(is_current=each.value == number) for each in choices]  # Esc goes back to the list
     return None
 
 

@@ -5,15 +5,17 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
-from outrider.cli.subagent_line import SubagentLine
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
 from outrider.text.terminal import command_output_lines
 from outrider.text.visible import safe_line, safe_lines
+
+if TYPE_CHECKING:
+    from outrider.cli.chat.subagent_transcript import SubagentTranscript
 
 LIVE_LINES = 6
 """Lines shown of a running command's output."""
@@ -33,7 +35,7 @@ class RunningCall:
         self._started = time.monotonic()
         self._output = ""
         self._state = ""
-        self.subagents: dict[str, SubagentLine] = {}
+        self.subagents: dict[str, SubagentTranscript] = {}
         """Sub-agents of the call, by session id."""
 
     def show(self, content: Any) -> None:
@@ -52,6 +54,8 @@ class RunningCall:
             yield styled(f"  {fit(self._state, width - 2)}", DIM)
         for subagent in self.subagents.values():
             yield styled(f"  └ {fit(str(subagent), width - 4)}", DIM)
+        if self.subagents:
+            yield styled(fit("    Ctrl-O shows each step", width), DIM)
         yield from _indented(command_output_lines(self._output)[-LIVE_LINES:], width)
 
 
