@@ -32,7 +32,7 @@ from pyte.screens import Char
 from tests.cli.program import clean_environment, start
 from tests.modelserver import ModelServer
 
-DEADLINE = 25.0
+DEADLINE = 90.0
 MODEL = "anthropic/claude-sonnet-4-5"
 KEY = "correct-horse-battery-staple"
 EDITING = b"\x1b[6n\x1b[?2004h"

@@ -162,3 +162,12 @@ def test_a_table_folds_what_does_not_fit() -> None:
     assert all(columns(line) <= 60 for line in lines)
     cells = [unstyled(line) for line in lines[2:]]
     assert "".join(cells).count("x") == 50
+
+
+def test_code_can_be_copied_as_it_is() -> None:
+    long = f"def {'long_' * 20}name(argument): return argument"
+    lines = [unstyled(line) for line in rendered(f"Look:\n\n```python\n{long}\n    pass\n```\n\nEnd", 40)]
+    assert lines == ["Look:", "", long, "    pass", "", "End"]
+    item = [unstyled(line) for line in rendered(f"- see\n  ```\n  {long}\n  ```", 40)]
+    assert max(map(len, item)) <= 40  # a list indents its lines
+    assert "".join(item).replace(" ", "").endswith(long.replace(" ", ""))
