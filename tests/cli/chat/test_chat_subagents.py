@@ -35,7 +35,7 @@ async def test_the_steps_of_a_subagent_are_shown_as_they_come(project: Path) -> 
     ):
         await terminal.wait_for_prompt()
         terminal.say("Look")
-        await terminal.wait_for("Ctrl-O shows each step")
+        await terminal.wait_for("Ctrl-O shows the steps")
         await until(lambda: len(server.requests) >= 5, what="both to speak")
         terminal.type("\x0f")
         await terminal.wait_for(re.compile(r"\w+: look at two"))
@@ -47,7 +47,7 @@ async def test_the_steps_of_a_subagent_are_shown_as_they_come(project: Path) -> 
         await terminal.wait_for("Part one begins.")
         await terminal.wait_until_gone("Part two begins.")
         terminal.press("escape")
-        await terminal.wait_for("Ctrl-O shows each step")  # the turn goes on
+        await terminal.wait_for("Ctrl-O shows the steps")  # the turn goes on
         assert "Part one begins." not in terminal.screen
         terminal.type("\x0f")
         await terminal.wait_for("Part two begins.")  # the newest

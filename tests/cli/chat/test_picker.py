@@ -30,7 +30,7 @@ def test_columns_are_aligned_and_the_current_row_is_marked() -> None:
     ]
     assert lines(48)[1] == "❯ ● a much longer name  $10 / $50  1M    the se…"
     assert lines(36)[1] == "❯ ● a much longer …  $10 / $50  1M  "
-    assert lines(30)[1] == "❯ ● a much longer…  $10 / $50"
+    assert lines(30)[1] == "❯ ● a much longer …  $10 / $50"
     assert lines(20)[1] == "❯ ● a much longer n…"
     assert all(columns(line) <= max(5, width) for width in range(1, 70) for line in lines(width))
 
@@ -54,7 +54,7 @@ def test_many_rows_and_a_preview_fit_into_small_windows() -> None:
         assert all(columns(line) < size[0] for line in shown)
     picker._search.text = "row 17"
     assert [each.value for each in picker._found][:2] == ["17", "117"]
-    assert drawn(picker, (20, 8))[0] == "❯ row 17   fact 17"
+    assert drawn(picker, (24, 8))[0] == "❯ row 17    fact 17  "
 
 
 def test_models_have_a_price_and_a_window_and_the_current_one_is_chosen(monkeypatch: pytest.MonkeyPatch) -> None:

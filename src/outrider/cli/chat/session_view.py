@@ -378,6 +378,8 @@ class SessionView:
                 yield from call.lines(width)
             else:
                 yield styled(f"· {fit(waiting, width - 2)}", DIM)
+        if any(call.subagents for call in self._calls.values()) and not self._panel:
+            yield styled(fit("    Ctrl-O shows the steps of a sub-agent", width), DIM)
         if not self._titles and not self._panel:
             yield from self._waiting()
         yield from self._panel

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.cli.chat.markdown import rendered
-from outrider.cli.chat.tool_call_lines import finished_call_lines
+from outrider.cli.chat.tool_call_lines import RunningCall, finished_call_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, fit, hanging, styled
 from outrider.cli.subagent_line import SubagentLine
+from outrider.coding.toolbox.titles import title
 from outrider.runtime.events import (
     MessageAdded,
     OwnEvent,
@@ -16,8 +17,10 @@ from outrider.runtime.events import (
     SubagentStarted,
     TextDelta,
     ToolFinished,
+    ToolProgress,
+    ToolStarted,
 )
-from outrider.text.visible import safe_lines
+from outrider.text.visible import safe_line, safe_lines
 
 MOST_STEPS = 200
 """Steps that are kept; the log has all."""
@@ -36,6 +39,7 @@ class SubagentTranscript(SubagentLine):
         self._drawn: list[list[str]] = []
         """The lines of the steps, for the width with which they were drawn last."""
         self._width = 0
+        self._calls: dict[str, RunningCall] = {}
         self._open = ""
 
     def show(self, event: OwnEvent) -> None:
@@ -47,8 +51,13 @@ class SubagentTranscript(SubagentLine):
                 self._open = ""
             case MessageAdded(message=message) if message.text.strip():
                 self._add(message.text if message.role == "assistant" else f"› {message.text}")
+            case ToolStarted(call_id=call_id, name=name, input=input):
+                self._calls[call_id] = RunningCall(safe_line(title(name, input, self._folder)))
+            case ToolProgress(call_id=call_id, content=content) if call_id in self._calls:
+                self._calls[call_id].show(content)
             case ToolFinished(call_id=call_id, name=name):
-                self._add(self._running.get(call_id, name), event)
+                self._calls.pop(call_id, None)
+                self._add(self._running.get(call_id, safe_line(name)), event)
         super().show(event)
 
     def _add(self, text: str, finished: ToolFinished | None = None) -> None:
@@ -65,7 +74,9 @@ class SubagentTranscript(SubagentLine):
             self._drawn.append(list(_step_lines(text, finished, width)))
         body = [line for drawn in self._drawn for line in drawn]
         body += ["", *rendered(self._open, width, is_live=True), ""] if self._open else []
-        body += [styled(f"· {fit(doing, width - 2)}", DIM) for doing in (*self._running.values(),) or (self.doing,)]
+        body += [line for call in self._calls.values() for line in call.lines(width)] or [
+            styled(f"· {fit(self.doing, width - 2)}", DIM)
+        ]
         body = [line for at, line in enumerate(body) if line or (at and body[at - 1])]  # one blank line at a time
         head = styled(fit(f"{self.name}: {self.title}", width), BOLD, CYAN)
         keys = styled(fit("Esc back    ← → other sub-agents    Ctrl-O calls in full", width), DIM)

@@ -54,8 +54,6 @@ class RunningCall:
             yield styled(f"  {fit(self._state, width - 2)}", DIM)
         for subagent in self.subagents.values():
             yield styled(f"  └ {fit(str(subagent), width - 4)}", DIM)
-        if self.subagents:
-            yield styled(fit("    Ctrl-O shows each step", width), DIM)
         yield from _indented(command_output_lines(self._output)[-LIVE_LINES:], width)
 
 
@@ -83,7 +81,7 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
     elif "task" in details and details.get("exit_code") is None:
         yield from _indented([f"/tasks {details['task']} follows it, /tasks end {details['task']} ends it"], width)
     elif result.is_error or "exit_code" in details:
-        yield from _output_lines(result, width)
+        yield from _output_lines(result, width, is_error="exit_code" not in details)
 
 
 def whole_call_lines(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
@@ -153,8 +151,11 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
     return counted(len(result.text.splitlines()), "line") if result.text else "no output"
 
 
-def _output_lines(result: ToolResultBlock, width: int) -> Iterator[str]:
+def _output_lines(result: ToolResultBlock, width: int, *, is_error: bool) -> Iterator[str]:
+    """Yield the end of an output, cut at the right; an error of a tool is a text, which is broken between words."""
     lines = command_output_lines(result.text.strip("\n"))
+    if is_error:
+        lines = [part for line in lines for part in wrap_words(line, width - 4)]
     if len(lines) > SHOWN_LINES:
         yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')} above (Ctrl-O opens all)", DIM)
     yield from _indented(lines[-SHOWN_LINES:], width)
