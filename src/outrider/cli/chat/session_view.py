@@ -351,7 +351,8 @@ class SessionView:
     def _watched_transcript(self) -> SubagentTranscript | None:
         """The sub-agent that is shown. A question comes before it."""
         found = (call.subagents[self._watched] for call in self._calls.values() if self._watched in call.subagents)
-        return None if self._panel else next(found, None)
+        shown = next(found, None)
+        return shown if isinstance(shown, SubagentTranscript) and not self._panel else None
 
     def _lines(self) -> Iterator[str]:
         width = self.region.width

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
+from outrider.cli.subagent_line import SubagentLine
 from outrider.conversation.messages import AttachmentBlock, ToolResultBlock
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
 from outrider.text.terminal import command_output_lines
 from outrider.text.visible import safe_line, safe_lines
-
-if TYPE_CHECKING:
-    from outrider.cli.chat.subagent_transcript import SubagentTranscript
 
 LIVE_LINES = 6
 """Lines shown of a running command's output."""
@@ -35,7 +33,7 @@ class RunningCall:
         self._started = time.monotonic()
         self._output = ""
         self._state = ""
-        self.subagents: dict[str, SubagentTranscript] = {}
+        self.subagents: dict[str, SubagentLine] = {}
         """Sub-agents of the call, by session id."""
 
     def show(self, content: Any) -> None:
