@@ -95,6 +95,7 @@ async def test_the_command_runs_again_only_when_something_has_changed(
         (60, "claude-5 · high · ask · sandboxed · 2 tasks · 12% · $0.0123"),
         (40, "claude-5 · ask · 2 tasks · 12% · $0.0123"),
         (30, "claude-5 · ask · 12% · $0.0123"),
+        (24, "claude-5 · ask · $0.0123"),
         (20, "ask · 12% · $0.0123"),
         (13, "ask · $0.0123"),
         (9, "$0.0123"),

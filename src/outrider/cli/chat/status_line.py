@@ -22,6 +22,7 @@ NARROWER = (
     "{model} · {effort} · {mode} · {sandbox} · {tasks} · {used} · {cost}",
     "{model} · {mode} · {tasks} · {used} · {cost}",
     "{model} · {mode} · {used} · {cost}",
+    "{model} · {mode} · {cost}",
     "{mode} · {used} · {cost}",
     "{mode} · {cost}",
     "{cost}",
