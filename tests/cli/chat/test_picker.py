@@ -82,4 +82,4 @@ async def test_the_list_of_models_in_a_terminal_that_is_resized(project: Path) -
         terminal.type("opus")
         await terminal.wait_for(re.compile("^1 of 4", re.MULTILINE))
         terminal.press("enter")
-        await terminal.wait_for(lambda: "Model:anthropic/claude-opus-5-5." in "".join(terminal.screen.split()))
+        await terminal.wait_for(lambda: "Model:anthropic/claude-opus-5-5." in "".join(terminal.transcript.split()))
