@@ -1,4 +1,4 @@
-"""How long a person waits for the program: for `--version`, `--help`, the prompt of the chat, and a request of `-p`."""
+"""How long a person waits for the program: for `--version`, `--help`, the prompt of the chat, and the first request."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,8 @@ PROMPT = "› ".encode()
 ANSWERS = {b"\x1b[6n": b"\x1b[1;1R", b"\x1b[c": b"\x1b[?62;22c"}
 """What every terminal answers to the questions where its cursor is and what it is."""
 DEADLINE = 20.0
+READY = 2.0
+"""Seconds that a chat has before the first message, as a person who types it gives it."""
 PROGRAM = (sys.executable, "-P", "-m", "outrider")
 
 
@@ -50,8 +52,52 @@ def measure() -> Iterator[Figure]:
         "CPU of `outrider -p` until its request leaves", _cpu_until_request() * 1e3, "ms", 350, f"best of {ROUNDS}"
     )
 
+    ready, printed = _waits_for_request()
+    yield Figure("first request of a chat whose prompt is there", ready * 1e3, "ms", 300, f"best of {ROUNDS}")
+    yield Figure("the same, beside a fresh `outrider -p`", ready / printed, "times", 0.5, f"{printed * 1e3:.0f} ms")
+
 
 # The first request
+
+
+def _waits_for_request() -> tuple[float, float]:
+    """Wall seconds until a model on loopback has a request: from Enter in a chat, from the start of `-p`; minima."""
+    with _listening() as (model, next_request), tempfile.TemporaryDirectory() as home:
+        chats, prints = [], []
+        for _ in range(ROUNDS + 1):
+            chats.append(_seconds_from_enter(model, next_request, home))
+            started = time.perf_counter()
+            with _printing(model, home):
+                next_request()
+                prints.append(time.perf_counter() - started)
+        return min(chats), min(prints)
+
+
+def _seconds_from_enter(model: str, next_request: Callable[[], None], home: str) -> float:
+    """In a chat that had READY seconds to prepare."""
+    with _terminal((*PROGRAM, "--model", model), home) as terminal:
+        _read_until(terminal, PROMPT, time.perf_counter() + DEADLINE)
+        with suppress(TimeoutError):
+            _read_until(terminal, b"\0", time.perf_counter() + READY)
+        os.write(terminal, b"What is 2+2?\r")
+        started = time.perf_counter()
+        next_request()
+        return time.perf_counter() - started
+
+
+@contextmanager
+def _printing(model: str, home: str) -> Iterator[int]:
+    """A process of `-p`: its id."""
+    argv = (*PROGRAM, "-p", "What is 2+2?", "--model", model)
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"OUTRIDER_HOME": home, "XDG_CONFIG_HOME": home}
+    nothing = subprocess.DEVNULL
+    process = subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=nothing, env=environment, cwd=home)
+    try:
+        yield process.pid
+    finally:
+        process.kill()
+        process.wait()
 
 
 def _cpu_until_request() -> float:
@@ -61,17 +107,9 @@ def _cpu_until_request() -> float:
 
 
 def _cpu_of_one(model: str, next_request: Callable[[], None], home: str) -> float:
-    argv = (*PROGRAM, "-p", "What is 2+2?", "--model", model)
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    environment |= {"OUTRIDER_HOME": home, "XDG_CONFIG_HOME": home}
-    nothing = subprocess.DEVNULL
-    process = subprocess.Popen(argv, stdin=nothing, stdout=nothing, stderr=nothing, env=environment, cwd=home)
-    try:
+    with _printing(model, home) as process:
         next_request()
-        return _cpu_seconds(process.pid)
-    finally:
-        process.kill()
-        process.wait()
+        return _cpu_seconds(process)
 
 
 def _cpu_seconds(pid: int) -> float:
@@ -117,6 +155,14 @@ def _listening() -> Iterator[tuple[str, Callable[[], None]]]:
 def _seconds_until(argv: Sequence[str], mark: bytes, home: str) -> float:
     """From the start of a program in a terminal until it has written the mark."""
     started = time.perf_counter()
+    with _terminal(argv, home) as terminal:
+        _read_until(terminal, mark, started + DEADLINE)
+        return time.perf_counter() - started
+
+
+@contextmanager
+def _terminal(argv: Sequence[str], home: str) -> Iterator[int]:
+    """A program in a terminal of its own."""
     child, terminal = pty.fork()
     if child == 0:
         environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
@@ -124,8 +170,7 @@ def _seconds_until(argv: Sequence[str], mark: bytes, home: str) -> float:
         os.chdir(home)
         os.execve(argv[0], list(argv), environment | own)
     try:
-        _read_until(terminal, mark, started + DEADLINE)
-        return time.perf_counter() - started
+        yield terminal
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -130,7 +130,7 @@ async def test_a_long_end_that_is_finished_between_two_drawings_does_not_push_th
     view.show(TextDelta("```\n" + "".join(f"line {number}\n" for number in range(30))))
     view.draw()
     view.show(TextDelta("```\n\nDone."))
-    assert [line for line in screen.written if line.strip()][-2:] == [" line 29", "Done."]
+    assert [line for line in screen.written if line.strip()][-2:] == ["line 29", "Done."]
     view.stop()
     assert "Done." in [line.rstrip() for line in screen.screen.display]
     assert [line.strip() for line in screen.written if "line" in line] == [f"line {number}" for number in range(30)]

@@ -66,7 +66,7 @@ async def test_a_task_a_queued_message_and_a_background_command(size: tuple[int,
         terminal.say("/tasks")
         await terminal.wait_for("   1  running")
         await terminal.wait_for_prompt()
-        await terminal.wait_for(re.compile(r"permissions: all .* 1 task"))
+        await terminal.wait_for(re.compile(r"all .* 1 task"))
         if size != SIZES[0]:
             take_picture(name, terminal)
         shown = terminal.transcript

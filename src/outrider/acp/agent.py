@@ -16,7 +16,6 @@ from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
 from outrider.acp.handlers import Method
 from outrider.acp.metrics_file import MetricsFile
-from outrider.acp.preloading import FOR_SESSIONS, preload
 from outrider.acp.schema.content import PROTOCOL_VERSION, Meta
 from outrider.acp.schema.requests import (
     AgentCapabilities,
@@ -44,6 +43,7 @@ from outrider.acp.writer import EditorWriter
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.errors import UnknownSessionError
 from outrider.jsonrpc import RpcError
+from outrider.preloading import preload
 from outrider.providers.debugging import logger
 from outrider.version import __version__
 
@@ -68,6 +68,14 @@ _CAPABILITIES = AgentCapabilities(
         "fork": {},  # not in the stable schema yet; clients look for it here
     },
 )
+
+FOR_SESSIONS = (
+    "outrider.sync",
+    "outrider.coding.config.loading",
+    "outrider.acp.turns",
+    "outrider.coding.mcp.server_files",
+)
+"""Modules that `session/new` needs."""
 
 
 class EditorAgent:

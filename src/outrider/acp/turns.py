@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import EditorClient
 from outrider.acp.editor_session import EditorSession, SessionOpening
-from outrider.acp.preloading import FOR_PROMPTS, preload
 from outrider.acp.prompt_content import to_prompt
 from outrider.acp.replay import replay_session
 from outrider.acp.schema.content import ContentBlock, TextContent
@@ -42,6 +41,7 @@ from outrider.errors import (
     SessionCancelledError,
 )
 from outrider.log.log import Log
+from outrider.preloading import FOR_REQUESTS, preload
 from outrider.runtime.events import QuestionAnswered, QuestionAsked
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.steering import QueuedMessage
@@ -108,7 +108,7 @@ class Turns:
             editor.sender.send_notice(note)
         self._introducing.append(asyncio.ensure_future(self._try_sandbox()))
         if editor.model != "demo":  # it needs no transport
-            preload(FOR_PROMPTS)
+            preload(FOR_REQUESTS)
         if editor.bench.servers:
             self._introducing.append(asyncio.ensure_future(self._announce_prompts(editor.bench.servers)))
 

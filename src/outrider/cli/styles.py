@@ -10,6 +10,8 @@ from collections.abc import Iterator
 BOLD, DIM, ITALIC, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 36))
 COLOURS = (RED, GREEN, YELLOW, CYAN)
 RESET = "\x1b[0m"
+LEAST_TEXT = 10
+"""Columns that a text beside something else gets, however narrow the window is."""
 TAB = "    "
 """Shown instead of a tab, whose width would depend on its column."""
 _CODES = re.compile(r"\x1b\[[0-9;]*m|\x1b\]8;[^\x1b]*\x1b\\")
@@ -67,13 +69,29 @@ def wrap_columns(text: str, width: int) -> Iterator[str]:
 def wrap_words(text: str, width: int) -> Iterator[str]:
     """Split a line of plain text into pieces of at most `width` columns, between words where that is possible.
 
-    >>> list(wrap_words("one two abcdef", 5))
-    ['one', 'two a', 'bcdef']
-    """
-    from textwrap import wrap
+    Nothing is left out: a space at a break stays at the end of its line, so a line without one is a broken word.
 
-    for line in wrap(text, width, break_on_hyphens=False) or [""]:
-        yield from wrap_columns(line, width)  # wide characters have two columns
+    >>> list(wrap_words("one two abcdef", 5))
+    ['one ', 'two ', 'abcde', 'f']
+    """
+    text = text.replace("\t", TAB)
+    start, used, after_word = 0, 0, 0  # where the piece begins, its columns, and where it can end between words
+    for at, character in enumerate(text):
+        used += _columns_of(character)
+        if used > width and at > start:
+            end = after_word if after_word > start else at
+            yield text[start:end]
+            start, used = end, columns(text[end : at + 1])
+        if character == " " and text[start:at].strip():
+            after_word = at + 1
+    yield text[start:]
+
+
+def hanging(head: str, text: str, width: int) -> Iterator[str]:
+    """Yield a text between words, its lines below each other after a head, which may be styled."""
+    indent = columns(head)
+    for number, line in enumerate(wrap_words(text, max(LEAST_TEXT, width - indent))):
+        yield f"{' ' * indent if number else head}{line}"
 
 
 def columns(text: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.errors import ConversationError, RewindConflictError
 from outrider.text import counted
 from outrider.text.visible import safe_line
@@ -144,7 +145,7 @@ def point_lines(points: Iterable[RewindPoint]) -> Iterator[str]:
     number = 0
     for point in points:
         number = point.number
-        yield f"{number:>4}  {_beginning(point.message.text)}"
+        yield f"{number:>4}  {beginning(point.message)}"
     if not number:
         yield "There are no messages yet."
 
@@ -154,7 +155,7 @@ def preview_lines(preview: RewindPreview, *, files: bool = True, conversation: b
     if preview.message is None:
         yield f"Takes back the rewind to message {preview.to}."
     else:
-        yield f"Back to before message {preview.to}: {_beginning(preview.message.text)}"
+        yield f"Back to before message {preview.to}: {beginning(preview.message)}"
         if conversation:
             yield f"The conversation loses {counted(preview.messages, 'message')}. The log keeps them."
     if not files:
@@ -180,6 +181,12 @@ def outcome_lines(done: Rewound) -> Iterator[str]:
         yield f"Not restored: {safe_line(path)} ({safe_line(reason)})"
 
 
-def _beginning(text: str) -> str:
-    words = " ".join(text.split()) or "(no text)"
-    return words if len(words) <= TITLE_CHARACTERS else f"{words[: TITLE_CHARACTERS - 1]}…"
+def beginning(message: Message, most: int = TITLE_CHARACTERS) -> str:
+    """Return the beginning of a message in one line. Its texts stay apart, and its files are named."""
+    parts = (
+        block.text if isinstance(block, TextBlock) else f"[{block.label}]"
+        for block in message.content
+        if isinstance(block, TextBlock | AttachmentBlock)
+    )
+    words = " ".join(" ".join(parts).split())
+    return safe_line(words if len(words) <= most else f"{words[: most - 1]}…")

@@ -26,6 +26,8 @@ class RewindPoint(msgspec.Struct, frozen=True):
     number: int
     """Its number among the messages of the user, from 1."""
     message: Message
+    time: float = 0.0
+    """When it was said, in seconds since 1970."""
 
 
 class RewindPreview(msgspec.Struct, frozen=True):
@@ -74,8 +76,10 @@ class Rewinder:
 
     def points(self) -> list[RewindPoint]:
         """Return the messages of the user."""
-        messages = self._state().messages
-        return [RewindPoint(number, messages[at]) for number, at in enumerate(user_messages(messages), 1)]
+        state = self._state()
+        times = {row[1]: row[2] for row in self._log.rows(self._journal.id)}
+        found = enumerate(user_messages(state.messages), 1)
+        return [RewindPoint(number, state.messages[at], times[state.seqs[at]]) for number, at in found]
 
     def preview(self, to: int) -> RewindPreview:
         """Return what a rewind to the message would do."""

@@ -98,6 +98,19 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun if number == 1 else plural or f'{noun}s'}"
 
 
+def ago(seconds: float) -> str:
+    """Format how long ago something was.
+
+    >>> ago(5), ago(150), ago(7_200), ago(90_000), ago(300_000)
+    ('just now', '2 min ago', '2 h ago', '1 day ago', '3 days ago')
+    """
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    return f"{seconds // 3600:.0f} h ago" if seconds < 86_400 else f"{counted(int(seconds // 86_400), 'day')} ago"
+
+
 def thousands(number: int) -> str:
     """Format a large number for people, in thousands or millions.
 

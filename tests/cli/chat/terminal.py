@@ -317,7 +317,7 @@ class ShellTerminal(Terminal):
     """Runs the program as a job of an interactive shell."""
 
     def _start(self, slave: int) -> subprocess.Popen[Any]:
-        environment = {**self._environment, "PS1": "shell> ", "BASH_SILENCE_DEPRECATION_WARNING": "1"}
+        environment = {**self.environment, "PS1": "shell> ", "BASH_SILENCE_DEPRECATION_WARNING": "1"}
         shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile", "-i"],
             stdin=slave,

@@ -73,10 +73,9 @@ async def test_the_model_can_be_seen_and_changed(project: Path) -> None:
     ):
         await at_the_prompt_with(terminal, "What is 2+2?")
         terminal.say("/model")
-        await terminal.wait_for("Model: demo.")
-        await terminal.wait_for("❯ anthropic/")
+        await terminal.wait_for("❯ ● demo")
         terminal.type("demo")
-        await terminal.wait_for("❯ demo")
+        await terminal.wait_for("1 of 4")
         terminal.press("enter")
         await terminal.wait_until_gone("❯")
         await at_the_prompt_with(terminal, "/model anthropic/claude-sonnet-4-5", "And now?")

@@ -10,7 +10,9 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
+from outrider.cli.chat import fuzzy_search
 from outrider.cli.chat.completion import MAX_COMPLETIONS, ChatCompleter, FileNames
+from outrider.cli.chat.fuzzy_search import FuzzyNames, score
 from outrider.processes.programs import Programs
 
 COMMANDS = {"help": "what can be typed", "model": "who answers", "mode": "what is allowed"}
@@ -63,6 +65,34 @@ def test_files_that_git_ignores_are_left_out(folder: Path) -> None:
     assert completed("@read", folder) == ["@Readme.md"]
     assert "@.hidden" in completed("@hid", folder)
     assert completed("@HEAD", folder) == []
+
+
+def test_characters_in_order_are_enough(tmp_path: Path) -> None:
+    for name in ("cli/chat/session_view.py", "cli/vessel.py", "docs/chatSession.md", "build/out/x.py", "a/İx.txt"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert completed("@sv", tmp_path)[0] == "@cli/chat/session_view.py"  # beginnings of words
+    assert completed("@clichat", tmp_path)[:2] == ["@cli/chat/", "@cli/chat/session_view.py"]
+    assert completed("@cs", tmp_path)[0] == "@docs/chatSession.md"
+    assert completed("@SESSION_view", tmp_path) == ["@cli/chat/session_view.py"]
+    assert completed("@vs", tmp_path)[0] == "@cli/vessel.py"  # in this order
+    assert completed("@ix", tmp_path)
+    assert completed("@zz", tmp_path) == []
+    assert completed(f"@{tmp_path}/oc", tmp_path) == [f"@{tmp_path}/docs/"]  # and outside of the folder
+    assert completed("/pe", tmp_path) == []
+    assert completed("/md", tmp_path) == ["/model", "/mode"]
+
+
+def test_a_search_in_many_files_compares_few_of_them() -> None:
+    names = [f"src/part{number % 100}/module_{number}.py" for number in range(50_000)]
+    found = FuzzyNames([*names, "src/session_view.py"])
+    scored: list[str] = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fuzzy_search, "score", lambda name, typed: scored.append(name) or score(name, typed))
+        assert "src/session_view.py" in found.matching("seview", 50)
+        assert len(found.matching("s", 50)) == 50
+        assert len(scored) <= 2 * fuzzy_search.MOST_SCORED
 
 
 def test_no_more_is_shown_than_can_be_read(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,3 +85,29 @@ async def test_the_mode_of_the_command_line_wins(tmp_path: Path) -> None:
     again.current.go_to(id)
     assert (again.current.mode, again.notices) == ("edits", [])
     again.close()
+
+
+SCRIPT = """\
+import asyncio, sys
+from pathlib import Path
+from outrider.cli.chat.current_session import CurrentSession
+from outrider.coding.config.settings import Settings
+from outrider.coding.front_end import FrontEnd
+
+async def main():
+    current = CurrentSession(Settings(model="http://127.0.0.1:9/v1#m"), Path.cwd(), None, print, FrontEnd(None))
+    await asyncio.to_thread(current.prepare)
+    before = set(sys.modules)
+    current.open()
+    print("later:", *sorted(set(sys.modules) - before), "aiohttp" in before)
+    current.close()
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_message_imports_nothing(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=90
+    )
+    assert "later: True" in ended.stdout

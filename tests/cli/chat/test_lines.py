@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from PIL import Image
 from wcwidth import wcswidth
@@ -21,7 +22,7 @@ from outrider.cli.chat.tool_call_lines import (
     finished_call_lines,
     numbered_diff,
 )
-from outrider.cli.styles import GREEN, RED, columns, fit, styled
+from outrider.cli.styles import GREEN, RED, columns, fit, styled, wrap_words
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import shown_path, title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
@@ -38,6 +39,18 @@ def bare(lines: Any) -> list[str]:
 
 
 # Widths
+
+
+@given(st.text(st.sampled_from("ab   c漢🙂e\u0301"), max_size=100), st.integers(2, 30))
+@example("aa bb", 4)
+def test_lines_break_between_words_and_lose_nothing(text: str, width: int) -> None:
+    pieces = list(wrap_words(text, width))
+    assert "".join(pieces) == text
+    assert all(columns(piece) <= width for piece in pieces)
+    for piece, following in pairwise(pieces):
+        is_between_words = piece.endswith(" ") or following.startswith(" ")
+        assert is_between_words or columns(piece) >= width - 1  # else the word is longer than the line
+        assert is_between_words or " " not in piece.strip(" ")
 
 
 @given(SHOWN, st.integers(1, 100))

@@ -74,7 +74,7 @@ def test_no_word_is_lost_when_blocks_are_drawn_one_after_the_other(text: str, pl
     st.text(st.sampled_from("ab \n\t\r\x1b\x07\x9b#*`|-_[]()<>äß漢字🙂e\u0301\u202e")) | DOCUMENTS, st.integers(20, 120)
 )
 def test_no_line_is_wider_than_it_may_be_and_none_holds_a_control_character(text: str, width: int) -> None:
-    for line in rendered(text, width):
+    for line in rendered(text, width, is_live=True):
         assert columns(line) <= width
         assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", CODES.sub("", line))
 
@@ -162,3 +162,12 @@ def test_a_table_folds_what_does_not_fit() -> None:
     assert all(columns(line) <= 60 for line in lines)
     cells = [unstyled(line) for line in lines[2:]]
     assert "".join(cells).count("x") == 50
+
+
+def test_code_can_be_copied_as_it_is() -> None:
+    long = f"def {'long_' * 20}name(argument): return argument"
+    lines = [unstyled(line) for line in rendered(f"Look:\n\n```python\n{long}\n    pass\n```\n\nEnd", 40)]
+    assert lines == ["Look:", "", long, "    pass", "", "End"]
+    item = [unstyled(line) for line in rendered(f"- see\n  ```\n  {long}\n  ```", 40)]
+    assert max(map(len, item)) <= 40  # a list indents its lines
+    assert "".join(item).replace(" ", "").endswith(long.replace(" ", ""))

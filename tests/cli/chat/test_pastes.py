@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
+import sys
 from pathlib import Path
 
+import pytest
+
 from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_files, mention
+from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with
 from tests.modelserver import ModelServer
@@ -120,9 +125,22 @@ def test_the_clipboard_gives_a_file_for_the_chat(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_clipboard_without_a_picture_gives_none(tmp_path: Path) -> None:
-    program = tmp_path / "xclip"
-    program.write_text("#!/bin/sh\necho text\n")
-    program.chmod(0o755)
-    assert Clipboard({"DISPLAY": ":0"}, Programs([], f"{tmp_path}:/usr/bin:/bin")).picture() is None
-    assert Clipboard({}, Programs([])).picture() is None
+async def test_the_chat_says_why_no_picture_is_pasted(project: Path, tmp_path: Path) -> None:
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    async with Terminal("--model", "demo", cwd=project, DISPLAY=":0", PATH=f"{programs}:/bin") as terminal:
+        await terminal.wait_for_prompt()
+        if shutil.which("xclip", path="/bin:/usr/bin") is None:
+            terminal.type("What is\x16")
+            await terminal.wait_for("To paste pictures, install xclip.")
+        program = programs / "xclip"
+        program.write_text("#!/bin/sh\necho text\n")
+        program.chmod(0o755)
+        terminal.type("\x16")
+        await terminal.wait_for("There is no picture in the clipboard.")
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="it always has a clipboard")
+def test_without_a_desktop_there_is_no_clipboard() -> None:
+    with pytest.raises(OutriderError, match="neither WAYLAND_DISPLAY nor DISPLAY is set"):
+        Clipboard({}, Programs([])).picture()

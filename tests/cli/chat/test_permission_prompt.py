@@ -29,7 +29,7 @@ class Person:
         self.keys = keys
         self.terminal = Screen(columns, lines)
         self.view = SessionView(LiveRegion(self.terminal, lambda: (columns, lines)), Path("/work"))  # type: ignore[arg-type]
-        self.view.footer = Footer(lambda: "the status")
+        self.view.footer = Footer(lambda width: "the status")
         self.interrupts: list[bool] = []
         self.keyboard = Keyboard(self.interrupts.append)
         self.asker = PermissionPrompt(self.view, self.keyboard, Path("/work"), self.interrupts.append)
@@ -329,7 +329,7 @@ async def test_a_question_in_a_narrow_window_leaves_nothing_behind(columns: int,
     person = Person(keys, columns, 24)
     person.view.write(["said before"])
     async with person.asked("Bash", ("Bash(git commit *)",), command="git commit -m x") as task:
-        person.view.footer = Footer(lambda: "another status")
+        person.view.footer = Footer(lambda width: "another status")
         person.view.draw()
         keys.send_text("n")
         await answer(task)

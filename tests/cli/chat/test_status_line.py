@@ -11,7 +11,7 @@ import pytest
 
 from outrider.cli.chat import status_command
 from outrider.cli.chat.status_command import StatusCommand, first_line
-from outrider.cli.chat.status_line import branch_of, filled
+from outrider.cli.chat.status_line import BUILT_IN, branch_of, filled, fitted
 from outrider.coding.config.loading import find_widenings
 from outrider.coding.config.settings import Settings, flatten
 from outrider.processes.programs import Programs
@@ -85,6 +85,29 @@ async def test_the_command_runs_again_only_when_something_has_changed(
         if command._task:
             await asyncio.wait([command._task])
     assert [each.strip() for each in drawn] == ["1", "2"]
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (120, "claude-5 · effort: high · permissions: ask · sandboxed · 2 tasks · context 12%/200k · $0.0123"),
+        (80, "claude-5 · high · ask · sandboxed · 2 tasks · context 12%/200k · $0.0123"),
+        (60, "claude-5 · high · ask · sandboxed · 2 tasks · 12% · $0.0123"),
+        (40, "claude-5 · ask · 2 tasks · 12% · $0.0123"),
+        (30, "claude-5 · ask · 12% · $0.0123"),
+        (24, "claude-5 · ask · $0.0123"),
+        (20, "ask · 12% · $0.0123"),
+        (13, "ask · $0.0123"),
+        (9, "$0.0123"),
+        (4, "$0.…"),
+    ],
+)
+def test_the_cost_stays_in_a_narrow_line(width: int, shown: str) -> None:
+    fields = {"model": "claude-5", "effort": "high", "mode": "ask", "sandbox": "sandboxed", "tasks": "2 tasks"}
+    fields |= {"context": "context 12%/200k", "used": "12%", "cost": "$0.0123"}
+    assert fitted(BUILT_IN, fields, width) == shown
+    if width == 20:
+        assert fitted("in {folder} · {cost} · {mode}", fields | {"folder": "/home/someone"}, width) == "$0.0123"
 
 
 def test_a_field_cannot_move_the_cursor_and_braces_are_no_code() -> None:

@@ -29,7 +29,7 @@ from outrider.cli.chat.composer import MessageComposer
 from outrider.cli.chat.current_session import CurrentSession, history_file
 from outrider.cli.chat.elicitation_prompt import ElicitationPrompt, WaitingQuestions
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.line_editor import PROMPT, Actions, LineEditor, LineInterrupted
+from outrider.cli.chat.line_editor import Actions, LineEditor, LineInterrupted
 from outrider.cli.chat.past_messages import last_turn, show_recent, stored_details, whole_output
 from outrider.cli.chat.permission_prompt import PermissionPrompt
 from outrider.cli.chat.picker import pick
@@ -57,7 +57,7 @@ from outrider.processes.signals import on_signals, suspend
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
-from outrider.text.visible import safe_line, safe_lines
+from outrider.text.visible import safe_line
 from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
@@ -94,10 +94,11 @@ class Chat:
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
         self._keyboard = Keyboard(
-            self._turn.interrupt,
+            self._interrupt,
             self._send,
             lambda: self._steering.take_back(self._give_back),
-            {"c-o": self._open_pager, "c-b": self._move_to_background, "c-z": self._suspend},
+            {"c-o": self._show_steps, "c-b": self._move_to_background, "c-z": self._suspend},
+            lambda by: self._view.is_watching and self._view.watch(by),
             sys.stdout,
         )
         self._paging: asyncio.Future[None] | None = None
@@ -122,7 +123,7 @@ class Chat:
             history_file(),
             lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
-            Actions(self._next_mode, self._whole_output),
+            Actions(self._next_mode, self._whole_output, self._view.note),
             lambda: self._current.servers,
             vi_keys=self._loaded.settings.chat.vi_keys,
         )
@@ -328,7 +329,7 @@ class Chat:
 
     def _show_message(self, text: str) -> None:
         """Write a message of the user that was not typed between turns."""
-        self._view.write([f"{PROMPT}{line}" for line in safe_lines(text).split("\n")])
+        self._view.write(self._view.message_lines(text))
 
     async def _ask(self, question: Question) -> Answer:
         async with self._one_question:
@@ -373,6 +374,16 @@ class Chat:
         messages = last_turn(session.history.tail) if session else ()
         details = stored_details(self._current.log, session.id) if session else {}
         return whole_output(messages, details, self._current.folder, self._view.region.width)
+
+    def _interrupt(self, by_control_c: bool) -> None:
+        """Cancel the turn; Esc first goes back from the steps of a sub-agent."""
+        if by_control_c or not self._view.leave():
+            self._turn.interrupt(by_control_c)
+
+    def _show_steps(self) -> None:
+        """Show the steps of a running sub-agent; if they are shown already, or there is none, the whole output."""
+        if self._view.is_watching or not self._view.watch():
+            self._open_pager()
 
     def _open_pager(self) -> None:
         """Show the whole output while the agent works on. What it writes meanwhile waits."""

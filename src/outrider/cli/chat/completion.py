@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from outrider.cli.chat.fuzzy_search import FuzzyNames, matching_names
 from outrider.errors import McpError
 from outrider.processes.programs import Programs
 from outrider.processes.starting import run
@@ -49,9 +50,9 @@ class ChatCompleter(Completer):
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and "\n" not in before:
             prompts = self._servers.prompts() if self._servers else {}
-            for name, description in {**self._commands(), **prompts}.items():
-                if name.startswith(before[1:]):
-                    yield Completion(f"/{name}", -len(before), display_meta=safe_line(description))
+            known = {**self._commands(), **prompts}
+            for name in matching_names(list(known), before[1:]):
+                yield Completion(f"/{name}", -len(before), display_meta=safe_line(known[name]))
             return
         if found := _MENTION.search(before):
             for name in self._files.matching(found[1] or found[2]):
@@ -68,19 +69,17 @@ class FileNames:
     def __init__(self, folder: Path, programs: Programs) -> None:
         self._folder = folder
         self._programs = programs
-        self._names: list[str] = []
+        self._names = FuzzyNames(())
         self._refreshed = float("-inf")
         self._refreshing = threading.Lock()
 
     def matching(self, typed: str) -> list[str]:
-        """Return the matches, best first: by the start of the name, then by any part of the path; hidden files last."""
+        """Return the matches, the best first; hidden files last."""
         if os.path.isabs(typed) or typed.startswith(("~", "..")):
             return self._outside(typed)
         with self._refreshing:  # a Tab waits for the names that are being collected since a letter was typed
             self._refresh()
-        typed = typed.lower()
-        found = [name for name in self._names if typed in name.lower()]
-        return sorted(found, key=lambda name: (_rank(name.lower(), typed), len(name), name))[:MAX_COMPLETIONS]
+        return self._names.matching(typed, MAX_COMPLETIONS)
 
     def _refresh(self) -> None:
         if time.monotonic() - self._refreshed < REFRESH_SECONDS:
@@ -98,17 +97,17 @@ class FileNames:
             return
         names = found.output.decode(errors="replace").split("\0")[:_MAX_FILES]
         files = [name for name in names if name and name.isprintable()]
-        self._names = [*files, *_folders(files)]
+        self._names = FuzzyNames([*files, *_folders(files)])
 
     def _outside(self, typed: str) -> list[str]:
         parent, _, start = typed.rpartition("/")
         try:
-            entries = sorted(os.scandir(self._folder / Path(parent or "/").expanduser()), key=lambda entry: entry.name)
+            with os.scandir(self._folder / Path(parent or "/").expanduser()) as entries:
+                found = {each.name: each.path for each in entries if each.name.isprintable()}
         except (OSError, RuntimeError):
             return []
-        start = start.lower()
-        matches = [each for each in entries if each.name.lower().startswith(start) and each.name.isprintable()]
-        return [f"{parent}/{each.name}{'/' if os.path.isdir(each.path) else ''}" for each in matches[:MAX_COMPLETIONS]]
+        names = matching_names(sorted(found), start)[:MAX_COMPLETIONS]
+        return [f"{parent}/{name}{'/' if os.path.isdir(found[name]) else ''}" for name in names]
 
 
 def _folders(files: Iterable[str]) -> list[str]:
@@ -120,12 +119,6 @@ def _folders(files: Iterable[str]) -> list[str]:
             found.add(f"{parent}/")
             parent = parent.rpartition("/")[0]
     return sorted(found)
-
-
-def _rank(name: str, typed: str) -> tuple[bool, int]:
-    base = name.rstrip("/").rpartition("/")[2]
-    is_hidden = "." not in typed[:1] and any(part.startswith(".") for part in name.split("/"))
-    return is_hidden, 0 if base.startswith(typed) else 1 if typed in base else 2
 
 
 READ_SECONDS = 2.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import msgspec
 
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
-from outrider.errors import MissingKeyError
+from outrider.errors import MissingKeyError, OutriderError
 from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
@@ -29,6 +30,21 @@ if TYPE_CHECKING:
     from outrider.runtime.events import Event
     from outrider.runtime.session import Session
     from outrider.tools.tool import Tool
+
+
+NEEDED = (
+    "aiohttp",
+    "outrider.coding.permissions.decision",
+    "outrider.log.journal",
+    "outrider.log.resume",
+    "outrider.log.sqlite.inbox",
+    "outrider.log.sqlite.watching",
+    "outrider.runtime.folder_watch",
+    "outrider.runtime.journal",
+    "outrider.runtime.opening",
+    "outrider.runtime.titling",
+)
+"""Modules that the first request imports."""
 
 
 class CurrentSession:
@@ -71,6 +87,11 @@ class CurrentSession:
         with suppress(MissingKeyError):  # said with the first message, if the user has not entered a key by then
             self._name = resolve(self.model_name).name
         _ = self.bench.servers, self.log, self.bench.tools  # servers first: they start in the background
+        for name in NEEDED:
+            if name != "aiohttp" or self._name != "demo":
+                import_module(name)
+        with suppress(OutriderError):  # said with the first message, too
+            _ = self.context  # the system prompt, and the schemas of the tools
 
     @property
     def log(self) -> Log:

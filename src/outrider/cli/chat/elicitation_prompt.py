@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.question_lines import read_line
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_columns
+from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_words
 from outrider.cli.user_programs import open_page
 from outrider.text.visible import revealed_line, safe_line, safe_lines
 
@@ -97,14 +97,14 @@ class ElicitationPrompt:
         yield ""
         yield styled(f"? The MCP server {revealed_line(question.server)} asks:", BOLD, YELLOW)
         for line in safe_lines(question.message).split("\n"):
-            yield from (f"  {part}" for part in wrap_columns(line, width - 2))
+            yield from (f"  {part}" for part in wrap_words(line, width - 2))
         if question.url:
-            yield from (f"  {part}" for part in wrap_columns(safe_line(question.url), width - 2))
+            yield from (f"  {part}" for part in wrap_words(safe_line(question.url), width - 2))
 
     def _field_lines(self, field: Field) -> Iterator[str]:
         width = self._view.region.width
         for line in filter(None, safe_lines(field.description).split("\n")):
-            yield from (styled(f"  {part}", DIM) for part in wrap_columns(line, width - 2))
+            yield from (styled(f"  {part}", DIM) for part in wrap_words(line, width - 2))
         for number, option in enumerate(field.options, 1):
             yield f"  {styled(str(number), BOLD)} {safe_line(option.label)}"
 

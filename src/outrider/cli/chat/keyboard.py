@@ -47,6 +47,7 @@ class Keyboard:
         send: Callable[[str], bool] | None = None,
         take_back: Callable[[], None] = lambda: None,
         actions: Mapping[str, Callable[[], None]] | None = None,
+        turn_to: Callable[[int], object] = lambda by: None,
         output: TextIO | None = None,
     ) -> None:
         self._interrupt = interrupt
@@ -58,6 +59,8 @@ class Keyboard:
         """Called on ↑ in an empty line."""
         self._actions = actions or {}
         """Called on these keys, whatever else goes on."""
+        self._turn_to = turn_to
+        """Called on ← with -1 and on → with 1."""
         self._output = output
         """The terminal, which is asked to mark pastes."""
         self.is_paused = False
@@ -194,6 +197,8 @@ class Keyboard:
     def _type(self, key: Key) -> None:
         if key.name == "up" and not self.typed:
             self._take_back()
+        elif key.name in ("left", "right"):
+            self._turn_to(1 if key.name == "right" else -1)
         elif self._send and key.name == "enter" and self.typed.strip() and not self.typed.endswith("\\"):
             if self._send(self.typed.strip()):
                 self.typed = ""

@@ -31,9 +31,9 @@ from prompt_toolkit.styles import Style
 from outrider.cli.chat.completion import ChatCompleter, ServerNames
 from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_files, mention
 from outrider.cli.chat.picker import ScreenOutput
-from outrider.cli.chat.status_line import fitted
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.cli.user_programs import edit_file, page
+from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class Actions:
     next_mode: Callable[[], None]
     show_output: Callable[[], str]
     """Returns the text that Ctrl-O opens."""
+    say: Callable[[str], None]
+    """Writes a remark."""
 
 
 class LineInterrupted(Exception):  # noqa: N818 - not an error: the program has something to do before
@@ -70,7 +72,7 @@ class LineEditor:
         programs: Programs,
         history: Path,
         commands: Callable[[], Mapping[str, str]],
-        status: Callable[[], str],
+        status: Callable[[int], str],
         actions: Actions,
         servers: Callable[[], RunningServers | None] = lambda: None,
         *,
@@ -87,9 +89,13 @@ class LineEditor:
             complete_in_thread=True,
             complete_while_typing=True,
             key_bindings=merge_key_bindings(
-                [_line_bindings(), _action_bindings(actions, programs), _paste_bindings(self._pastes, self._clipboard)]
+                [
+                    _line_bindings(),
+                    _action_bindings(actions, programs),
+                    _paste_bindings(self._pastes, self._clipboard, lambda text: self.above(lambda: actions.say(text))),
+                ]
             ),
-            bottom_toolbar=lambda: ANSI(styled(fitted(status(), get_terminal_size().columns), DIM)),
+            bottom_toolbar=lambda: ANSI(styled(status(get_terminal_size().columns), DIM)),
             style=_style(),
             editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,
@@ -217,7 +223,7 @@ async def _page(text: str, programs: Programs) -> None:
     await run_in_terminal(lambda: page(text, programs), in_executor=True)
 
 
-def _paste_bindings(pastes: Pastes, clipboard: Clipboard) -> KeyBindings:
+def _paste_bindings(pastes: Pastes, clipboard: Clipboard, say: Callable[[str], None]) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add(Keys.BracketedPaste)
@@ -238,11 +244,12 @@ def _paste_bindings(pastes: Pastes, clipboard: Clipboard) -> KeyBindings:
 
     @keys.add("c-v")
     async def _(event: KeyPressEvent) -> None:
-        picture = await asyncio.to_thread(clipboard.picture)
-        if picture:
-            event.current_buffer.insert_text(f"{mention(picture)} ")
+        try:
+            picture = await asyncio.to_thread(clipboard.picture)
+        except OutriderError as error:
+            say(str(error))
         else:
-            event.app.output.bell()
+            event.current_buffer.insert_text(f"{mention(picture)} ")
 
     @keys.add("c-g")
     def _(event: KeyPressEvent) -> None:

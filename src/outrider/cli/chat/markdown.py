@@ -73,25 +73,26 @@ class MarkdownStream:
             self._lines = []
 
 
-def rendered(text: str, width: int, *, light: bool = False) -> list[str]:
+def rendered(text: str, width: int, *, light: bool = False, is_live: bool = False) -> list[str]:
     """Render Markdown as coloured lines: one blank line between blocks, none around them.
 
-    `light` chooses the colours of code for a light background.
+    `light` chooses the colours of code for a light background. Lines of code are as long as they are, so that they can
+    be copied, unless the text `is_live`: then it is redrawn.
     """
     stream = MarkdownStream()
     lines: list[str] = []
     for block in (*stream.blocks(safe_lines(text)), stream.end()):
-        if drawn := _rendered_block(block, width, light=light):
+        if drawn := _rendered_block(block, width, light=light, is_live=is_live):
             lines += ["", *drawn] if lines else drawn
     return lines
 
 
-def _rendered_block(text: str, width: int, *, light: bool) -> list[str]:
+def _rendered_block(text: str, width: int, *, light: bool, is_live: bool) -> list[str]:
     if not text.strip():
         return []
     from outrider.cli.chat.rich_page import page_text  # imports rich
 
-    drawn = page_text(text, width, light=light)
+    drawn = page_text(text, width, light=light, is_live=is_live)
     lines = [line if _VISIBLE.search(line) else "" for line in drawn.split("\n")]
     while lines and not lines[-1]:
         lines.pop()

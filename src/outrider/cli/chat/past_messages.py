@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import whole_call_lines
-from outrider.cli.styles import BOLD, fit, styled
+from outrider.cli.styles import BOLD, styled
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
 from outrider.log.entries import CallResult, MessageEntry, Record
 from outrider.log.state import without_rewound
 from outrider.runtime.entry_events import EntryEvents
 from outrider.runtime.events import ThinkingDelta, ToolFinished
-from outrider.text.visible import safe_line, safe_lines
+from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
@@ -33,8 +33,7 @@ def show_recent(current: CurrentSession, session: Session, view: SessionView) ->
     for record in _recent_records(current.log, session.id):
         entry = record.entry
         if isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.message.text.strip():
-            lines = safe_lines(entry.message.text).split("\n")
-            view.write([*(styled(f"› {fit(line, view.region.width - 2)}", BOLD) for line in lines), ""])
+            view.write([*view.message_lines(entry.message.text), ""])
         for event in events.of(record):
             if not isinstance(event, ThinkingDelta):
                 view.show(event)

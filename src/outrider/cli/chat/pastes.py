@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 from prompt_toolkit.history import FileHistory
 
 from outrider.coding.command_environment import command_environment
+from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
 from outrider.processes.starting import run
 from outrider.temporary_folder import TemporaryFolder
@@ -125,16 +126,24 @@ class Clipboard:
         self._folder: TemporaryFolder | None = None
         self._count = 0
 
-    def picture(self) -> Path | None:
-        """Write the picture in the clipboard to a file and return its path; None if there is no picture."""
-        data = next(filter(None, map(self._output, picture_commands(self._environment))), b"")
+    def picture(self) -> Path:
+        """Write the picture in the clipboard to a file and return its path. Raises OutriderError if there is none."""
+        commands = picture_commands(self._environment)
+        data = next(filter(None, map(self._output, commands)), b"")
         if not data.startswith(b"\x89PNG"):
-            return None
+            raise OutriderError(self._why(commands))
         self._folder = self._folder or TemporaryFolder()
         self._count += 1
         path = self._folder.path / f"pasted-{self._count}.png"
         path.write_bytes(data)
         return path
+
+    def _why(self, commands: Sequence[Sequence[str]]) -> str:
+        if not commands:
+            return "There is no clipboard here: neither WAYLAND_DISPLAY nor DISPLAY is set. @path attaches a file."
+        if not any(self._programs.find(command[0]) for command in commands):
+            return f"To paste pictures, install {' or '.join(PACKAGES[command[0]] for command in commands)}."
+        return "There is no picture in the clipboard."
 
     def _output(self, command: Sequence[str]) -> bytes:
         program = self._programs.find(command[0])
@@ -151,6 +160,10 @@ class Clipboard:
         """Delete the files."""
         if self._folder:
             self._folder.remove()
+
+
+PACKAGES = {"wl-paste": "wl-clipboard", "xclip": "xclip", "pngpaste": "pngpaste"}
+"""The programs that print the clipboard, and what to install for each."""
 
 
 def picture_commands(environment: Mapping[str, str]) -> list[list[str]]:

@@ -12,7 +12,7 @@ from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.question_lines import key_lines, read_line
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import numbered_diff
-from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_columns
+from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_words
 from outrider.coding.permissions.question import ALL_EDITS, PLAN_ANSWERS, Answer, Mode, Question
 from outrider.coding.remote.bodies import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
@@ -123,7 +123,7 @@ class PermissionPrompt:
 
     def _show_confirmation(self, meaning: str) -> None:
         """Show what an answer would allow from now on. Enter confirms it."""
-        lines = wrap_columns(f"Allow: {meaning}", self._view.region.width - 2)
+        lines = wrap_words(f"Allow: {meaning}", self._view.region.width - 2)
         keys = f"  {styled('enter', BOLD)} confirm    {styled('esc', BOLD)} back to the question"
         self._view.ask(["", *(styled(f"  {line}", YELLOW) for line in lines), keys])
 
@@ -159,16 +159,16 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
     yield styled(f"? {fit(f'Allow {head}', width - 2)}", BOLD, YELLOW)
     yield from _preview(question, width, is_cut=columns(head) > width - 10)
     if question.facts:
-        yield from (f"  {line}" for line in wrap_columns(revealed_line(" · ".join(question.facts)), width - 2))
+        yield from (f"  {line}" for line in wrap_words(revealed_line(" · ".join(question.facts)), width - 2))
     if question.reason:
-        for line in wrap_columns(revealed_line(question.reason), width - 2):
+        for line in wrap_words(revealed_line(question.reason), width - 2):
             yield styled(f"  {line}", DIM)
 
 
 def _key_lines(lasting: dict[str, str], width: int, *, is_for_session: bool) -> Iterator[str]:
     yes, no = ("yes, in this session", "no, go on without") if is_for_session else ("yes, once", "no, stop here")
     for key, action in {"y": yes, **lasting}.items():
-        for number, line in enumerate(wrap_columns(action, width - 4)):
+        for number, line in enumerate(wrap_words(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
     yield from key_lines({"n": no, "t": "no, with instructions", "esc": "cancel the turn"}, width)
 
@@ -202,4 +202,4 @@ def _argument(name: str, input: dict[str, Any], width: int) -> Iterator[str]:
 
 def _indented(text: str, width: int) -> Iterator[str]:
     for line in revealed(text).split("\n"):
-        yield from (f"    {part}" for part in wrap_columns(line, width - 4))
+        yield from (f"    {part}" for part in wrap_words(line, width - 4))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,9 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from outrider.cli.chat.current_session import home_relative
-from outrider.cli.styles import BOLD, CYAN, DIM, fit, styled
+from outrider.cli.styles import BOLD, CYAN, DIM, columns, fit, styled
+from outrider.errors import OutriderError
+from outrider.text import counted, thousands
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 
 MOST_ROWS = 12
+LEAST_LABEL = 12
+"""Columns that a label keeps; facts that leave it less are not shown."""
 
 
 class PickerChoice(NamedTuple):
@@ -33,16 +38,59 @@ class PickerChoice(NamedTuple):
     value: str
     label: str
     detail: str = ""
-    """Shown after the label, and searched too."""
+    """Shown at the end, and searched too."""
+    facts: tuple[str, ...] = ()
+    """Short texts in columns of their own, after the label. The first ones are the most important."""
+    is_current: bool = False
+    """Marked, and chosen at first."""
+
+
+class Table:
+    """The lines of choices, in columns that all of them share."""
+
+    def __init__(self, choices: Sequence[PickerChoice]) -> None:
+        self._label = max((columns(safe_line(each.label)) for each in choices), default=0)
+        facts = zip_longest(*(each.facts for each in choices), fillvalue="")
+        self._facts = [max(map(columns, column)) for column in facts]
+        self._has_mark = any(each.is_current for each in choices)
+
+    def line(self, choice: PickerChoice, width: int, *, is_chosen: bool) -> str:
+        """Return the line of a choice. What does not fit is cut, or left out: the detail first, then the last facts."""
+        mark = ("● " if choice.is_current else "  ") if self._has_mark else ""
+        room = max(1, width - 2 - len(mark))
+        facts = [f"  {fact:<{wide}}" for fact, wide in zip(choice.facts, self._facts, strict=False)]
+        least = min(self._label, max(LEAST_LABEL, room // 3))
+        while facts and columns("".join(facts)) > room - least:
+            facts.pop()
+        shown = "".join(facts)
+        label = fit(safe_line(choice.label), room - columns(shown))
+        if facts:
+            label += " " * (min(self._label, room - columns(shown)) - columns(label))
+        left = room - columns(label) - columns(shown) - 2
+        shown += f"  {fit(safe_line(choice.detail), left)}" if choice.detail and left > 3 else ""
+        cursor = styled("❯", CYAN) if is_chosen else " "
+        return f"{cursor} {styled(mark, CYAN)}{styled(label, BOLD) if is_chosen else label}{styled(shown, DIM)}"
 
 
 class Picker:
     """Shows choices and lets the user take one."""
 
-    def __init__(self, title: str, choices: Sequence[PickerChoice]) -> None:
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[PickerChoice],
+        preview: Callable[[str], Sequence[str]] | None = None,
+        start: str | None = None,
+    ) -> None:
         self._title = title
         self._choices = choices
-        self._at = 0
+        self._preview = preview
+        self._table = Table(choices)
+        self._texts = [f"{each.label} {' '.join(each.facts)} {each.detail}".lower() for each in choices]
+        self._matches: tuple[str, Sequence[PickerChoice]] = "", choices
+        """The search, and what it has found."""
+        starts = (at for at, each in enumerate(choices) if (each.is_current if start is None else each.value == start))
+        self._at = next(starts, 0)
         self._search = Buffer(multiline=False, on_text_changed=lambda _: self._go(-self._at))
         self._app: Application[str | None] = Application(
             layout=self._layout(),
@@ -57,49 +105,63 @@ class Picker:
         return await self._app.run_async(handle_sigint=False)
 
     @property
-    def _found(self) -> list[PickerChoice]:
-        words = self._search.text.lower().split()
-        return [each for each in self._choices if all(word in f"{each.label} {each.detail}".lower() for word in words)]
+    def _found(self) -> Sequence[PickerChoice]:
+        text = self._search.text.lower()
+        if self._matches[0] != text:
+            pairs = zip(self._choices, self._texts, strict=True)
+            words = text.split()
+            self._matches = text, [each for each, searched in pairs if all(word in searched for word in words)]
+        return self._matches[1]
 
     def _layout(self) -> Layout:
         before = BeforeInput(ANSI(styled("› ", BOLD, CYAN)))
+        title = FormattedTextControl(lambda: ANSI(styled(fit(safe_line(self._title), self._width), BOLD)))
         return Layout(
             HSplit(
                 [
-                    Window(FormattedTextControl(ANSI(styled(self._title, BOLD))), height=1),
+                    Window(title, height=1),
                     Window(BufferControl(self._search, input_processors=[before]), height=1),
                     Window(FormattedTextControl(self._rows), height=self._height, dont_extend_height=True),
+                    Window(FormattedTextControl(self._below), height=self._room_below, dont_extend_height=True),
                 ]
             )
         )
 
     def _height(self) -> int:
-        return max(2, min(MOST_ROWS, get_terminal_size().lines - 4)) + 1
+        room = get_terminal_size().lines - 4
+        return max(2, min(MOST_ROWS, len(self._choices), room // 2 if self._preview else room)) + 1
+
+    def _room_below(self) -> int:
+        return max(0, get_terminal_size().lines - 3 - self._height()) if self._preview else 0
 
     def _rows(self) -> ANSI:
         found, most = self._found, self._height() - 1
         start = max(0, min(self._at - most // 2, len(found) - most))
-        lines = [self._row(each, is_chosen=start + at == self._at) for at, each in enumerate(found[start:][:most])]
+        shown = enumerate(found[start : start + most], start)
+        lines = [self._table.line(each, self._width, is_chosen=at == self._at) for at, each in shown]
         keys = f"{len(found)} of {len(self._choices)}    ↑ ↓ choose    Enter take    Esc leave    type to search"
         return ANSI("\n".join([*(lines or ["  Nothing is found."]), styled(fit(keys, self._width), DIM)]))
+
+    def _below(self) -> ANSI:
+        """Return the preview of the chosen row, as much of it as fits."""
+        found, room = self._found, self._room_below()
+        lines = list(self._preview(found[self._at].value)) if self._preview and found else []
+        if len(lines) > room:
+            lines[max(0, room - 1) :] = [f"… {counted(len(lines) - room + 1, 'more line')}"]
+        return ANSI("\n".join(f"  {fit(safe_line(line), self._width - 2)}" for line in lines))
 
     @property
     def _width(self) -> int:
         return get_terminal_size().columns - 1
-
-    def _row(self, choice: PickerChoice, *, is_chosen: bool) -> str:
-        label = fit(safe_line(choice.label), self._width - 2)
-        detail = fit(safe_line(choice.detail), max(0, self._width - len(label) - 4))
-        shown = f"{styled(label, BOLD) if is_chosen else label}{styled(f'  {detail}', DIM) if detail else ''}"
-        return f"{styled('❯', CYAN) if is_chosen else ' '} {shown}"
 
     def _go(self, by: int) -> None:
         self._at = max(0, min(self._at + by, len(self._found) - 1))
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
+        far = len(self._choices)
         steps = {"up": -1, "c-p": -1, "down": 1, "c-n": 1, "pageup": -MOST_ROWS, "pagedown": MOST_ROWS}
-        for name, step in steps.items():
+        for name, step in (steps | {"home": -far, "end": far}).items():
             keys.add(name)(lambda _, by=step: self._go(by))
 
         @keys.add("c-z")
@@ -120,9 +182,18 @@ class Picker:
         return keys
 
 
-async def pick(title: str, choices: Sequence[PickerChoice]) -> str | None:
-    """Let the user take one of the choices. Return its value; None if there is none or the user leaves the list."""
-    return await Picker(title, choices).pick() if choices else None
+async def pick(
+    title: str,
+    choices: Sequence[PickerChoice],
+    preview: Callable[[str], Sequence[str]] | None = None,
+    start: str | None = None,
+) -> str | None:
+    """Let the user take one of the choices. Return its value; None if there is none or the user leaves the list.
+
+    `preview` returns lines about the value of the chosen row, which are shown below the list. `start` is the value that
+    is chosen at first, if it is not the current one.
+    """
+    return await Picker(title, choices, preview, start).pick() if choices else None
 
 
 class ScreenOutput(Vt100_Output):
@@ -154,15 +225,37 @@ def session_choices(log: Log, folder: Path) -> list[PickerChoice]:
     return [*here, *elsewhere]
 
 
-def model_choices() -> list[PickerChoice]:
-    """Return the models of the providers that have a key, and the demo model."""
+def model_choices(current: str, used: Sequence[str] = ()) -> list[PickerChoice]:
+    """Return the models of the providers that have a key, the demo model, the current model, and those used before."""
     from outrider.cli.models import HOSTED, OTHERS, api_of
     from outrider.providers.catalogue import tiers
 
-    found = [
-        PickerChoice(f"{prefix}/{model}", f"{prefix}/{model}", tier)
+    details = {
+        f"{prefix}/{model}": tier
         for prefix in (*HOSTED, *OTHERS)
         if api_of(prefix).key
         for tier, model in tiers.models_of(prefix).items()
-    ]
-    return [*found, PickerChoice("demo", "demo", "built in: a few rules, not an LLM")]
+    }
+    details |= {"demo": "built in: a few rules, not an LLM"}
+    details |= {name: "used before" for name in used if name not in details}
+    details = details if current in details else {current: "", **details}
+    found = [PickerChoice(name, name, about, _model_facts(name), name == current) for name, about in details.items()]
+    return [each for each in found if each.facts or each.is_current]
+
+
+def _model_facts(name: str) -> tuple[str, ...]:
+    """Return the price of a million tokens and the context window of a model; empty if it cannot be used."""
+    from outrider.providers.catalogue.prices import rates_of
+    from outrider.providers.catalogue.windows import window_of
+    from outrider.providers.resolution import resolve
+
+    try:
+        provider = resolve(name)
+    except OutriderError:
+        return ()
+    rates = rates_of(*name.split("/", 1)) if "/" in name else ()
+    price = (
+        " / ".join(f"${round(each * 1_000_000, 4):g}" for each in (rates[-1].fresh, rates[-1].output)) if rates else ""
+    )
+    window = window_of(provider)
+    return price, f"{thousands(window)} context" if window else ""

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from outrider.cli.chat.keyboard import Keyboard, with_key
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.styles import BOLD, YELLOW, columns, styled, wrap_columns
+from outrider.cli.styles import BOLD, YELLOW, columns, styled, wrap_words
 from outrider.text.visible import safe_line
 
 
@@ -20,7 +20,7 @@ async def read_line(
     """Let the user write a line. Return it, and the key that ended it: `enter`, `escape` or `c-c`."""
     text = ""
     while True:
-        lines = wrap_columns(shown(f"{label} {text}▏"), view.region.width)
+        lines = wrap_words(shown(f"{label} {text}▏"), view.region.width)
         view.ask([*above, *(styled(line, YELLOW) for line in lines)])
         key = await keyboard.next()
         if key.name in ("enter", "escape", "c-c"):

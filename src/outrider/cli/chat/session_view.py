@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from outrider.cli.chat.markdown import MarkdownStream, rendered
-from outrider.cli.chat.status_line import fitted
+from outrider.cli.chat.subagent_transcript import SubagentTranscript
 from outrider.cli.chat.terminal_codes import LARGEST, Protocol, image_sequence
 from outrider.cli.chat.tool_call_lines import IncomingCall, RunningCall, caption, finished_call_lines, spinner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import linked_source_lines, source_lines
-from outrider.cli.styles import CYAN, DIM, ITALIC, RED, YELLOW, fit, styled
-from outrider.cli.subagent_line import SubagentLine
+from outrider.cli.styles import BOLD, CYAN, DIM, ITALIC, RED, YELLOW, fit, hanging, styled, wrap_words
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
@@ -67,8 +66,8 @@ class Look(NamedTuple):
 class Footer(NamedTuple):
     """What stands below everything else while the session works."""
 
-    status: Callable[[], str] = str
-    """Returns the status line."""
+    status: Callable[[int], str] = lambda width: ""
+    """Returns the status line for so many columns."""
     typed: Callable[[], str] = str
     """Returns what the user types meanwhile."""
     queued: Callable[[int], Iterable[str]] = lambda width: ()
@@ -104,6 +103,8 @@ class SessionView:
         """Whether a part of the current reply is among the permanent lines."""
         self._retry: tuple[Retrying, float] | None = None
         """The next attempt of a failed request, and when it starts."""
+        self._watched = ""
+        """The session of the sub-agent whose steps are shown."""
         self._compacting: int | None = None
         """The tokens of the conversation while it is being summarised."""
 
@@ -160,7 +161,7 @@ class SessionView:
         if call is None:
             return
         if isinstance(event, SubagentStarted):
-            call.subagents[event.session] = SubagentLine(event, self._folder)
+            call.subagents[event.session] = SubagentTranscript(event, self._folder)
         elif subagent := call.subagents.get(event.session):
             subagent.show(event.event)
             match event.event:
@@ -233,9 +234,9 @@ class SessionView:
             self._ends_with_calls = False
             self._wrote_reply = True
 
-    def rendered(self, text: str) -> list[str]:
+    def rendered(self, text: str, *, is_live: bool = False) -> list[str]:
         """Return Markdown as lines of this terminal."""
-        return rendered(text, self.region.width, light=self._look.light)
+        return rendered(text, self.region.width, light=self._look.light, is_live=is_live)
 
     # Permanent lines
 
@@ -261,10 +262,13 @@ class SessionView:
         self._ends_with_calls = False
 
     def _wrapped(self, text: str) -> Iterator[str]:
-        from textwrap import wrap
-
         for line in safe_lines(text).split("\n"):
-            yield from wrap(line, self.region.width - 4, break_on_hyphens=False) or [""]
+            yield from wrap_words(line, self.region.width - 4)
+
+    def message_lines(self, text: str) -> Iterator[str]:
+        """Yield a message of the user, as it was typed."""
+        for line in safe_lines(text).split("\n"):
+            yield from hanging(styled("› ", BOLD, CYAN), line, self.region.width)
 
     def clear_screen(self) -> None:
         """Clear the screen."""
@@ -286,7 +290,7 @@ class SessionView:
         self.region.clear()
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
-        self._wrote_reply, self._retry, self._compacting = False, None, None
+        self._wrote_reply, self._retry, self._compacting, self._watched = False, None, None, ""
         self._calls.clear()
         self._incoming.clear()
         self._titles.clear()
@@ -322,9 +326,48 @@ class SessionView:
             long = f" · {seconds:.0f} s" if seconds > SILENCE_SECONDS else ""
             yield styled(f"{spinner(seconds)} waiting{long} (Esc to interrupt)", DIM)
 
+    # Sub-agents
+
+    def watch(self, by: int = 0) -> bool:
+        """Show the steps of a running sub-agent: the newest, or another beside it. Return whether one runs."""
+        running = [session for call in self._calls.values() for session in call.subagents]
+        if running:
+            at = running.index(self._watched) if self._watched in running else len(running) - 1
+            self._watched = running[(at + by) % len(running)]
+            self.draw()
+        return bool(running)
+
+    def leave(self) -> bool:
+        """Go back from the steps of a sub-agent. Return whether they were shown."""
+        was_shown, self._watched = self._watched_transcript is not None, ""
+        return was_shown
+
+    @property
+    def is_watching(self) -> bool:
+        """Whether the steps of a sub-agent are shown."""
+        return self._watched_transcript is not None
+
+    @property
+    def _watched_transcript(self) -> SubagentTranscript | None:
+        """The sub-agent that is shown. A question comes before it."""
+        found = (call.subagents[self._watched] for call in self._calls.values() if self._watched in call.subagents)
+        shown = next(found, None)
+        return shown if isinstance(shown, SubagentTranscript) and not self._panel else None
+
     def _lines(self) -> Iterator[str]:
         width = self.region.width
-        if open_text := self.rendered(self._markdown.ending(self.region.height)):
+        if watched := self._watched_transcript:
+            yield from watched.lines(width, self.region.height - 4)
+        else:
+            yield from self._work_lines(width)
+        yield ""
+        yield from self.footer.queued(width)
+        if typed := self.footer.typed():
+            yield f"› {fit(safe_line(typed), width - 2)}"
+        yield styled(self.footer.status(width), DIM)
+
+    def _work_lines(self, width: int) -> Iterator[str]:
+        if open_text := self.rendered(self._markdown.ending(self.region.height), is_live=True):
             yield from [""] if self._ends_with_calls else []
             yield from open_text
         if self._thinking:
@@ -335,14 +378,11 @@ class SessionView:
                 yield from call.lines(width)
             else:
                 yield styled(f"· {fit(waiting, width - 2)}", DIM)
+        if any(call.subagents for call in self._calls.values()) and not self._panel:
+            yield styled(fit("    Ctrl-O shows the steps of a sub-agent", width), DIM)
         if not self._titles and not self._panel:
             yield from self._waiting()
         yield from self._panel
-        yield ""
-        yield from self.footer.queued(width)
-        if typed := self.footer.typed():
-            yield f"› {fit(safe_line(typed), width - 2)}"
-        yield styled(fitted(self.footer.status(), width), DIM)
 
 
 class Thinking:

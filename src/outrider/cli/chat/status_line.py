@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,17 @@ if TYPE_CHECKING:
     from outrider.cli.chat.status_command import StatusCommand
 
 BUILT_IN = "{model} · effort: {effort} · permissions: {mode} · {sandbox} · {tasks} · {context} · {cost}"
-"""The most important parts come first, for narrow windows."""
+NARROWER = (
+    "{model} · {effort} · {mode} · {sandbox} · {tasks} · {context} · {cost}",
+    "{model} · {effort} · {mode} · {sandbox} · {tasks} · {used} · {cost}",
+    "{model} · {mode} · {tasks} · {used} · {cost}",
+    "{model} · {mode} · {used} · {cost}",
+    "{model} · {mode} · {cost}",
+    "{mode} · {used} · {cost}",
+    "{mode} · {cost}",
+    "{cost}",
+)
+"""The built-in line for narrower and narrower windows. The cost stays."""
 SEPARATOR = " · "
 LONGEST = 500
 _FIELD = re.compile(r"\{(\w+)\}")
@@ -36,14 +47,15 @@ class StatusLine:
         self.sandbox = ""
         """The state of the sandbox, once known."""
 
-    def __call__(self) -> str:
-        """Return the line."""
+    def __call__(self, width: int = LONGEST) -> str:
+        """Return the line, with what fits into the columns."""
         fields = self.fields()
         if self.command:
             self.command.update(fields)
             if self.command.line:
-                return self.command.line[:LONGEST]
-        return filled(self._template, fields)
+                return fit(self.command.line, min(width, LONGEST))
+        used = fields["context"].partition("/")[0].removeprefix("context ")
+        return fitted(self._template, fields | {"used": used}, width)
 
     def fields(self) -> dict[str, str]:
         """Return what a template or a command can use. What is not known yet is empty."""
@@ -102,15 +114,26 @@ def filled(template: str, fields: dict[str, str]) -> str:
     return safe_line(SEPARATOR.join(parts))[:LONGEST]
 
 
-def fitted(line: str, width: int) -> str:
-    """Return the parts of a status line that fit, from the left.
+def fitted(template: str, fields: dict[str, str], width: int) -> str:
+    """Return a status line that fits: the built-in one in a shorter form, another without its last parts but the cost.
 
-    >>> fitted("demo · permissions: ask · $0.01", 26), fitted("demonstration", 6)
-    ('demo · permissions: ask', 'demon…')
+    >>> fitted("{cost} · {model} · {mode}", {"model": "demo", "mode": "ask", "cost": "$0.01"}, 14)
+    '$0.01 · demo'
     """
-    while columns(line) > width and SEPARATOR in line:
-        line = line.rpartition(SEPARATOR)[0]
+    line = filled(template, fields)
+    for narrower in NARROWER if template == BUILT_IN else _without_last_parts(template):
+        if columns(line) <= width:
+            break
+        line = filled(narrower, fields) or line
     return fit(line, width)
+
+
+def _without_last_parts(template: str) -> Iterator[str]:
+    parts = template.split(SEPARATOR)
+    for at in reversed(range(len(parts))):
+        if "{cost}" not in parts[at] and len(parts) > 1:
+            del parts[at]
+            yield SEPARATOR.join(parts)
 
 
 def branch_of(folder: Path) -> str:

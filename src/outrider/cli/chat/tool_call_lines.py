@@ -110,7 +110,7 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
     elif "task" in details and details.get("exit_code") is None:
         yield from _indented([f"/tasks {details['task']} follows it, /tasks end {details['task']} ends it"], width)
     elif result.is_error or "exit_code" in details:
-        yield from _output_lines(result, width)
+        yield from _output_lines(result, width, is_error="exit_code" not in details)
 
 
 def whole_call_lines(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
@@ -206,8 +206,11 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
     return counted(len(shown.splitlines()), "line") if shown else "no output"
 
 
-def _output_lines(result: ToolResultBlock, width: int) -> Iterator[str]:
+def _output_lines(result: ToolResultBlock, width: int, *, is_error: bool) -> Iterator[str]:
+    """Yield the end of an output, cut at the right; an error of a tool is a text, which is broken between words."""
     lines = command_output_lines(result.text.strip("\n"))
+    if is_error:
+        lines = [part for line in lines for part in wrap_words(line, width - 4)]
     if len(lines) > SHOWN_LINES:
         yield styled(f"    … {counted(len(lines) - SHOWN_LINES, 'more line')} above (Ctrl-O opens all)", DIM)
     yield from _indented(lines[-SHOWN_LINES:], width)

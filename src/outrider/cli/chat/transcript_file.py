@@ -32,7 +32,7 @@ def write_transcript(path: Path, heading: str, messages: Sequence[Message], stor
     Raises OutriderError if the file exists or cannot be written.
     """
     is_page = path.suffix.lower() in (".html", ".htm")
-    text = "".join((_page if is_page else _markdown)(heading, messages, store))
+    text = "".join((_page if is_page else markdown)(heading, messages, store))
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as file:
             file.write(text)
@@ -42,7 +42,8 @@ def write_transcript(path: Path, heading: str, messages: Sequence[Message], stor
         raise OutriderError(f"{path} cannot be written: {error.strerror}") from None
 
 
-def _markdown(heading: str, messages: Sequence[Message], store: AttachmentStore) -> Iterator[str]:
+def markdown(heading: str, messages: Sequence[Message], store: AttachmentStore) -> Iterator[str]:
+    """Yield a conversation as Markdown."""
     results = _results(messages)
     yield f"# {heading}\n"
     for message in messages:

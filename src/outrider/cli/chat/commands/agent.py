@@ -17,7 +17,9 @@ def _choose_model(chat: CommandContext, name: str) -> Next:
     if not name:
         from outrider.cli.chat.picker import model_choices
 
-        return Pick(sentences.model_is(chat.current.model_name), model_choices(), partial(_use_model, chat))
+        current = chat.current.model_name
+        choices = model_choices(current, chat.current.log.folders_and_models()[1])
+        return Pick("Choose a model (price of a million tokens in / out)", choices, partial(_use_model, chat))
     _use_model(chat, name)
     return None
 

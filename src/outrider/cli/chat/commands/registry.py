@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from outrider.cli.chat.commands import agent, output, requests, sessions, setup
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Exit, Next
-from outrider.cli.styles import BOLD, fit, styled
+from outrider.cli.chat.fuzzy_search import matching_names
+from outrider.cli.styles import BOLD, fit, hanging, styled
 from outrider.errors import OutriderError
 from outrider.text.visible import safe_line
 
@@ -19,13 +20,13 @@ KEYS = {
     "\\ Enter": "insert a line break; also Alt-Enter and Ctrl-J",
     "Tab": "complete a command or a path",
     "Shift-Tab": "switch the permission mode",
-    "Ctrl-O": "show the last calls with their whole output",
+    "Ctrl-O": "show the last calls in full; while a sub-agent works, its steps",
     "Ctrl-B": "move the running command to the background: /tasks",
     "Ctrl-Z": "stop the program, at any time; fg continues it",
     "Ctrl-G": "edit the message in $EDITOR",
     "Ctrl-V": "attach the picture in the clipboard",
     "Esc, Ctrl-C": "cancel the current turn; Ctrl-C twice in an empty line exits",
-    "Esc Esc": "list your messages, to go back to one: /rewind",
+    "Esc Esc": "choose one of your messages, to go back to it: /rewind",
     "Ctrl-D": "exit",
 }
 
@@ -73,12 +74,17 @@ class Commands:
     def _hint(self, name: str) -> str:
         from difflib import get_close_matches
 
-        close = get_close_matches(name, [*self._commands, *self._context.current.prompt_commands], 1)
+        known = [*self._commands, *self._context.current.prompt_commands]
+        close = get_close_matches(name, known, 1) or (matching_names(known, name) if name else [])
         return f"did you mean /{close[0]}?" if close else "/help lists the commands."
 
     def _help(self, chat: CommandContext, _: str) -> None:
-        lines = [f"  {styled(f'/{name:<12}', BOLD)} {description}" for name, description in self.descriptions.items()]
+        width = chat.view.region.width
+        for name, described in self.descriptions.items():
+            chat.view.write(hanging(f"  {styled(f'/{name:<12}', BOLD)} ", described, width))
         for name, described in chat.current.prompt_commands.items():
-            lines.append(f"  {styled(f'/{safe_line(name):<12}', BOLD)} {fit(safe_line(described), 80)}")
-        lines += ["", *(f"  {styled(f'{key:<13}', BOLD)} {description}" for key, description in KEYS.items())]
-        chat.view.write(lines)
+            head = f"  {styled(f'/{safe_line(name):<12}', BOLD)} "
+            chat.view.write(hanging(head, fit(safe_line(described), 160), width))
+        chat.view.write([""])
+        for key, meaning in KEYS.items():
+            chat.view.write(hanging(f"  {styled(f'{key:<13}', BOLD)} ", meaning, width))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send, ShowInPager
 from outrider.cli.chat.past_messages import show_recent
 from outrider.cli.styles import fit
 from outrider.coding import sentences
@@ -72,15 +72,22 @@ def _rewind(name: str, chat: CommandContext, words: str) -> Next:
     return None
 
 
-def _show_tree(chat: CommandContext, _: str) -> None:
+def _show_tree(chat: CommandContext, id: str) -> Next:
+    from outrider.cli.chat.transcript_file import markdown
     from outrider.cli.session_tree import tree_lines, tree_of
 
-    session = chat.current.session
+    session, log = chat.current.session, chat.current.log
     if session is None:
         chat.view.dim("There are no messages yet.")
-        return
-    lines = tree_lines(tree_of(chat.current.log, session.id))
-    chat.view.write([fit(safe_line(line), chat.view.region.width) for line in lines])
+        return None
+    if id:
+        found = log.session(id)
+        return ShowInPager("".join(markdown(found.title or found.id, log.messages(found.id), session.store)))
+    tree = tree_of(log, session.id)
+    chat.view.write([fit(safe_line(line), chat.view.region.width) for line in tree_lines(tree)])
+    if tree.children:
+        chat.view.dim("/tree ID shows what a sub-agent said and did.")
+    return None
 
 
 def _clear(chat: CommandContext, _: str) -> None:
@@ -95,13 +102,20 @@ COMMANDS = (
     ChatCommand("continue", sentences.COMMANDS["continue"], _continue_turn),
     ChatCommand("fork", "continue in a copy of this session", _fork),
     *(ChatCommand(name, sentences.COMMANDS[name], partial(_rewind, name)) for name in PARSERS),
-    ChatCommand("tree", "show this session's sub-agents with their costs", _show_tree),
+    ChatCommand("tree", "show this session's sub-agents with their costs; /tree ID shows the steps of one", _show_tree),
     ChatCommand("clear", "start a new session", _clear, aliases=("new",)),
 )
 
 
 async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
     """Do what the command says. Return the text for the next line: the message that was taken back."""
+    if wanted.to is None:
+        from outrider.cli.chat.rewind_picker import choose_rewind
+
+        chosen = await choose_rewind(session)
+        if chosen is None:
+            return ""
+        wanted = chosen
     report = await run_rewind(session, wanted)
     _show_report(report, view)
     if report.then and await _confirmed(report.then):

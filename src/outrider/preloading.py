@@ -1,4 +1,4 @@
-"""Imports modules before they are needed: while the editor prepares its next request, and while the user types."""
+"""Imports modules before they are needed, in a thread: while the user types, or beside other work."""
 
 from __future__ import annotations
 
@@ -7,15 +7,8 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-FOR_SESSIONS = (
-    "outrider.sync",
-    "outrider.coding.config.loading",
-    "outrider.acp.turns",
-    "outrider.coding.mcp.server_files",
-)
-"""What `session/new` needs."""
-FOR_PROMPTS = ("outrider.coding.permissions.decision", "outrider.providers.transport.http", "aiohttp")
-"""What the first prompt needs."""
+FOR_REQUESTS = ("outrider.coding.permissions.decision", "outrider.providers.transport.http", "aiohttp")
+"""What the first request needs."""
 
 
 def preload(modules: Sequence[str]) -> None:
