@@ -294,8 +294,8 @@ class PromptFront:
     def front_end(self, *, with_dialogue: bool, later: bool) -> FrontEnd:
         """Return it for a workbench. With a dialogue, questions wait here for an answer elsewhere, or in the log."""
         if not with_dialogue:
-            return FrontEnd(remote=self, later=later)
-        return FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose)
+            return FrontEnd(remote=self, later=later, origin="print")
+        return FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose, origin="print")
 
     async def ask(self, question: Question) -> Answer:
         """Wait until the question is answered elsewhere."""

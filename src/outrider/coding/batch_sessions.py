@@ -52,7 +52,7 @@ class CodingSessions:
             folder,
             tools=self._tools,
             servers=find_servers(folder, self._environment).servers,
-            front_end=FrontEnd(later=task.ask_later),
+            front_end=FrontEnd(later=task.ask_later, origin="batch"),
             start_seconds=ONE_RUN_SECONDS,
             system_prompt=SystemPrompt(task.system_prompt),
             meter=meter,

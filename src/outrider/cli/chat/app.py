@@ -73,7 +73,7 @@ class Chat:
         self._one_question = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = WaitingQuestions()
-        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose)
+        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose, origin="chat")
         self._current = CurrentSession(loaded.settings, folder, model, self._observe, dialogues, effort)
         self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
