@@ -225,7 +225,8 @@ class Chat:
         return ""
 
     async def _pick(self, wanted: Pick) -> None:
-        if (value := await pick(wanted.title, wanted.choices)) is not None:
+        value = await (wanted.ask() if wanted.ask else pick(wanted.title, wanted.choices))
+        if value is not None:
             try:
                 wanted.take(value)
             except OutriderError as error:
