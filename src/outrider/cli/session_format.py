@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 
 import msgspec
 
-from outrider.cli.chat.current_session import home_relative
 from outrider.cli.session_tree import Branch, tree_lines
+from outrider.cli.styles import home_relative
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -67,7 +66,7 @@ def format_list(summaries: Sequence[Summary], is_here: Callable[[Summary], bool]
     has_others = is_here(summaries[0])
     yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
     for each in summaries:
-        where = "" if is_here(each) else home_relative(Path(each.folder)) if each.folder else ""
+        where = "" if is_here(each) else home_relative(each.folder)
         if where and has_others:
             has_others = False
             yield "In other folders:"

@@ -140,7 +140,7 @@ def _add_edit_commands(command: AddCommand) -> None:
 
 
 def _list(log: Log, options: argparse.Namespace) -> None:
-    listed = SessionList(log, Path.cwd())
+    listed = SessionList(log)
     found = listed.page(None if options.all or options.json else LISTED, every=options.all)
     if options.json:
         print(msgspec.json.encode(found).decode())

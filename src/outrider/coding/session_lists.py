@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -19,15 +20,19 @@ MAX_PASSAGES = 100
 class SessionList:
     """The sessions of a log, as a list shows them that is asked for in a folder."""
 
-    def __init__(self, log: Log, folder: Path) -> None:
+    def __init__(self, log: Log, folder: Path | None = None) -> None:
+        """Without a folder it is the current one."""
         self._log = log
-        self._folders = tuple(str(each) for each in repository_folders(folder))
+        self.folders: tuple[str, ...] = ()
+        """The folders of this repository."""
+        with suppress(OSError):  # the current folder was deleted
+            self.folders = tuple(str(each) for each in repository_folders(folder or Path.cwd()))
 
     def page(
         self, limit: int | None, *, every: bool = False, offset: int = 0, where: SessionFilter | None = None
     ) -> list[Summary]:
         """Return sessions: those of this repository, then others, each the most recently used first."""
-        return self._log.sessions(limit, offset=offset, where=shown(where, every=every), first=self._folders)
+        return self._log.sessions(limit, offset=offset, where=shown(where, every=every), first=self.folders)
 
     def found(self, words: str, *, every: bool = False, where: SessionFilter | None = None) -> list[SessionFound]:
         """Return the sessions with these words in their titles or in what was said, in the order of a page."""
@@ -43,7 +48,7 @@ class SessionList:
 
     def is_here(self, summary: Summary) -> bool:
         """Return whether a session worked in this repository."""
-        return any(f"{summary.folder}/".startswith(f"{each.rstrip('/')}/") for each in self._folders)
+        return any(f"{summary.folder}/".startswith(f"{each.rstrip('/')}/") for each in self.folders)
 
 
 class SessionFound(msgspec.Struct, frozen=True):

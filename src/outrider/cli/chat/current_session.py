@@ -279,10 +279,3 @@ def history_file() -> Path:
     from outrider.environment import data_folder
 
     return data_folder() / "chat-history"
-
-
-def home_relative(folder: Path) -> str:
-    """Return a folder's path with ~ for the home folder."""
-    home = os.path.expanduser("~")
-    text = str(folder)
-    return f"~{text[len(home) :]}" if home != "/" and (text == home or text.startswith(f"{home}/")) else text

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
-from outrider.cli.chat.current_session import home_relative
 from outrider.cli.chat.picker import Picker, PickerChoice
 from outrider.cli.session_format import format_age
-from outrider.cli.styles import fit
+from outrider.cli.styles import fit, home_relative
 from outrider.coding.session_lists import SessionList
 from outrider.errors import OutriderError
 from outrider.text import counted, dollars
@@ -114,7 +113,7 @@ def _choices(sessions: SessionList, found: Iterable[Summary]) -> list[PickerChoi
     width = get_terminal_size().columns - 4
     choices: list[PickerChoice] = []
     for each in found:
-        where = "" if sessions.is_here(each) or not each.folder else home_relative(Path(each.folder))
+        where = "" if sessions.is_here(each) or not each.folder else home_relative(each.folder)
         kind = "" if each.origin in ("", "chat") else {"print": "-p"}.get(each.origin, each.origin)
         facts = (format_age(each.updated), counted(each.turns, "turn"), dollars(each.usage.cost), kind, where)
         detail = " · ".join(filter(None, facts))
