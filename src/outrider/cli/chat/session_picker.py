@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from shutil import get_terminal_size
@@ -13,10 +13,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from outrider.cli.chat.picker import Picker, PickerChoice
 from outrider.cli.session_format import format_age
-from outrider.cli.styles import fit, home_relative
+from outrider.cli.styles import columns, fit, home_relative
 from outrider.coding.session_lists import SessionList
 from outrider.errors import OutriderError
 from outrider.text import counted, dollars
+from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
@@ -26,6 +27,8 @@ MOST = 200
 """Sessions that the list loads at first. A search finds others, too."""
 PAUSE_SECONDS = 0.15
 """How long the user has stopped typing when the log is searched."""
+LONGEST_FOLDER = 24
+"""Characters of a folder's path. Its end says more than its beginning."""
 TOGGLE = "\0all"
 """The result of a picker whose user wants the other kind of list."""
 
@@ -109,13 +112,21 @@ class _SessionPicker(Picker):
         return keys
 
 
-def _choices(sessions: SessionList, found: Iterable[Summary]) -> list[PickerChoice]:
-    width = get_terminal_size().columns - 4
-    choices: list[PickerChoice] = []
-    for each in found:
-        where = "" if sessions.is_here(each) or not each.folder else home_relative(each.folder)
-        kind = "" if each.origin in ("", "chat") else {"print": "-p"}.get(each.origin, each.origin)
-        facts = (format_age(each.updated), counted(each.turns, "turn"), dollars(each.usage.cost), kind, where)
-        detail = " · ".join(filter(None, facts))
-        choices.append(PickerChoice(each.id, fit(each.title, max(20, width - len(detail))), f"{detail} {each.id[:8]}"))
-    return choices
+def _choices(sessions: SessionList, found: Sequence[Summary]) -> list[PickerChoice]:
+    """Return the rows: titles of one width, then age, turns, cost, what made it, and the folder if it is another."""
+    details = [_detail(each, sessions) for each in found]
+    room = max(20, get_terminal_size().columns - 6 - max(map(len, details), default=0))
+    titles = [fit(safe_line(each.title), room) for each in found]
+    width = max(map(columns, titles), default=0)
+    return [
+        PickerChoice(each.id, f"{title}{' ' * (width - columns(title))}", f"{detail}  {each.id[:8]}")
+        for each, title, detail in zip(found, titles, details, strict=True)
+    ]
+
+
+def _detail(summary: Summary, sessions: SessionList) -> str:
+    where = "" if sessions.is_here(summary) else home_relative(summary.folder)
+    where = where if len(where) <= LONGEST_FOLDER else f"…{where[1 - LONGEST_FOLDER :]}"
+    made = "" if summary.origin in ("", "chat") else {"print": "-p"}.get(summary.origin, summary.origin)
+    age, turns = f"{format_age(summary.updated):<6}", f"{counted(summary.turns, 'turn'):<8}"
+    return "  ".join(filter(None, (age, turns, dollars(summary.usage.cost), made, where)))

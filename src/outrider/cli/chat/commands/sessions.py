@@ -90,7 +90,12 @@ def _clear(chat: CommandContext, _: str) -> None:
 
 
 COMMANDS = (
-    ChatCommand("resume", "choose a session to resume; /resume ID resumes one", _choose_session, aliases=("sessions",)),
+    ChatCommand(
+        "resume",
+        "choose a session to resume, also /sessions; /resume ID resumes one",
+        _choose_session,
+        aliases=("sessions",),
+    ),
     ChatCommand("rename", "give this session another title: /rename TITLE", _rename),
     ChatCommand("continue", sentences.COMMANDS["continue"], _continue_turn),
     ChatCommand("fork", "continue in a copy of this session", _fork),
