@@ -27,7 +27,7 @@ MOST = 200
 """Sessions that the list loads at first. A search finds others, too."""
 PAUSE_SECONDS = 0.15
 """How long the user has stopped typing when the log is searched."""
-LONGEST_FOLDER = 24
+LONGEST_FOLDER = 16
 """Characters of a folder's path. Its end says more than its beginning."""
 TOGGLE = "\0all"
 """The result of a picker whose user wants the other kind of list."""
