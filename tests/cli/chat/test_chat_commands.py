@@ -15,7 +15,7 @@ from tests.streams import Answer
 pytestmark = pytest.mark.long  # `test_chat.py` is the short form
 
 NAMES = (
-    *("help", "model", "effort", "permissions", "tools", "sessions", "continue"),
+    *("help", "model", "effort", "permissions", "tools", "resume", "continue"),
     *("fork", "rewind", "wire", "context", "compact", "cost", "thinking", "clear", "exit"),
 )
 
