@@ -250,10 +250,10 @@ def test_chats_of_this_repository_come_first_and_other_sessions_on_request(
             fill(log.create(SessionSettings(model="demo", cwd=str(where), origin=origin)), *exchange(said))
     ended = here()
     _, *lines = ended.stdout.splitlines()
-    assert [line[87:] for line in lines] == ["(editor) in an editor", "in the root", "", f"far away  in {tmp_path}"]
+    assert [line[83:] for line in lines] == ["(editor) in an editor", "in the root", "", f"far away  in {tmp_path}"]
     assert (lines[2], ended.stderr) == ("In other folders:", MORE)
     ended = here("--all")
-    assert [line[87:] for line in ended.stdout.splitlines()[1:]] == [
+    assert [line[83:] for line in ended.stdout.splitlines()[1:]] == [
         "(editor) in an editor",
         "(print) in a script",
         "(batch) for a batch",

@@ -81,6 +81,7 @@ async def is_shown_on_the_phone(phone: Any) -> None:
     """The picture is loaded, has its true size, and is not wider than the screen."""
     page = phone.page
     await page.get_by_role("link", name="Sessions").first.tap()
+    await page.get_by_label("All kinds").check()  # it is no chat
     await page.locator(".row a").first.tap()
     picture = page.locator(".file img").first
     await picture.wait_for()
