@@ -406,5 +406,5 @@ async def test_a_run_that_reaches_a_limit_says_which(tmp_path: Path, own_data_fo
     async with ModelServer(replies) as server, introduced(**everywhere(server)) as editor:
         session = await editor.new(tmp_path)
         assert await editor.prompt(session, "Hello") == "max_turn_requests"
-        assert "The turn limit is reached" in editor.seen(session).text("thought")
+        assert "The limit of turns is reached" in editor.seen(session).text("thought")
         assert all(call["status"] in FINAL for call in editor.seen(session).calls.values())

@@ -125,7 +125,7 @@ def check_result(result: dict[str, Any]) -> None:
 
 
 def latest() -> str:
-    """The id of the session that was opened last."""
+    """The id of the session that was used last."""
     with default_log() as log:
         return log.sessions(1)[0].id
 

@@ -138,7 +138,7 @@ async def test_no_secret_is_in_it(
 
 async def test_json_has_the_whole_hash_of_the_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     session = await coded(tmp_path, write("new.txt"))
-    [found] = map(json.loads, audited(session, capsys, "--json")[1].splitlines())
+    [found] = json.loads(audited(session, capsys, "--json")[1])
     assert len(found["question"]) == 64
     assert (found["call"], found["effect"], found["allowed"]) == ("Write(new.txt)", "write", True)
     assert "input" not in found
@@ -224,7 +224,7 @@ def test_the_first_changed_entry_is_named(capsys: pytest.CaptureFixture[str]) ->
     first, second = said.splitlines()
     assert first.startswith(f"{parent[:8]}  NOT PROVED: entry 5 was changed (decided, 20")
     assert second.startswith(f"  {child[:8]}  NOT PROVED: entry 5 was changed (decided, 20")
-    found = [*map(json.loads, audited(parent, capsys, "--verify", "--json")[1].splitlines())]
+    found = json.loads(audited(parent, capsys, "--verify", "--json")[1])
     assert [(each["changed"], each["kind"]) for each in found] == [(5, "decided")] * 2
 
 

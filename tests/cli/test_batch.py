@@ -82,7 +82,7 @@ def test_tasks_come_back_as_results(tmp_path: Path) -> None:
         OUTRIDER_HOME=str(tmp_path / "home"),
     )
     assert (again.returncode, len(results_in(tmp_path / "out" / "results.jsonl"))) == (0, 5)
-    listed = outrider("sessions", cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
+    listed = outrider("sessions", "--all", cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
     assert listed.stdout.count("What is") == 5
 
 

@@ -462,3 +462,13 @@ def test_an_option_that_is_like_no_other_points_to_the_help() -> None:
 def test_options_are_not_guessed_from_their_beginning() -> None:
     with pytest.raises(UsageError, match="did you mean --max-turns"):
         parse(["-p", "x", "--max-turn", "3"])
+
+
+async def test_a_run_has_no_limit_of_turns_unless_one_is_given(tmp_path: Path) -> None:
+    """The library's default would end it after 50 replies."""
+    reads = [Answer(calls=((f"c{at}", "Glob", {"pattern": f"*.{at}"}),)) for at in range(55)]
+    for options, code, count in (((), 0, 56), (("--max-turns", "3"), 3, 3)):
+        async with ModelServer([*reads, Answer("Done.")]) as server:
+            ended = await ask(server, "-p", "Look", *options, cwd=tmp_path)
+        assert (ended.returncode, len(server.requests)) == (code, count), ended.stderr
+    assert "stopped by the limit max_turns" in ended.stderr

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from outrider.log.questions import Answer as Given
 from outrider.log.questions import Say, Stop
 from outrider.sync import default_log
 from tests.cli.asking import everywhere, running
+from tests.cli.program import outrider
 from tests.log import until_so
 from tests.modelserver import Answer, Held, ModelServer
 
@@ -46,20 +48,22 @@ async def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 @pytest.mark.parametrize(("answer", "made"), [(Given("once"), True), (Given("no", "not here"), False)])
 async def test_a_run_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log, answer: Given, made: bool) -> None:
     async with ModelServer([TOUCH, Answer("Done.")]) as server:
-        with running("-p", "Go", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
-            await until(lambda: log.inbox.questions())
-            assert log.inbox.answer(log.inbox.questions()[0].id, answer, "on the web page")
+        with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.questions())
+            assert log.inbox.answer(log.questions()[0].id, answer, "on the web page")
             code, out, error = await ended(process)
     assert (code, out) == (0, "Done.\n")
-    assert "A question waits for an answer elsewhere: Bash(touch made)" in error
-    assert ("Allowed on the web page." if made else "Denied on the web page: not here") in error
+    assert "outrider: waiting for an answer: Bash(touch made)" in error
+    assert "outrider sessions answer" in error
+    assert "· 2 turns ·" in error, "each turn counts once"
+    assert ("There was no output." if made else "does not want this: not here") in error
     assert (tmp_path / "made").exists() is made
 
 
 async def test_a_polite_end_leaves_the_question_open(tmp_path: Path, log: Log) -> None:
     """SIGTERM is no answer: the question waits, is answered while no process runs, and the session goes on with it."""
     async with ModelServer([TOUCH, Answer("Done.")]) as server:
-        with running("-p", "Go", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
+        with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
             await until(lambda: log.questions())
             (question,) = log.questions()
             process.terminate()
@@ -67,10 +71,25 @@ async def test_a_polite_end_leaves_the_question_open(tmp_path: Path, log: Log) -
         assert [each.id for each in log.questions()] == [question.id]
         assert log.inbox.answer(question.id, Given("once"), "on the web page")
         assert not (tmp_path / "made").exists()
-        with running("-p", "--continue", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
+        with running("-p", "--continue", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
             assert (await ended(process))[:2] == (0, "Done.\n")
         assert len(server.requests) == 2
     assert (tmp_path / "made").exists()
+
+
+async def test_json_counts_a_run_that_waited_once(tmp_path: Path, log: Log) -> None:
+    wanted = ("--ask-later", "--wait", "--output-format", "json")
+    async with ModelServer([TOUCH, Answer("Done.")]) as server:
+        with running("-p", "Go", *wanted, cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.questions())
+            assert log.inbox.answer(log.questions()[0].id, Given("once"), "on the web page")
+            code, out, _ = await ended(process)
+    assert (code, json.loads(out)["status"], json.loads(out)["turns"]) == (0, "done", 2)
+
+
+def test_waiting_needs_questions_that_wait() -> None:
+    wrong = outrider("-p", "Go", "--wait")
+    assert (wrong.returncode, "write --ask-later --wait" in wrong.stderr) == (2, True)
 
 
 async def test_without_the_option_nothing_is_asked(tmp_path: Path, log: Log) -> None:
@@ -86,15 +105,14 @@ CHOOSE = Answer(calls=(("c1", "AskUser", {"questions": [{"question": "Which colo
 
 async def test_a_question_of_the_model_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log) -> None:
     async with ModelServer([CHOOSE, Answer("Done.")]) as server:
-        with running("-p", "Go", "--ask-elsewhere", cwd=tmp_path, **everywhere(server)) as process:
-            await until(lambda: log.inbox.questions())
+        with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.questions())
             answer = Given("answer", content={"q1": "red"})
-            assert log.inbox.answer(log.inbox.questions()[0].id, answer, "on the web page")
+            assert log.inbox.answer(log.questions()[0].id, answer, "on the web page")
             code, out, error = await ended(process)
         assert "Which colour? → red" in server.requests[-1].body.decode()
     assert (code, out) == (0, "Done.\n")
-    assert "A question waits for an answer elsewhere: Which colour?" in error
-    assert "Answered on the web page." in error
+    assert "outrider: waiting for an answer: Which colour?" in error
 
 
 async def test_without_the_option_the_model_hears_that_nobody_can_answer(tmp_path: Path, log: Log) -> None:

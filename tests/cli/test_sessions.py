@@ -187,7 +187,7 @@ def interruptible() -> Iterator[None]:
 @pytest.mark.parametrize("command", [[], ["list"], ["list", "--all"], ["list", "--json"]])
 def test_where_nothing_is_stored_the_list_is_empty_and_nothing_is_made(command: list[str], tmp_path: Path) -> None:
     ended = sessions(*command, home=tmp_path / "new")
-    assert (ended.returncode, ended.stdout) == (0, "")
+    assert (ended.returncode, ended.stdout) == (0, "[]\n" if "--json" in command else "")
     said = f"There are no sessions yet in {tmp_path / 'new' / 'sessions'}.\n"
     assert ended.stderr == ("" if "--json" in command else said)
     assert not (tmp_path / "new").exists()
@@ -216,14 +216,52 @@ def test_a_line_has_the_title_when_the_model_turns_cost_and_size() -> None:
 
 def test_a_model_that_is_too_long_for_the_list_is_cut_and_a_cost_that_nobody_knows_is_a_dash() -> None:
     store(MessageEntry(Message.user("Hello")), model="litellm/someone/a-model-of-a-very-long-name")
-    assert "litellm/someone/a-model…      0         –  " in sessions().stdout
+    ended = sessions()
+    assert (ended.stdout, ended.stderr) == ("", f"There are no chats yet. {MORE}"), "it has no answer"
+    assert "litellm/someone/a-model…      0         –  " in sessions("--all").stdout
 
 
-def test_the_session_that_was_opened_last_comes_first() -> None:
+MORE = "To list all sessions, also of -p, batches and programs: outrider sessions --all\n"
+
+
+def test_the_session_that_was_used_last_comes_first() -> None:
     first, second, third = (store(*exchange(title)) for title in ("one", "two", "three"))
     with default_log() as log:
-        log.open(first).close()
+        log.open(second).close()
+        fill(log.open(first), *exchange("once more"))
     assert [line.split()[0] for line in sessions().stdout.splitlines()[1:]] == [first[:8], third[:8], second[:8]]
+
+
+def test_chats_of_this_repository_come_first_and_other_sessions_on_request(
+    here: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "shop"
+    (root / "src").mkdir(parents=True)
+    (root / ".git").mkdir()
+    monkeypatch.chdir(root / "src")
+    for said, where, origin in (
+        ("in the root", root, "chat"),
+        ("for a batch", root, "batch"),
+        ("in a script", root, "print"),
+        ("in an editor", root / "src", "editor"),
+        ("far away", tmp_path, None),
+    ):
+        with default_log() as log:
+            fill(log.create(SessionSettings(model="demo", cwd=str(where), origin=origin)), *exchange(said))
+    ended = here()
+    _, *lines = ended.stdout.splitlines()
+    assert [line[83:] for line in lines] == ["(editor) in an editor", "in the root", "", f"far away  in {tmp_path}"]
+    assert (lines[2], ended.stderr) == ("In other folders:", MORE)
+    ended = here("--all")
+    assert [line[83:] for line in ended.stdout.splitlines()[1:]] == [
+        "(editor) in an editor",
+        "(print) in a script",
+        "(batch) for a batch",
+        "in the root",
+        "",
+        f"far away  in {tmp_path}",
+    ]
+    assert [each["title"] for each in json.loads(here("--json").stdout)] == ["in an editor", "in the root", "far away"]
 
 
 def test_sessions_in_which_nothing_was_said_and_those_of_sub_agents_are_not_listed(here: Run) -> None:
@@ -239,21 +277,21 @@ def test_the_list_has_the_newest_30_and_all_if_they_are_wanted(here: Run) -> Non
     with default_log() as log:
         ids = [fill(log.create(), *exchange(f"Number {number}")) for number in range(31)]
     ended = sessions("list")
-    assert (ended.returncode, ended.stderr) == (0, "To list all sessions: outrider sessions list --all\n")
+    assert (ended.returncode, ended.stderr) == (0, MORE)
     assert len(ended.stdout.splitlines()) == 31
     assert ids[0][:8] not in ended.stdout
     whole = sessions("list", "--all")
     assert (len(whole.stdout.splitlines()), whole.stderr) == (32, "")
-    assert len(here("list", "--json").stdout.splitlines()) == 31
+    assert len(json.loads(here("list", "--json").stdout)) == 31
     here("delete", ids[0], "--yes")
     assert here("list").stderr == "", "exactly 30 are all of them"
 
 
-def test_as_json_each_session_is_an_object_on_a_line_of_its_own() -> None:
+def test_as_json_the_list_is_one_array() -> None:
     first, second = store(*exchange("one\ntwo")), store(*exchange("zwei ü"))
     ended = sessions("list", "--json")
     assert (ended.returncode, ended.stderr) == (0, "")
-    newest, oldest = map(json.loads, ended.stdout.splitlines())
+    newest, oldest = json.loads(ended.stdout)
     assert (newest["id"], oldest["id"]) == (second, first)
     assert (newest["title"], newest["model"], newest["turns"], newest["last"]) == ("zwei ü", "demo", 1, 4)
     assert newest["usage"] == {"input_tokens": 10, "output_tokens": 20, "cost": 0.0123}
@@ -1070,7 +1108,7 @@ def test_all_that_is_made_is_for_the_owner_alone(tmp_path: Path, here: Run) -> N
 def test_json_counts_before_the_word_list_as_well() -> None:
     session = store(*exchange())
     for arguments in (["--json", "list"], ["list", "--json"], ["--json"]):
-        assert json.loads(sessions(*arguments).stdout)["id"] == session
+        assert [each["id"] for each in json.loads(sessions(*arguments).stdout)] == [session]
 
 
 @pytest.mark.parametrize("command", [["delete", "ID"], ["import", "-"]])

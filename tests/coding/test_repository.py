@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.config.remembered import RememberedRules
-from outrider.coding.repository import repository_of
+from outrider.coding.repository import repository_folders, repository_of
 
 
 @pytest.fixture
@@ -96,3 +96,15 @@ def test_nested_repositories_and_the_home_are_no_part_of_one(
 
 def _owned(status: os.stat_result, uid: int) -> os.stat_result:
     return os.stat_result((*status[:4], uid, *status[5:]))
+
+
+def test_a_repository_has_its_worktrees_and_only_those_that_point_back(good: Path, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for folder in (good, good / "src", tree):
+        assert repository_folders(folder) == (good, tree)
+    named = good / ".git" / "worktrees" / "x"
+    named.mkdir(parents=True)
+    (named / "gitdir").write_text(f"{tmp_path}/private/.git\n")
+    (tmp_path / "private" / ".git").mkdir(parents=True)
+    assert repository_folders(good) == (good, tree)
+    assert repository_folders(tmp_path) == (tmp_path,)

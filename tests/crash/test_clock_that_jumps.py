@@ -90,7 +90,7 @@ async def test_a_killed_session_goes_on_at_once_when_the_clock_has_jumped(
 
 
 @jumps
-async def test_the_session_that_was_opened_last_is_the_first_of_the_list_whatever_the_clock_said(
+async def test_the_session_that_was_used_last_is_the_first_of_the_list_whatever_the_clock_said(
     clock: Clock, quick_folder: Path, jump: float
 ) -> None:
     with Log(quick_folder / "log") as log:
@@ -102,7 +102,9 @@ async def test_the_session_that_was_opened_last_is_the_first_of_the_list_whateve
             ids.append(session.id)
         assert [summary.id for summary in log.sessions()] == ids[::-1]
         clock.off = -jump
-        Session.open(log, ids[1]).now().close()
+        Session.open(log, ids[0]).now().close()  # opening is no use
+        with Session.open(log, ids[1]) as session:
+            await session.run("What is 3+3?")
         assert [summary.id for summary in log.sessions()] == [ids[1], ids[2], ids[0]]
 
 

@@ -71,7 +71,7 @@ async def test_the_chat_shows_the_file_and_the_wire_shows_everything(folder: Pat
         await at_the_prompt_with(terminal, "Look at it.")
         check_private(terminal.flowing)
         assert MOVED in server.requests[1].body.decode()
-    session = json.loads(outrider("sessions", "--json", cwd=folder).stdout)
+    (session,) = json.loads(outrider("sessions", "--json", cwd=folder).stdout)
     seen = outrider("wire", session["id"], "--as", "openai-chat/gpt-5.6", cwd=folder)
     assert MOVED in seen.stdout
     assert f"chart.png {WHERE}" in seen.stdout

@@ -85,6 +85,7 @@ EXAMPLES: list[Entry] = [
     CallResult(ToolResultBlock("c", ())),
     CallResult(ToolResultBlock("c", ()), handoff="billing"),
     SessionSettings(model="b", agent="billing", former="a", reason="down"),
+    SessionSettings(origin="print"),
     CallResult(RESULT, final=True, details={"exit code": 1, "lines": [1, 2.5, None, True]}),
     AttemptFailed("the reply broke off", 2),
     AttemptFailed("overloaded", 1, 0.5, Usage(3, 4), "demo"),

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 from outrider.conversation.messages import Message
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log import holder as holder_module
-from outrider.log.entries import MessageEntry
+from outrider.log.entries import MessageEntry, RunStarted, RunStopped, SessionSettings
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from outrider.log.sqlite.backend import SqliteBackend
@@ -225,8 +226,21 @@ def test_a_rename_leaves_the_order_of_the_sessions_and_needs_words(log: Log) -> 
         with pytest.raises(LogError, match="a title must not be empty"):
             log.rename(first, title)
     assert log.session(first).holder is None
-    log.open(first).close()
-    assert [summary.id for summary in log.sessions()] == [first, second]
+
+
+def test_the_session_that_was_used_last_comes_first_not_the_one_that_was_opened_last(log: Log) -> None:
+    first, second = begun(log, "first"), begun(log, "second")
+    before = log.session(first).updated
+    with closing(log.open(first)) as journal:
+        journal.write_now(SessionSettings(model="another", cwd="/elsewhere"))  # as a chat does when it opens one
+    assert [summary.id for summary in log.sessions()] == [second, first]
+    assert log.session(first).updated == before
+    for entry in (RunStarted(), RunStopped("done"), MessageEntry(Message.user("again"))):
+        for name, other in ((first, second), (second, first)):
+            with closing(log.open(name)) as journal:
+                journal.write_now(entry)
+            assert [summary.id for summary in log.sessions()] == [name, other]
+    assert log.session(first).updated > before
 
 
 def test_a_session_whose_sub_agent_is_still_at_work_is_not_deleted(log: Log) -> None:

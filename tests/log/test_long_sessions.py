@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -315,8 +316,9 @@ def test_a_list_of_many_sessions_is_quick_and_in_order(tmp_path: Path) -> None:
         assert {summary.id for summary in found} == set(names)
         assert len(found) == 2000
         assert [summary.id for summary in log.sessions(limit=10)] == [summary.id for summary in found[:10]]
-        with open_session(log, id=names[7]):
-            assert log.sessions(limit=1)[0].title == "session 7", "the one that was opened last comes first"
+        with closing(log.open(names[7])) as journal:
+            journal.write_now(MessageEntry(Message.user("again")))
+        assert log.sessions(limit=1)[0].title == "session 7", "the one that was used last comes first"
         begun = time.thread_time()
         assert log.session(names[0]).title == "session 0"
         assert time.thread_time() - begun < 0.5

@@ -25,7 +25,7 @@ from outrider.log.entries import (
     encode,
 )
 from outrider.log.log import Log
-from outrider.log.session_filter import SessionFilter
+from outrider.log.session_filter import CHATS, SessionFilter
 from outrider.testing import ScriptedModel
 from tests.log import change
 
@@ -65,6 +65,53 @@ def test_a_list_shows_the_sessions_of_a_filter(log: Log) -> None:
     assert listed(SessionFilter(folder="/a", model="slow")) == []
     assert [hit.session for hit in log.search("dear", where=SessionFilter(folder="/b"))] == [dear]
     assert log.search("dear", where=SessionFilter(folder="/a")) == []
+
+
+def test_a_list_shows_conversations_and_other_sessions_on_request(log: Log) -> None:
+    reply = MessageEntry(Message.assistant("Yes."))
+    made = {
+        origin: written(log, SessionSettings(origin=origin, cwd="/a"), said(f"By {origin}"), reply)
+        for origin in ("chat", "editor", "print", "batch", "python")
+    }
+    older = written(log, SessionSettings(cwd="/a"), said("By an older version"), reply)
+    empty = written(log, SessionSettings(origin="chat"), said("No answer came"))
+    begun = log.create(SessionSettings(origin="chat"))
+    begun.write_now(said("The answer is on its way"))
+
+    def listed(where: SessionFilter) -> list[str]:
+        return [summary.id for summary in log.sessions(where=where)]
+
+    assert listed(CHATS) == [begun.id, older, made["editor"], made["chat"]]
+    begun.close()
+    assert listed(CHATS) == [older, made["editor"], made["chat"]], "without an answer, and nobody works on it"
+    assert {*listed(SessionFilter())} == {*made.values(), older, empty, begun.id}
+    assert listed(SessionFilter(origins=("batch",))) == [made["batch"]]
+    assert [log.session(name).origin for name in (made["print"], older)] == ["print", ""]
+
+
+def test_sessions_of_some_folders_come_first_with_those_inside(log: Log) -> None:
+    folders = ("/repo", "/repository", "/repo/src", "/tree%", "/else", "/tree%/a", "")
+    by = {each: written(log, SessionSettings(cwd=each), said(f"in {each}")) for each in folders}
+
+    def listed(first: tuple[str, ...], **page: int) -> list[str]:
+        return [summary.folder for summary in log.sessions(first=first, **page)]
+
+    assert listed(()) == list(by)[::-1]
+    assert listed(("/repo",)) == ["/repo/src", "/repo", "", "/tree%/a", "/else", "/tree%", "/repository"]
+    assert listed(("/repo/", "/tree%"), limit=3, offset=1) == ["/tree%", "/repo/src", "/repo"]
+
+
+def test_sessions_are_found_by_words_of_their_title(log: Log) -> None:
+    attic = written(log, said("What is in the Attic?"))
+    share = written(log, said("100% of the attics, _all_"))
+
+    def listed(title: str) -> list[str]:
+        return [summary.id for summary in log.sessions(where=SessionFilter(title=title))]
+
+    assert listed("ATTIC") == [share, attic]
+    assert listed("attic what") == [attic]
+    assert listed("0%") == listed("_all_") == [share]
+    assert listed("0_") == listed("cellar") == []
 
 
 def test_sessions_are_found_by_owner_and_metadata(log: Log) -> None:

@@ -88,6 +88,6 @@ async def test_a_refund_is_approved_on_a_phone_an_hour_later_while_no_process_ru
     assert (decided.allowed, decided.by) == (True, "on the web page")
     assert 0 < time.time() - decided.at < 300
     audit = await asyncio.to_thread(outrider, "sessions", "audit", "case-17", "--json")
-    (listed,) = [json.loads(line) for line in audit.stdout.splitlines()]
+    (listed,) = json.loads(audit.stdout)
     assert (listed["allowed"], listed["by"]) == (True, "on the web page")
     assert (await asyncio.to_thread(outrider, "sessions", "audit", "case-17", "--verify")).returncode == 0

@@ -1,6 +1,6 @@
 """Story 7: an MCP server draws pictures, and each call is approved on a phone.
 
-`outrider -p --ask-elsewhere` works on the desk, with a real MCP server in a process of its own. The phone is a real
+`outrider -p --ask-later --wait` works on the desk, with a real MCP server in a process of its own. The phone is a real
 Chromium with 360 pixels and touch, on the page of `outrider web`. It is let in by a link, shows the question with the
 arguments of the call, and a tap on Allow lets the call run. Then the picture is on the phone, and in the request to the
 model. A second picture is denied with a reason, and the server never hears of it.
@@ -53,7 +53,7 @@ async def test_a_picture_of_a_server_is_allowed_and_another_denied_on_a_phone(
 ) -> None:
     steps = [draw(1, 3, 1, 4), draw(2, 9, 9), Answer("One chart, as you wished.")]
     async with ModelServer(steps) as model, web_server() as server:
-        arguments = ("-p", "Draw the sales.", "--ask-elsewhere")
+        arguments = ("-p", "Draw the sales.", "--ask-later", "--wait")
         with running(*arguments, cwd=project, **everywhere(model)) as desk:
             async with visitor(browser, server, **PHONE) as phone:
                 page = phone.page
@@ -70,7 +70,7 @@ async def test_a_picture_of_a_server_is_allowed_and_another_denied_on_a_phone(
                 await is_shown_on_the_phone(phone)
             code, said, shown = await ended(desk)
     assert (code, said) == (0, "One chart, as you wished.\n"), shown
-    assert "Allowed on the web page." in shown
+    assert "waiting for an answer: charts: draw(figures=[3, 1, 4])" in shown
     results = [block for request in model.requests for block in results_in(request.json)]
     assert is_chart_of(results[0], figures=3)
     assert "One is enough" in json.dumps(results[-1]["content"])
@@ -81,6 +81,7 @@ async def is_shown_on_the_phone(phone: Any) -> None:
     """The picture is loaded, has its true size, and is not wider than the screen."""
     page = phone.page
     await page.get_by_role("link", name="Sessions").first.tap()
+    await page.get_by_label("All kinds").check()  # it is no chat
     await page.locator(".row a").first.tap()
     picture = page.locator(".file img").first
     await picture.wait_for()

@@ -10,6 +10,7 @@ from outrider import Agent, Session, ToolResult, tool
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Usage
 from outrider.log.log import Log
+from outrider.log.session_labels import Origin
 from outrider.testing import ScriptedModel
 
 USAGE = Usage(12_400, 830, 9_100, cost=0.0431)
@@ -23,10 +24,11 @@ async def session(
     tools: Sequence[Any] = (),
     cwd: Path | str = "/",
     usage: Usage = USAGE,
+    origin: Origin = "chat",
 ) -> str:
     """Run a session to its end and return its id."""
     agent = Agent(model=ScriptedModel(steps, usage=usage), tools=tools)
-    with Session.open(log, agent=agent, cwd=cwd) as opened:
+    with Session.open(log, agent=agent, cwd=cwd, origin=origin) as opened:
         result = await opened.run(prompt)
         assert result.status == "done", result.error
         return opened.id

@@ -11,6 +11,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from outrider.acp.authentication import auth_methods, check_key_for
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
@@ -189,10 +191,13 @@ class EditorAgent:
 
     def _list(self, request: ListSessionsRequest) -> ListSessionsResponse:
         start = _parse_cursor(request.cursor)
+        from outrider.log.session_filter import CHATS
+
+        where = msgspec.structs.replace(CHATS, folder=request.cwd or "")
         sessions = (
             SessionInfo(summary.id, folder, summary.title, _timestamp(summary.updated))
-            for summary in self._log.sessions()
-            if (folder := summary.folder) and request.cwd in (None, folder)
+            for summary in self._log.sessions(where=where)
+            if (folder := summary.folder)
         )
         page = list(islice(sessions, start, start + PAGE_SIZE + 1))
         next_cursor = str(start + PAGE_SIZE) if len(page) > PAGE_SIZE else None

@@ -106,8 +106,9 @@ class EditorSession:
             tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
         )
         if not opening.servers:
-            return FrontEnd(self.requester, remote=remote, choose=choose)
-        return FrontEnd(self.requester, self._elicitation_requester(), self._server_notices(), remote, choose)
+            return FrontEnd(self.requester, remote=remote, choose=choose, origin="editor")
+        elicit, notices = self._elicitation_requester(), self._server_notices()
+        return FrontEnd(self.requester, elicit, notices, remote, choose, origin="editor")
 
     def _new_engine(self, settings: AcpSettings) -> Engine:
         client = self.client

@@ -66,7 +66,8 @@ class AgentSessions:
             agent = agent.replace(effort=task.effort)
         agent = agent.replace(model=[meter(provider) for provider in agent.providers])
         cwd = Path(task.cwd).expanduser() if task.cwd else None
-        return Session.open(self._log, id, agent, cwd=cwd, approve=self._approve, deps=self._deps, create=True)
+        asked = {"approve": self._approve, "deps": self._deps}
+        return Session.open(self._log, id, agent, cwd=cwd, create=True, origin="batch", **asked)
 
     def close(self) -> None:
         """End the MCP servers that tasks have shared."""

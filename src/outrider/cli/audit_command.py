@@ -29,7 +29,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of the command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument("--all", action="store_true", help="list also calls that only read and ran without a question")
-    parser.add_argument("--json", action="store_true", help="print one JSON object per line")
+    parser.add_argument("--json", action="store_true", help="print one JSON array")
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -41,11 +41,16 @@ def audit(log: Log, options: argparse.Namespace) -> int:
     """List the decisions of a session and its sub-agents, or verify their entries."""
     tree = tree_of(log, options.id)
     if options.verify:
-        return _verify(log, tree, as_json=options.json)
+        verified = list(_verified(log, tree))
+        if options.json:
+            _print_json([msgspec.structs.asdict(each) for each, _ in verified])
+        for each, indent in () if options.json else verified:
+            for line in _verification_lines(each):
+                print(f"{indent}{line}")
+        return 0 if all(each.is_proved for each, _ in verified) else 1
     found = [each for each in log.audit(tree.summary.id) if options.all or not _only_reads(each)]
     if options.json:
-        for each in found:
-            _print_json(_shown(each, Path(tree.summary.folder)))
+        _print_json([_shown(each, Path(tree.summary.folder)) for each in found])
         return 0
     for line in _lines(tree, found, ""):
         print(line)
@@ -90,16 +95,11 @@ def _line(shown: dict[str, Any]) -> str:
     return f"{shown['entry']:>6}  {format_moment(shown['time'])}  {revealed_line(said)}"
 
 
-def _verify(log: Log, branch: Branch, *, as_json: bool, indent: str = "") -> int:
-    """Print what the chain of each session proves. Return 1 if any is not as it was written, or cannot be proved."""
-    found = log.verify(branch.summary.id)
-    if as_json:
-        _print_json(msgspec.structs.asdict(found))
-    else:
-        for line in _verification_lines(found):
-            print(f"{indent}{line}")
-    codes = [_verify(log, child, as_json=as_json, indent=f"{indent}  ") for child in branch.children]
-    return max([0 if found.is_proved else 1, *codes])
+def _verified(log: Log, branch: Branch, indent: str = "") -> Iterator[tuple[Verification, str]]:
+    """Yield what the chain of each session proves, and its indent."""
+    yield log.verify(branch.summary.id), indent
+    for child in branch.children:
+        yield from _verified(log, child, f"{indent}  ")
 
 
 def _verification_lines(found: Verification) -> Iterator[str]:
@@ -113,5 +113,5 @@ def _verification_lines(found: Verification) -> Iterator[str]:
         yield f"{'':10}{note}"
 
 
-def _print_json(value: dict[str, Any]) -> None:
-    sys.stdout.write(f"{msgspec.json.encode(value).decode()}\n")
+def _print_json(values: list[dict[str, Any]]) -> None:
+    print(msgspec.json.encode(values).decode())

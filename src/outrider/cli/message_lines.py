@@ -83,11 +83,15 @@ class MessageLines:
 
 
 async def converse(
-    session: Session, first: Parts, lines: MessageLines, prepare: Callable[[Parts], Awaitable[Parts]]
+    session: Session,
+    first: Parts,
+    lines: MessageLines,
+    prepare: Callable[[Parts], Awaitable[Parts]],
+    run: Callable[[Parts], Awaitable[RunResult]],
 ) -> RunResult | None:
     """Answer all messages. Return the result of the last run; None if there was no message.
 
-    A run that fails, reaches a limit or is cancelled ends the conversation.
+    `run` answers one. A run that fails, reaches a limit or is cancelled ends the conversation.
     """
     result: RunResult | None = None
     prompt: Parts | None = first
@@ -96,7 +100,7 @@ async def converse(
     while prompt is not None:
         steering = asyncio.ensure_future(_steer(session, lines, prepare))
         try:
-            result = await session.run(await prepare(prompt) or "")
+            result = await run(await prepare(prompt))
         finally:
             steering.cancel()
             await asyncio.wait([steering])

@@ -90,7 +90,7 @@ class Parser(argparse.ArgumentParser):
         )
         add("--lean", action="store_true", help="a short prompt and few tools, for models with a small context window")
         add("--attach", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
-        add("--max-turns", metavar="N", help="stop after N model replies (default 50)")
+        add("--max-turns", metavar="N", help="stop after N model replies (default: no limit)")
         add("--max-cost", metavar="DOLLARS", help="stop when a run has cost this much; ignored if the price is unknown")
         add_tools_option(
             self,

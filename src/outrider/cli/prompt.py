@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from outrider.cli.options import UsageError
 from outrider.cli.prompt_options import output_format, parse
 from outrider.processes.signals import exit_code, sentence
-from outrider.text.visible import safe_line, safe_lines
+from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from outrider.cli.interrupts import Interrupts
@@ -58,15 +58,14 @@ def _run_prompt(options: argparse.Namespace, output: PromptOutput, interrupts: I
 
 
 def _report_end(outcome: PromptOutcome, interrupts: Interrupts) -> None:
-    from outrider.cli.prompt_output import print_stderr
+    from outrider.cli.prompt_output import print_stderr, question_lines
 
     if outcome.status == "cancelled" and interrupts.caught:
         hint = f"\n[to resume: outrider --resume {outcome.session[:8]}]" if outcome.session else ""
         print_stderr(f"{hint}\n{sentence(interrupts.caught)}")
     elif outcome.status == "waiting":
-        for each in outcome.questions:
-            print_stderr(f"outrider: waiting for an answer: {safe_line(each.text)}")
-            print_stderr(f"  outrider sessions answer {each.id[:8]} yes      (or: no --words WHY)")
+        for line in question_lines(outcome.questions):
+            print_stderr(line)
         print_stderr(f"Then: outrider sessions continue {(outcome.session or '')[:8]}")
     elif outcome.status not in ("done", "error", "cancelled"):
         print_stderr(f"outrider: stopped by the limit {outcome.status}")

@@ -40,6 +40,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = make_parser().parse(arguments)
     if options.schema is not None and options.input_format == "stream-json":
         raise UsageError("--schema describes one answer; leave out --input-format stream-json")
+    if options.wait and not options.ask_later:
+        raise UsageError("--wait is for questions that wait: write --ask-later --wait")
     return options
 
 
@@ -63,16 +65,12 @@ def make_parser() -> Parser:
         "denied, and the model is told why",
     )
     add(
-        *("--ask-elsewhere",),
-        action="store_true",
-        help="ask, and wait until the question is answered on the web page or by another program",
-    )
-    add(
         *("--ask-later",),
         action="store_true",
         help="let questions wait in the log: the run ends (exit code 6), and goes on with `outrider sessions continue` "
         "once they are answered, by `outrider sessions answer` or on the web page",
     )
+    add("--wait", action="store_true", help="with --ask-later: stay until the questions are answered, and go on")
     add(
         *("--output-format",),
         choices=FORMATS,

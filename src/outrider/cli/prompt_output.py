@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import redirect_stdout, suppress
 from typing import Any, TextIO
 
@@ -15,11 +15,11 @@ from outrider.cli.prompt_options import Format
 from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
-from outrider.log.questions import Question
+from outrider.log.questions import PermissionQuestion, Question
 from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
 from outrider.text import clean
-from outrider.text.visible import safe_lines
+from outrider.text.visible import revealed_line, safe_lines
 
 _NORMAL_STOPS = ("end", "tool_use")
 _INCOMPLETE = {"refusal": 4, "content_filter": 4, "max_tokens": 5, "context_exceeded": 5}
@@ -203,6 +203,19 @@ def output_for(wanted: Format, stdout: StandardOutput, *, quiet: bool = False) -
     if wanted == "json":
         return JsonOutput(stdout, show_progress=not quiet and sys.stderr.isatty())
     return TextOutput(stdout, show_progress=not quiet)
+
+
+def question_text(question: Question) -> str:
+    """Return a question in one line, with the call that it is about."""
+    title = question.body.title if isinstance(question.body, PermissionQuestion) else ""
+    return revealed_line(" — ".join(filter(None, (title, question.text if question.text != title else ""))))
+
+
+def question_lines(questions: Sequence[Question]) -> Iterator[str]:
+    """Yield what a session waits for, and how to answer."""
+    for each in questions:
+        yield f"outrider: waiting for an answer: {question_text(each)}"
+        yield f"  outrider sessions answer {each.id[:8]} yes      (or: no --words WHY)"
 
 
 def print_stderr(text: str) -> None:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +19,17 @@ from outrider.cli.interrupts import Interrupts
 from outrider.cli.mentions import missing_files, with_mentioned_files
 from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
-from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr
+from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr, question_lines
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers
-from outrider.coding.permissions.question import Answer, Mode, Question
+from outrider.coding.permissions.question import Mode
 from outrider.coding.prompt_expansion import calls_by_name, expand_prompt, looks_like_command, unknown_command
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
-from outrider.coding.toolbox.titles import title
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Usage
@@ -44,15 +46,18 @@ from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.sync import default_log
 from outrider.text import clean, counted, dollars
-from outrider.text.visible import revealed_line, safe_line
+from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
-    from outrider.log.questions import Answer as GivenAnswer
-    from outrider.log.questions import ChoiceQuestion
+    from outrider.log.questions import Question as LoggedQuestion
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
     from outrider.runtime.session import Session
     from outrider.runtime.structured_output import Report
+
+
+LOOK_SECONDS = 0.2
+"""How often `--wait` looks for an answer."""
 
 
 class PromptRun:
@@ -69,6 +74,9 @@ class PromptRun:
         """Set when the model begins to answer the first request, and at the end."""
         self._turns = 0
         self._usage = Usage()
+        self._ended = 0, Usage()
+        """The turns and the usage of the runs that have ended."""
+        self._log: Log | None = None
         self._text = ""
 
     def run(self) -> PromptOutcome:
@@ -107,7 +115,7 @@ class PromptRun:
         options = self._options
         if options.schema is not None:
             self._report = read_schema(options.schema)
-        log = stack.enter_context(default_log())
+        log = self._log = stack.enter_context(default_log())
         if log.warning:
             print_stderr(f"outrider: {log.warning}")
         name = find_session(log, options.resume, latest=options.latest, folder=Path(options.cwd or "."))
@@ -128,7 +136,7 @@ class PromptRun:
             folder,
             tools=tools,
             servers=found.servers,
-            front_end=front.front_end(with_dialogue=options.ask_elsewhere, later=options.ask_later),
+            front_end=front.front_end(later=options.ask_later, stays=options.wait),
             system_prompt=SystemPrompt(options.system_prompt, options.append_system_prompt or ""),
         )
         stack.callback(bench.close)
@@ -220,16 +228,39 @@ class PromptRun:
         if self._options.input_format == "stream-json":
             from outrider.cli.message_lines import MessageLines, converse
 
-            return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench))
-        return await session.run(await _expanded(parts, bench) or "", output=self._report)
+            run = partial(self._run_to_the_end, session)
+            return await converse(session, parts, MessageLines(), lambda said: _expanded(said, bench), run)
+        return await self._run_to_the_end(session, await _expanded(parts, bench))
+
+    async def _run_to_the_end(self, session: Session, said: Sequence[str | Attachment]) -> RunResult[Any]:
+        """Run a prompt. With --wait, go on as often as a question was answered, here or elsewhere."""
+        result: RunResult[Any] = await session.run([*said] or "", output=self._report)
+        while result.status == "waiting" and self._options.wait:
+            for line in question_lines(result.questions):
+                self._print_note(line)
+            await self._answered(result.questions)
+            result = await session.run(output=self._report)
+        return result
+
+    async def _answered(self, questions: Sequence[LoggedQuestion]) -> None:
+        """Return once one of the questions is answered, or it is too late for it."""
+        assert self._log is not None
+        ids, ends = [each.id for each in questions], [each.deadline for each in questions if each.deadline]
+        inbox, end = self._log.inbox, min(ends, default=inf)
+        while time.time() < end:
+            if await asyncio.to_thread(inbox.unanswered, ids) != {*ids}:
+                return
+            await asyncio.sleep(LOOK_SECONDS)
 
     def _observe(self, event: Event) -> None:
         if self._has_asked:
             self._is_answered.set()
         self._has_asked = self._has_asked or isinstance(event, TurnStarted)
         if isinstance(event, RunFinished):
-            self._turns += event.turns
-            self._usage += event.usage
+            turns, usage = self._ended
+            self._turns, self._usage = turns + event.turns, usage + event.usage
+            if event.status != "waiting":  # then the next one goes on, and counts on
+                self._ended = self._turns, self._usage
             self._text = event.text
         self._output.write_event(event)
         if not self._output.stdout.is_open:
@@ -291,29 +322,14 @@ class PromptFront:
         """Serve this session."""
         self._bench, self._session = bench, session
 
-    def front_end(self, *, with_dialogue: bool, later: bool) -> FrontEnd:
-        """Return it for a workbench. With a dialogue, questions wait here for an answer elsewhere, or in the log."""
-        if not with_dialogue:
-            return FrontEnd(remote=self, later=later)
-        return FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose)
-
-    async def ask(self, question: Question) -> Answer:
-        """Wait until the question is answered elsewhere."""
-        asked = " · ".join((title(question.tool, question.input), *question.facts))
-        self._note(f"A question waits for an answer elsewhere: {revealed_line(asked)}")
-        never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-        return await never
+    def front_end(self, *, later: bool, stays: bool) -> FrontEnd:
+        """Return it for a workbench. MCP servers can ask only a process that stays: their questions are not stored."""
+        return FrontEnd(elicit=self.elicit if stays else None, remote=self, later=later, origin="print")
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
         """Wait until the question of a server is answered elsewhere."""
         self._note(f"A question of the MCP server {safe_line(question.server)} waits for an answer elsewhere.")
         never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
-        return await never
-
-    async def choose(self, call_id: str, question: ChoiceQuestion) -> GivenAnswer:
-        """Wait until a question of the model is answered elsewhere."""
-        self._note(f"A question waits for an answer elsewhere: {safe_line(question.title)}")
-        never: asyncio.Future[GivenAnswer] = asyncio.get_running_loop().create_future()
         return await never
 
     def answered(self, text: str) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.cli.prompt_output import question_text
 from outrider.coding.toolbox import tools_of_programs
 from outrider.errors import AnsweredError, LogError, ValidationError
 from outrider.log.log import Log
@@ -23,7 +24,7 @@ AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], int | None], str
 def add_question_commands(command: AddCommand) -> None:
     """Add the commands about questions."""
     listed = command("questions", _list, "list the questions that wait for an answer")
-    listed.add_argument("--json", action="store_true", help="print one JSON object per line")
+    listed.add_argument("--json", action="store_true", help="print one JSON array")
     answer = command("answer", _answer, "answer a question; the first answer counts")
     answer.add_argument("question", metavar="QUESTION", help="its id, or a unique prefix")
     answer.add_argument("value", metavar="ANSWER", nargs="*", help="yes, no, an option, a choice, or your own words")
@@ -36,21 +37,15 @@ def add_question_commands(command: AddCommand) -> None:
 
 def _list(log: Log, options: argparse.Namespace) -> None:
     questions = log.questions()
-    if not questions and not options.json:
+    if options.json:
+        print(msgspec.json.encode(questions).decode())
+        return
+    if not questions:
         print("No question waits for an answer.")
     for each in questions:
-        if options.json:
-            print(msgspec.json.encode(each).decode())
-            continue
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.asked))
-        print(f"{each.id[:8]}  {when}  session {each.session[:8]}: {_shown(each)}")
+        print(f"{each.id[:8]}  {when}  session {each.session[:8]}: {question_text(each)}")
         print(f"          {' · '.join(_answers(each))}")
-
-
-def _shown(question: Question) -> str:
-    body = question.body
-    title = body.title if isinstance(body, PermissionQuestion) else ""
-    return revealed_line(" — ".join(filter(None, (title, question.text if question.text != title else ""))))
 
 
 def _answers(question: Question) -> list[str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
 from outrider.cli.session_tree import Branch, tree_lines
+from outrider.cli.styles import home_relative
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -58,18 +59,24 @@ LINES, CHARACTERS = 8, 600
 """Maximum lines of a text and characters of a line, unless --full is set."""
 
 
-def format_list(summaries: Sequence[Summary]) -> Iterator[str]:
-    """Yield a heading and one line per session."""
+def format_list(summaries: Sequence[Summary], is_here: Callable[[Summary], bool]) -> Iterator[str]:
+    """Yield a heading and one line per session: those of this repository, then others with their folders."""
     if not summaries:
         return
+    has_others = is_here(summaries[0])
     yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
     for each in summaries:
+        where = "" if is_here(each) else home_relative(each.folder)
+        if where and has_others:
+            has_others = False
+            yield "In other folders:"
         is_open = "● " if each.holder and each.holder.is_alive() else ""
+        kind = "" if each.origin in ("", "chat") else f"({each.origin}) "
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
         cost = dollars(each.usage.cost) or "–"
         yield safe_line(
             f"{each.id[:8]}  {format_time(each.updated)}  {model:<24}  {each.turns:>5}  {cost:>8}  "
-            f"{human_size(each.size):>10}  {is_open}{each.title}"
+            f"{human_size(each.size):>10}  {is_open}{kind}{each.title}{f'  in {where}' if where else ''}"
         )
 
 
@@ -269,6 +276,19 @@ def _file(file: AttachmentBlock) -> str:
 def format_time(moment: float) -> str:
     """Format a time, to the minute."""
     return _at(moment, "%Y-%m-%d %H:%M")
+
+
+def format_age(moment: float, now: float | None = None) -> str:
+    """Format how long ago a time was, in a few characters.
+
+    >>> [format_age(0, now) for now in (59, 300, 7_300, 2 * 86_400)], format_age(5e8, 1e9)[:4]
+    (['now', '5 min', '2 h', '2 d'], '1985')
+    """
+    seconds = (time.time() if now is None else now) - moment
+    for unit, length, most in (("min", 60, 3_600), ("h", 3_600, 86_400), ("d", 86_400, 30 * 86_400)):
+        if seconds < most:
+            return f"{int(seconds / length)} {unit}" if seconds >= 60 else "now"
+    return _at(moment, "%Y-%m-%d")
 
 
 def format_moment(moment: float) -> str:

@@ -6,10 +6,13 @@ from pathlib import Path
 
 from outrider.errors import UnknownSessionError
 from outrider.log.log import Log
-from outrider.text import clean
+from outrider.log.session_filter import SessionFilter
+from outrider.log.session_labels import INTERACTIVE
 
+CONTINUED = (*INTERACTIVE, "print")
+"""The origins of sessions that --continue goes on with. A task of a batch is not the user's last conversation."""
 MAX_SEARCHED = 200
-"""How many recent sessions are searched for one of this folder."""
+"""How many recent sessions are searched for one without a folder."""
 
 
 class NoSessionHereError(UnknownSessionError):
@@ -26,16 +29,20 @@ def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> 
                 f"{found.parent[:8]}, or copy it with outrider sessions fork {found.id[:8]}"
             )
         return found.id
-    if not latest:
-        return None
-    here = clean(str(folder.resolve()))  # as it is stored
-    newest = log.sessions(limit=MAX_SEARCHED)
-    if not newest:
+    return _last_used(log, folder) if latest else None
+
+
+def _last_used(log: Log, folder: Path) -> str:
+    """Return the session that was used last in the folder, or without one: an import has none yet."""
+    here = log.sessions(1, where=SessionFilter(folder=str(folder.resolve()), origins=CONTINUED))
+    recent = log.sessions(MAX_SEARCHED, where=SessionFilter(origins=CONTINUED))
+    candidates = {each.id for each in here} | {each.id for each in recent if not each.folder}
+    order = [each.id for each in (*recent, *here) if each.id in candidates]
+    if order:
+        return order[0]
+    if not recent:
         raise UnknownSessionError("there is no session to continue yet")
-    found_here = next((each.id for each in newest if each.folder in (here, "")), None)
-    if found_here is None:
-        raise NoSessionHereError(
-            "there is no session of this folder to continue; `outrider sessions` lists those of other folders, and "
-            "--resume ID continues one"
-        )
-    return found_here
+    raise NoSessionHereError(
+        "there is no session of this folder to continue; `outrider sessions` lists those of other folders, and "
+        "--resume ID continues one"
+    )

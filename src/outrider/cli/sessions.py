@@ -19,6 +19,7 @@ from outrider.cli.rewind_command import add_options, rewind
 from outrider.cli.session_format import context_lines, format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
 from outrider.cli.stdin import confirm, stdin_bytes
+from outrider.coding.session_lists import SessionList
 from outrider.environment import LOG_HELP
 from outrider.errors import LogError, OutriderError, UnknownSessionError
 from outrider.log.log import Log
@@ -29,8 +30,9 @@ from outrider.text import counted, human_size
 from outrider.text.visible import safe_line
 
 DESCRIPTION = """\
-List the stored sessions, the most recent first; or show, audit, export, import, copy, rewind, rename or delete one,
-answer its questions and let it go on. An ID is what the list shows, or any unique prefix of it.
+List your chats, those of this repository first, the most recently used at the top; or show, audit, export, import,
+copy, rewind, rename or delete one, answer its questions and let it go on. An ID is what the list shows, or any
+unique prefix of it.
 """
 EXAMPLES = """\
 examples:
@@ -52,6 +54,8 @@ or OUTRIDER_LOG says.
 exit codes: 0 done, 1 error, 2 wrong usage or unknown session
 """
 LISTED, SHOWN = 30, 60
+_MORE = "To list all sessions, also of -p, batches and programs: outrider sessions --all"
+_ALL = f"list also sessions of -p, batches and programs, and those without an answer; not only the first {LISTED}"
 
 
 def sessions(arguments: list[str]) -> int:
@@ -98,8 +102,8 @@ Action = Callable[[Log, argparse.Namespace], int | None]
 
 
 def _add_listing(parser: argparse.ArgumentParser, default: Any = False) -> None:
-    parser.add_argument("--all", action="store_true", default=default, help=f"list all, not only the newest {LISTED}")
-    parser.add_argument("--json", action="store_true", default=default, help="print one JSON object per line")
+    parser.add_argument("--all", action="store_true", default=default, help=_ALL)
+    parser.add_argument("--json", action="store_true", default=default, help="print one JSON array")
 
 
 def _add_show_commands(command: AddCommand) -> None:
@@ -143,17 +147,17 @@ def _add_edit_commands(command: AddCommand) -> None:
 
 
 def _list(log: Log, options: argparse.Namespace) -> None:
-    found = log.sessions(None if options.all or options.json else LISTED + 1)
+    listed = SessionList(log)
+    found = listed.page(None if options.all or options.json else LISTED, every=options.all)
     if options.json:
-        for summary in found:
-            sys.stdout.write(f"{msgspec.json.encode(summary).decode()}\n")
+        print(msgspec.json.encode(found).decode())
         return
-    for line in format_list(found if options.all else found[:LISTED]):
+    for line in format_list(found, listed.is_here):
         print(line)
-    if not found:
+    if len(log.sessions(len(found) + 1)) > len(found):
+        print(f"{'' if found else 'There are no chats yet. '}{_MORE}", file=sys.stderr)
+    elif not found:
         print(f"There are no sessions yet in {log.location}.", file=sys.stderr)
-    elif len(found) > LISTED and not options.all:
-        print("To list all sessions: outrider sessions list --all", file=sys.stderr)
 
 
 def _show(log: Log, options: argparse.Namespace) -> None:

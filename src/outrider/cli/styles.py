@@ -104,3 +104,10 @@ def _columns_of(character: str) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def home_relative(folder: str | os.PathLike[str]) -> str:
+    """Return a folder's path with ~ for the home folder."""
+    home = os.path.expanduser("~")
+    text = str(folder)
+    return f"~{text[len(home) :]}" if home != "/" and (text == home or text.startswith(f"{home}/")) else text

@@ -13,6 +13,7 @@ import msgspec
 
 from outrider.batches.metering import Meter
 from outrider.batches.task import Task
+from outrider.coding.config.layers import DEFAULT
 from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
@@ -23,6 +24,7 @@ from outrider.coding.workbench import Workbench
 from outrider.errors import ConfigError
 from outrider.log.log import Log
 from outrider.providers.resolution import resolve
+from outrider.runtime.limits import Limits
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
 from outrider.tools.tool import Tool
 
@@ -55,7 +57,7 @@ class CodingSessions:
             tools=self._tools,
             servers=find_servers(folder, self._environment).servers,
             shared=self._servers if settings.mcp.share else None,
-            front_end=FrontEnd(later=task.ask_later),
+            front_end=FrontEnd(later=task.ask_later, origin="batch"),
             system_prompt=SystemPrompt(task.system_prompt),
             meter=meter,
         )
@@ -101,5 +103,8 @@ def task_settings(task: Task, folder: Path, environment: Mapping[str, str]) -> S
         given["permissions.allow"] = list(task.allow)
     if task.tools is not None:
         given["tools"] = list(task.tools)
-    settings = load(folder, environment=environment, flags=given).settings
-    return msgspec.structs.replace(settings, limits=task.run_limits(settings.limits))
+    loaded = load(folder, environment=environment, flags=given)
+    usual = loaded.settings.limits
+    if loaded.origins["limits.max_turns"] == DEFAULT:  # nobody watches a task
+        usual = msgspec.structs.replace(usual, max_turns=Limits().max_turns)
+    return msgspec.structs.replace(loaded.settings, limits=task.run_limits(usual))

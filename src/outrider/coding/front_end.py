@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import msgspec
 
 from outrider.coding.permissions.question import Ask, Mode
+from outrider.log.session_labels import Origin
 
 if TYPE_CHECKING:
     from outrider.log.questions import Answer, ChoiceQuestion
@@ -58,6 +59,8 @@ class FrontEnd(msgspec.Struct, frozen=True):
     """Asks what the model wants to know. Without it, the model hears that nobody can answer."""
     later: bool = False
     """Whether questions wait in the log for an answer, if there is no dialogue: the run ends, and goes on later."""
+    origin: Origin = "python"
+    """What its sessions are, for lists."""
 
 
 NO_FRONT_END = FrontEnd()

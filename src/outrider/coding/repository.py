@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from outrider.coding.settings_files import read_regular_file
@@ -30,6 +31,29 @@ def repository_of(folder: Path | str) -> Path | None:
             return None  # a home is not one project
         return (_main_folder(top) or top) if stat.S_ISREG(status.st_mode) else top
     return None
+
+
+def repository_folders(folder: Path) -> tuple[Path, ...]:
+    """Return the folder that stands for the repository of a folder, and its worktrees; without one, the folder."""
+    main = repository_of(folder)
+    return (folder.resolve(),) if main is None else (main, *_worktrees(main))
+
+
+def _worktrees(main: Path) -> Iterator[Path]:
+    """Yield the worktrees that a repository lists and that point back to it."""
+    own = main / ".git"
+    names = (own if own.is_dir() else main) / "worktrees"
+    try:
+        found = sorted(os.listdir(names))
+    except OSError:
+        return
+    for name in found:
+        try:
+            tree = Path(os.path.realpath(names / name / _path_in(names / name / "gitdir"))).parent
+        except (OSError, ValueError):
+            continue
+        if tree != main and repository_of(tree) == main:
+            yield tree
 
 
 def _main_folder(top: Path) -> Path | None:

@@ -300,7 +300,12 @@ class Workbench:
             check_effort(resolve(model or self.models.default), effort)
         agent = self.agent(model=model, effort=kept if effort is None else _level(effort))
         session = Session.open(
-            log, id, agent, cwd=self.folder, observer=observer, approve=self.permissions, create=create
+            *(log, id, agent),
+            cwd=self.folder,
+            observer=observer,
+            approve=self.permissions,
+            create=create,
+            origin=self._front_end.origin,
         ).now()
         self.permissions.hide(log.folder)
         self._equip(session, log, titled=titled and self.settings.sessions.titles)

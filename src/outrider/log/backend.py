@@ -60,8 +60,8 @@ class Backend(Protocol):
 
     # Reading
 
-    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
-        """Return the sessions that have a title and no parent, the most recently opened first."""
+    def listed(self, where: SessionFilter, limit: int | None, offset: int, first: Sequence[str]) -> list[SessionRow]:
+        """Return the sessions that have a title and no parent, those in folders before others, then the newest used."""
 
     def indexable(self, where: SessionFilter) -> list[Indexable]:
         """Return how far each session goes that the filter describes, also those that no list shows."""
@@ -127,7 +127,7 @@ class Backend(Protocol):
         The session's number in `append` is not known yet. `link` is appended to the parent in the same commit.
         """
 
-    def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
+    def acquire(self, found: SessionRow, holder: Holder) -> bool:
         """Hold a session with the next fence, unless another did meanwhile. Return whether this succeeded."""
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:

@@ -76,6 +76,8 @@ class SessionSettings(Entry, frozen=True):
     """The model or the agent before, if a run changed it by itself: the newest such change."""
     reason: str | None = None
     """Why that model could not answer. Empty for an agent that handed over."""
+    origin: str | None = None
+    """What kind of program made it: `log/session_labels.py`. It decides only which lists show the session."""
 
     def merged(self, new: SessionSettings) -> SessionSettings:
         """Return these settings with the new values applied."""

@@ -122,13 +122,10 @@ class Log(LogReader):
 
     def open(self, id: str) -> Journal:
         """Open a session and hold it. Raise SessionHeldError, which names the holder, if another process holds it."""
-        return self._open(id, mark_opened=True)
-
-    def _open(self, id: str, *, mark_opened: bool) -> Journal:
         while True:
             found = self._find(id)
             self._check_free(found)
-            if self._backend.acquire(found, self._new_holder(), mark_opened=mark_opened):
+            if self._backend.acquire(found, self._new_holder()):
                 name = found.summary.id
                 settings = self._seal.own(name, found.settings, found.summary.last)
                 journal = self._hold(name, found.extent, found.fence + 1, settings, found.summary.usage)
@@ -167,7 +164,7 @@ class Log(LogReader):
         title = " ".join(clean(title).split())
         if not title:
             raise LogError("a title must not be empty")
-        journal = self._open(id, mark_opened=False)
+        journal = self.open(id)
         try:
             journal.write_now(SessionSettings(title=title))
         finally:
@@ -178,7 +175,7 @@ class Log(LogReader):
         from outrider.log.session_labels import labels
 
         new = labels(owner, metadata)
-        journal = self._open(id, mark_opened=False)
+        journal = self.open(id)
         try:
             journal.write_now(new)
         finally:

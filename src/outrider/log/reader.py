@@ -77,13 +77,18 @@ class LogReader:
     # Sessions
 
     def sessions(
-        self, limit: int | None = None, *, offset: int = 0, where: SessionFilter = ALL_SESSIONS
+        self,
+        limit: int | None = None,
+        *,
+        offset: int = 0,
+        where: SessionFilter = ALL_SESSIONS,
+        first: Sequence[str] = (),
     ) -> list[Summary]:
-        """Return the sessions that have a title, the most recently opened first, without those of sub-agents.
+        """Return the sessions that have a title, the most recently used first, without those of sub-agents.
 
-        `limit` and `offset` choose a page of them.
+        `limit` and `offset` choose a page of them. Those that worked in the folders `first`, or inside one, come first.
         """
-        rows = self._backend.listed(where, limit, offset) if self._backend.exists() else []
+        rows = self._backend.listed(where, limit, offset, first) if self._backend.exists() else []
         return [row.summary for row in rows]
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from outrider.errors import UnknownSessionError
 from outrider.log.rows import LAST_SEQ, Extent, Row, in_order, is_intact
-from outrider.log.session_filter import SessionFilter
+from outrider.log.session_filter import Condition, SessionFilter, inside
 from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
 
 ROW = "session, seq, time, kind, body, checksum"
@@ -26,13 +26,17 @@ class SessionReads:
         """Return the rows of a query."""
         raise NotImplementedError
 
-    def listed(self, where: SessionFilter, limit: int | None, offset: int) -> list[SessionRow]:
-        condition, values = self._condition(where, first=3)
-        listed = f"{_LISTED} AND {condition} ORDER BY opened DESC LIMIT $1 OFFSET $2"
+    def listed(self, where: SessionFilter, limit: int | None, offset: int, first: Sequence[str]) -> list[SessionRow]:
+        condition, values = _numbered([*where.conditions(self._setting)], 3)
+        order = "opened DESC"
+        if first:
+            is_first, folders = _numbered([inside(first, self._setting)], 3 + len(values))
+            order, values = f"(CASE WHEN {is_first} THEN 0 ELSE 1 END), {order}", [*values, *folders]
+        listed = f"{_LISTED} AND {condition} ORDER BY {order} LIMIT $1 OFFSET $2"
         return self._find(listed, LAST_SEQ if limit is None else limit, offset, *values)
 
     def indexable(self, where: SessionFilter) -> list[Indexable]:
-        condition, values = self._condition(where, first=1)
+        condition, values = _numbered([*where.conditions(self._setting)], 1)
         return indexables(self._fetch(f"SELECT {INDEXABLE} FROM session WHERE {condition} ORDER BY number", *values))
 
     def folders_and_models(self) -> tuple[list[str], list[str]]:
@@ -88,11 +92,12 @@ class SessionReads:
     def _fetch_rows(self, condition: str, *values: object) -> list[Row]:
         return self._fetch(f"SELECT {ROW} FROM event WHERE {condition}", *values)
 
-    def _condition(self, where: SessionFilter, first: int) -> tuple[str, list[str | float]]:
-        """Return the condition in SQL and its values, whose numbers begin with `first`."""
-        parts = where.conditions(self._setting)
-        conditions = [f"{sql} ${number}" for number, (sql, _) in enumerate(parts, first)]
-        return " AND ".join(["true", *conditions]), [value for _, value in parts]
+
+def _numbered(parts: Sequence[Condition], first: int) -> tuple[str, list[str | float]]:
+    """Return conditions as one, and their values, whose numbers begin with `first`."""
+    sql, *rest = " AND ".join(["true", *(sql for sql, _ in parts)]).split("?")
+    numbered = (f"${number}{text}" for number, text in enumerate(rest, first))
+    return "".join([sql, *numbered]), [value for _, values in parts for value in values]
 
 
 def _start(rows: Sequence[Row], count: int) -> int:

@@ -50,6 +50,8 @@ class Summary(msgspec.Struct, frozen=True):
     """Whose session it is, if the program that made it said so."""
     metadata: Mapping[str, str] = {}
     """What else that program stored about it."""
+    origin: str = ""
+    """What made it: `chat`, `editor`, `print`, `batch` or `python`. Empty in older logs."""
 
 
 class Indexable(NamedTuple):
@@ -174,6 +176,7 @@ def _summary(row: _Columns, settings: SessionSettings) -> Summary:
         settings.cwd or "",
         settings.owner or "",
         settings.metadata or {},
+        settings.origin or "",
     )
 
 

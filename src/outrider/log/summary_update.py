@@ -13,6 +13,8 @@ from outrider.log.entries import (
     MessageEntry,
     ResultsClearedEntry,
     RewindEntry,
+    RunStarted,
+    RunStopped,
     SessionSettings,
     TitleEntry,
 )
@@ -40,6 +42,10 @@ class SummaryUpdate:
         """The hashes of the files that were added."""
         self.settings = settings or SessionSettings()
         self.settings_changed = False
+        self.is_use = False
+        """Whether the session was used: a run began or ended, or the user said something."""
+        self.has_news = False
+        """Whether there is more than settings, which are also written when a session is only opened or renamed."""
 
     @property
     def set_title(self) -> str | None:
@@ -57,6 +63,8 @@ class SummaryUpdate:
         self.model = later.model or self.model
         self.title = self.title or later.title
         self.files = [*self.files, *later.files]
+        self.is_use = self.is_use or later.is_use
+        self.has_news = self.has_news or later.has_news
         if later.settings_changed:
             self.settings, self.settings_changed = later.settings, True
 
@@ -69,6 +77,7 @@ class SummaryUpdate:
         """Add one entry."""
         self.size += size
         self.entries += 1
+        self.has_news = self.has_news or not isinstance(entry, SessionSettings)
         if not isinstance(entry, _ONLY_COUNTED):
             self._take(entry)
 
@@ -79,8 +88,11 @@ class SummaryUpdate:
                     self.model = clean(entry.model) or self.model
                     self.turns += 1
                     self.usage += usage or Usage()
-                elif not self.title:
-                    self.title = _title(message)
+                else:
+                    self.is_use = True
+                    self.title = self.title or _title(message)
+            case RunStarted() | RunStopped():
+                self.is_use = True
             case AttemptFailed(usage=usage):
                 self.usage += usage or Usage()
             case CompactionEntry() | ResultsClearedEntry():

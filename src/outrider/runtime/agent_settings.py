@@ -60,8 +60,8 @@ def limits_of(settings: SessionSettings) -> Limits:
 def kept_limits(settings: SessionSettings) -> dict[str, Any]:
     """Return the limits that a resumed session keeps, because they differ from the defaults, by setting key."""
     kept, usual = limits_of(settings), Limits()
-    changed = {name: getattr(kept, name) for name in _KEPT if getattr(kept, name) != getattr(usual, name)}
-    return {f"limits.{name}": "none" if value is None else value for name, value in changed.items()}
+    found = {name: getattr(kept, name) for name in _KEPT}
+    return {f"limits.{name}": value for name, value in found.items() if value not in (None, getattr(usual, name))}
 
 
 def cwd_of(settings: SessionSettings) -> str | None:

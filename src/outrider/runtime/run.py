@@ -26,11 +26,12 @@ else:  # type variables have defaults only since Python 3.13
     OutputT = TypeVar("OutputT", covariant=True)
 
 ENDINGS: Mapping[RunStatus, str] = {
-    "max_turns": "The turn limit is reached. Say “go on” to continue.",
-    "max_total_tokens": "The token limit is reached. Say “go on” to continue.",
-    "max_cost": "The cost limit is reached. Say “go on” to continue.",
-    "max_repeats": "The model repeated the same calls and was stopped. Tell it what to do differently.",
-    "max_seconds": "The time limit is reached. Say “go on” to continue.",
+    "max_turns": "The limit of turns is reached (limits.max_turns). Say “go on” to continue.",
+    "max_total_tokens": "The limit of tokens is reached (limits.max_total_tokens). Say “go on” to continue.",
+    "max_cost": "The limit of the cost is reached (limits.max_cost). Say “go on” to continue.",
+    "max_repeats": "The model repeated the same calls, and was stopped (limits.max_repeats). Tell it what to do "
+    "differently, or say “go on”.",
+    "max_seconds": "The limit of time is reached (limits.max_seconds). Say “go on” to continue.",
     "cancelled": "Interrupted. The conversation so far is kept.",
     "waiting": "Waiting for an answer. It goes on from here once there is one.",
     "suspended": "Suspended. Open the session again to go on where it stopped.",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from outrider.conversation.history import History
     from outrider.log.log import Log
     from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
+    from outrider.log.session_labels import Origin
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
     from outrider.runtime.offer import Offer
@@ -130,6 +131,7 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         create: bool = False,
         owner: str | None = None,
         metadata: Mapping[str, str] | None = None,
+        origin: Origin | None = None,
     ) -> SessionOpening[Session[OpenedDepsT]]:
         """Open a session in a log: a new one, or by its id one that stopped, however it stopped.
 
@@ -139,7 +141,8 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         and answers any other with an error that says so. Raises LogError: SessionHeldError if another process has the
         session open. With `create`, a session that is not in the log is created with this id, such as `case-17`: 1 to
         64 letters, digits, underscores, dots and hyphens. `owner` and `metadata`, short strings, are stored with it;
-        `log.sessions` finds sessions by them.
+        `log.sessions` finds sessions by them. `origin` says what makes a new session: `chat`, `editor`, `print`,
+        `batch`, or `python` (the default); lists for people show the first two, and the others on request.
         """
         from outrider.log.log import Log  # scripts may have no log
 
@@ -154,10 +157,10 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         if agent is not None and deps is not None:
             check_deps(agent.deps_type, deps)
         options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve, "deps": deps}
-        if owner is not None or metadata is not None:
+        if owner is not None or metadata is not None or origin is not None:
             from outrider.log.session_labels import labels  # few sessions have any
 
-            options["known"] = labels(owner, metadata)
+            options["known"] = labels(owner, metadata, origin)
         opened: Any = cls._opened  # the class cannot say that it is the Session of this agent
         return SessionOpening(partial(opened, log, id, agent, create=create, **options))
 

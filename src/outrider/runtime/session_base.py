@@ -18,6 +18,7 @@ from outrider.errors import LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.run_state import joined
+from outrider.log.session_labels import origin_after
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec
@@ -121,6 +122,8 @@ class SessionBase:
             recorded = held.settings if held else SessionSettings()
             session = cls(agent or agent_of(recorded), cwd=cwd or cwd_of(recorded), **options)
             known = known or SessionSettings()
+            origin = origin_after(recorded.origin, known.origin, is_new=held is None)
+            known = msgspec.structs.replace(known, origin=origin)
             held = held or log.create(session._settings.merged(known), id=id or "")
             session._attach(LogJournal(log, held), known)
             for note in filter(None, (log.warning, held.note)):

@@ -291,7 +291,7 @@ def _bench(folder: Path, front: PageFront, flags: Mapping[str, Any]) -> Workbenc
         folder,
         tools=load_tools(loaded.settings.tool_files),
         servers=found.servers,
-        front_end=FrontEnd(_wait_for_inbox, _wait_for_inbox, remote=front, choose=_wait_for_inbox),
+        front_end=FrontEnd(_wait_for_inbox, _wait_for_inbox, remote=front, choose=_wait_for_inbox, origin="chat"),
     )
     front.waiting = waiting_note([*loaded.waiting, *found.waiting, *bench.extensions.waiting])
     return bench

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 from aiohttp import web
 
+from outrider.coding.session_lists import SessionList
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import SIZE_UNKNOWN
 from outrider.errors import AttachmentError, OutriderError, SessionHeldError, UnknownSessionError
@@ -80,8 +81,8 @@ class Server:
 
     def _add_reading(self, router: web.UrlDispatcher, api: str) -> None:
         """Add the routes that only read the log."""
-        one = f"{api}/sessions/{{id}}"
-        self._get(router, f"{api}/sessions", lambda of: list_sessions(self.log, query(of, ListQuery)))
+        one, listed = f"{api}/sessions/{{id}}", SessionList(self.log)
+        self._get(router, f"{api}/sessions", lambda of: list_sessions(listed, query(of, ListQuery)))
         self._get(router, f"{api}/facets", self._facets)
         self._get(router, one, lambda of: session_head(self.log, id_in(of)))
         self._get(router, f"{one}/entries", lambda of: entries_page(self.log, id_in(of), query(of, PageQuery)))

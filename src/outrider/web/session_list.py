@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.coding.session_lists import MAX_PASSAGES, SessionList
 from outrider.conversation.messages import Usage
 from outrider.conversation.passages import Found
 from outrider.errors import LogError
@@ -31,8 +32,6 @@ from outrider.web.entry_view import usage_fields
 Json = dict[str, Any]
 PAGE = 50
 """Sessions on one page of the list."""
-MAX_FOUND = 100
-"""Passages that one search returns."""
 
 
 class ListQuery(msgspec.Struct, frozen=True):
@@ -45,6 +44,8 @@ class ListQuery(msgspec.Struct, frozen=True):
     until: float | None = None
     min_cost: float | None = None
     offset: int = 0
+    every: bool = False
+    """Whether sessions of -p, batches and programs, and those without an answer, are listed, too."""
 
     @property
     def filter(self) -> SessionFilter:
@@ -52,27 +53,24 @@ class ListQuery(msgspec.Struct, frozen=True):
         return SessionFilter(self.folder, self.model, self.since, self.until, self.min_cost)
 
 
-def list_sessions(log: Log, query: ListQuery) -> Json:
-    """Return a page of sessions, newest first; with words to search, the sessions in which they were said."""
+def list_sessions(listed: SessionList, query: ListQuery) -> Json:
+    """Return a page of sessions; with words to search, those that have them in their title or in what was said."""
     if query.search.strip():
-        return _search(log, query)
+        return _search(listed, query)
     offset = max(query.offset, 0)
-    found = log.sessions(PAGE + 1, offset=offset, where=query.filter)
-    return {"sessions": [summary_fields(each) for each in found[:PAGE]], "more": len(found) > PAGE}
+    found = listed.page(PAGE + 1, every=query.every, offset=offset, where=query.filter)
+    return {
+        "sessions": [summary_fields(each) for each in found[:PAGE]],
+        "more": len(found) > PAGE,
+        "folders": listed.folders,
+    }
 
 
-def _search(log: Log, query: ListQuery) -> Json:
-    found = log.search(query.search, limit=MAX_FOUND, where=query.filter)
-    by_session: dict[str, list[Found]] = {}
-    for each in found:
-        by_session.setdefault(each.session, []).append(each)
-    summaries = log.summaries(list(by_session))  # without those that were deleted just now
-    sessions = [
-        summary_fields(summaries[name]) | {"found": _passages(passages)}
-        for name, passages in by_session.items()
-        if name in summaries
-    ]
-    return {"sessions": sessions, "more": False, "full": len(found) == MAX_FOUND}
+def _search(listed: SessionList, query: ListQuery) -> Json:
+    found = listed.found(query.search, every=query.every, where=query.filter)
+    sessions = [summary_fields(each.summary) | {"found": _passages(each.passages)} for each in found]
+    count = sum(len(each.passages) for each in found)
+    return {"sessions": sessions, "more": False, "full": count >= MAX_PASSAGES}
 
 
 def _passages(found: Iterable[Found]) -> list[Json]:
@@ -98,6 +96,7 @@ def summary_fields(summary: Summary) -> Json:
         "title": safe_lines(summary.title),
         "model": safe_lines(summary.model),
         "folder": safe_lines(summary.folder),
+        "origin": safe_lines(summary.origin),
         "created": summary.created,
         "updated": summary.updated,
         "turns": summary.turns,

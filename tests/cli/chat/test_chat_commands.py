@@ -15,7 +15,7 @@ from tests.streams import Answer
 pytestmark = pytest.mark.long  # `test_chat.py` is the short form
 
 NAMES = (
-    *("help", "model", "effort", "permissions", "tools", "sessions", "continue"),
+    *("help", "model", "effort", "permissions", "tools", "resume", "continue"),
     *("fork", "rewind", "wire", "context", "compact", "cost", "thinking", "clear", "exit"),
 )
 
@@ -130,7 +130,7 @@ async def test_sessions_are_listed_and_one_can_go_on(project: Path) -> None:
         terminal.say("/sessions")
         await terminal.wait_for("2 of 2")
         terminal.type("2+2")
-        await terminal.wait_for(re.compile(rf"❯ {name} .*\n.*1 of 2"))
+        await terminal.wait_for(re.compile(rf"❯ What is 2\+2\? .*{name}\n.*1 of 2"))
         terminal.press("enter")
         await terminal.wait_for(f"Session {name}, last messages:")
         await terminal.wait_for_prompt()

@@ -9,6 +9,7 @@ import pytest
 
 from outrider.cli.chat.picker import Picker, PickerChoice
 from tests.cli.chat.terminal import Terminal, at_the_prompt_with
+from tests.cli.program import outrider
 
 pytestmark = pytest.mark.long  # `test_chat.py` is the short form
 
@@ -42,6 +43,51 @@ async def test_resume_without_an_id_lets_the_user_search(elsewhere: Path) -> Non
         terminal.press("enter")
         await terminal.wait_for("last messages:")
         await terminal.wait_for("› What is 2+2?")
+
+
+async def test_the_list_has_chats_of_the_repository_first_and_all_sessions_on_request(elsewhere: Path) -> None:
+    """The search also finds what was said, and what a list of chats does not show."""
+    project = elsewhere.parent / "project"
+    (project / ".git").mkdir()
+    (project / "src").mkdir()
+    printed = outrider("-p", "Say the word elephant", "--model", "demo", cwd=elsewhere)
+    assert printed.returncode == 0, printed.stderr
+    async with Terminal("--model", "demo", "What is 1+1?", cwd=elsewhere) as terminal:
+        await terminal.wait_for(re.compile(r"^2$", re.M))
+    async with Terminal("--model", "demo", cwd=project / "src") as terminal:
+        await terminal.wait_for("Type /help")
+        terminal.say("/resume")
+        await terminal.wait_for("3 of 3")
+        rows = [line for line in terminal.screen.split("\n") if "What is" in line]
+        assert [re.search(r"What is (.*?)\?", row)[1] for row in rows] == ["3+4", "2+2", "1+1"]  # type: ignore[index]
+        assert ["elsewhere" in row for row in rows] == [False, False, True]
+        assert all("1 turn" in row and "$0.0000" in row for row in rows)
+        terminal.press("tab")
+        await terminal.wait_for("4 of 4")
+        assert re.search(r"elephant .*-p", terminal.screen)
+        terminal.press("tab")
+        await terminal.wait_for("3 of 3")
+        terminal.type("12")  # nothing has this title
+        await terminal.wait_for("Nothing is found.")
+        terminal.press("backspace", "backspace")
+        terminal.type("7")  # an answer has it
+        await terminal.wait_for(re.compile(r"❯ What is 3\+4\?.*\n.*1 of 3"))
+        terminal.press("enter")
+        await terminal.wait_for("last messages:")
+
+
+async def test_a_model_is_kept_for_the_next_chat_there(project: Path) -> None:
+    (project / ".git").mkdir()
+    (project / "src").mkdir()
+    async with Terminal("--model", "anthropic/claude-sonnet-4-5", cwd=project, ANTHROPIC_API_KEY="x") as terminal:
+        await at_the_prompt_with(terminal, "/model demo")
+        assert "Kept for later chats here" in terminal.screen
+    async with Terminal(cwd=project / "src", ANTHROPIC_API_KEY="x") as terminal:
+        await terminal.wait_for(re.compile(r"^demo · ", re.M))
+        await at_the_prompt_with(terminal, "/model default")
+        assert re.search(r"Model: anthropic/claude-.* As the settings say\.", terminal.screen)
+    async with Terminal(cwd=project, ANTHROPIC_API_KEY="x") as terminal:
+        await terminal.wait_for(re.compile(r"^\S*claude-\S* · ", re.M))
 
 
 async def test_a_list_that_is_longer_than_the_window_can_be_walked_through(project: Path) -> None:

@@ -42,7 +42,8 @@ def test_the_page_is_as_the_script_generates_it() -> None:
 def test_the_table_says_what_is_declared() -> None:
     rows = {row.split("`")[1]: row for row in SCRIPT["table"]().splitlines()[2:]}
     turns = SETTINGS["limits.max_turns"].help
-    assert rows["limits.max_turns"] == f"| `limits.max_turns` | `50` | `OUTRIDER_MAX_TURNS`, `--max-turns` | {turns} |"
+    row = f'| `limits.max_turns` | `"none"` | `OUTRIDER_MAX_TURNS`, `--max-turns` | {turns} |'
+    assert rows["limits.max_turns"] == row
     assert rows["limits.max_cost"].startswith('| `limits.max_cost` | `"none"` | `OUTRIDER_MAX_COST`, `--max-cost` |')
     assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL`, `--model` |")
     assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')

@@ -32,7 +32,7 @@ def test_each_layer_goes_over_the_one_below(home: Home) -> None:
         loaded = home.load(**more)
         return loaded.settings.limits.max_turns, loaded.origins["limits.max_turns"]
 
-    assert turns() == (50, "the default")
+    assert turns() == (None, "the default")
     home.user_says("[limits]\nmax_turns = 40")
     assert turns() == (40, str(home.user_file))
     home.project_says("[limits]\nmax_turns = 30")
@@ -139,13 +139,13 @@ def test_the_nearest_project_file_upwards_counts_but_not_beyond_the_repository(h
     inner = home.project / "a" / "b"
     inner.mkdir(parents=True)
     home.project_says("limits.max_turns = 7")
-    assert home.load(folder=inner).settings.limits.max_turns == 50  # no repository: only the folder itself
+    assert home.load(folder=inner).settings.limits.max_turns is None  # no repository: only the folder itself
     (home.project / ".git").mkdir()
     loaded = home.load(folder=inner)
     assert (loaded.settings.limits.max_turns, loaded.origins["limits.max_turns"]) == (7, "../../.outrider/config.toml")
     assert loaded.project_file == home.project_file
     (home.project / "a" / ".git").write_text("gitdir: elsewhere")  # a worktree, or a submodule
-    assert home.load(folder=inner).settings.limits.max_turns == 50
+    assert home.load(folder=inner).settings.limits.max_turns is None
     (home.project / "a" / ".outrider").mkdir()
     (home.project / "a" / ".outrider" / "config.toml").write_text("limits.max_turns = 8")
     assert home.load(folder=inner).settings.limits.max_turns == 8

@@ -92,7 +92,8 @@ def test_a_type_without_a_check_cannot_be_a_setting(hint: Any) -> None:
 def test_limits_are_the_limits_of_a_run() -> None:
     assert type(Settings().limits) is type(unflatten({"limits.max_turns": 3}).limits) is Limits
     assert LimitSettings.__struct_fields__ == Limits.__struct_fields__
-    assert msgspec.to_builtins(LimitSettings()) == msgspec.to_builtins(Limits())
+    assert msgspec.to_builtins(LimitSettings()) == msgspec.to_builtins(Limits(max_turns=None))
+    assert Settings().limits == Limits(max_turns=None), "a chat works as long as it makes progress"
 
 
 def test_settings_come_back_from_their_dotted_keys() -> None:

@@ -56,8 +56,9 @@ def _run(options: argparse.Namespace, typed: str) -> int:
     from outrider.cli.chat.terminal_codes import BackgroundQuestion
     from outrider.cli.login import is_without_key, offer_key
     from outrider.cli.prompt_input import open_attachments
+    from outrider.coding.config.chosen_model import ChosenModel
     from outrider.coding.config.loading import load
-    from outrider.environment import default_model
+    from outrider.environment import data_folder, default_model
     from outrider.providers.resolution import resolve
     from outrider.runtime.agent_settings import cwd_of, kept_limits
 
@@ -66,7 +67,8 @@ def _run(options: argparse.Namespace, typed: str) -> int:
             resolve(options.model)  # report an unknown model at once
     resume, recorded = _session(options)
     folder = Path(options.cwd or cwd_of(recorded) or ".").resolve()
-    loaded = load(folder, environment=os.environ, flags=kept_limits(recorded) | settings_from(options))
+    flags = kept_limits(recorded) | settings_from(options)
+    loaded = load(folder, environment=os.environ, flags=flags, choice=ChosenModel(data_folder(), folder).read())
     model = options.model or (recorded.model if resume else None) or loaded.settings.model or default_model()
     if is_without_key(model):
         from outrider.cli.chat.type_ahead import usual_terminal
@@ -105,6 +107,6 @@ def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
 
 def _picked(log: Log, folder: Path) -> str | None:
     """Let the user choose a session."""
-    from outrider.cli.chat.picker import pick, session_choices
+    from outrider.cli.chat.session_picker import pick_session
 
-    return asyncio.run(pick("Resume a session, or Esc for a new one", session_choices(log, folder)))
+    return asyncio.run(pick_session("Resume a session, or Esc for a new one", log, folder))

@@ -83,7 +83,7 @@ class Chat:
         self._one_question = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = WaitingQuestions()
-        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose)
+        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose, origin="chat")
         self._current = CurrentSession(loaded.settings, folder, model, self._observe, dialogues, effort)
         self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
@@ -236,7 +236,8 @@ class Chat:
         return ""
 
     async def _pick(self, wanted: Pick) -> None:
-        if (value := await pick(wanted.title, wanted.choices)) is not None:
+        value = await (wanted.ask() if wanted.ask else pick(wanted.title, wanted.choices))
+        if value is not None:
             try:
                 wanted.take(value)
             except OutriderError as error:

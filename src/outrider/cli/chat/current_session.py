@@ -17,6 +17,7 @@ from outrider.errors import MissingKeyError, OutriderError
 from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
+    from outrider.coding.config.chosen_model import ChosenModel
     from outrider.coding.front_end import Front, FrontEnd
     from outrider.coding.mcp.server_files import FoundServers
     from outrider.coding.permissions.question import Mode
@@ -204,18 +205,36 @@ class CurrentSession:
         return original
 
     def use_model(self, model: str) -> None:
-        """Switch to another model. Raises UnknownModelError."""
+        """Switch to another model, also for later chats here; `default` is that of the settings.
+
+        Raises UnknownModelError, and ConfigError if the choice cannot be stored.
+        """
+        from outrider.coding.config.loading import load
+        from outrider.environment import default_model
         from outrider.providers.resolution import resolve
 
+        chosen = None if model == "default" else model
+        model = chosen or load(self.folder, environment=os.environ).settings.model or default_model()
         self._name = resolve(model).name
         self.model = model
         if self.session:
             name = self.session.id
             self.session.close()
             self.session = self.bench.open(self.log, name, model=model, observer=self._observer)
+        self._choice.remember(model=chosen)
+
+    @property
+    def _choice(self) -> ChosenModel:
+        from outrider.coding.config.chosen_model import ChosenModel
+        from outrider.environment import data_folder
+
+        return ChosenModel(data_folder(), self.folder)
 
     def use_effort(self, effort: EffortChoice) -> None:
-        """Change how much the model thinks. Raises RequestRefusedError if the model does not have the level."""
+        """Change how much the model thinks, also in later chats here. Raises RequestRefusedError.
+
+        Raises UnknownModelError, and ConfigError if the choice cannot be stored.
+        """
         from outrider.providers.catalogue.efforts import check_effort
         from outrider.providers.resolution import resolve
 
@@ -225,6 +244,7 @@ class CurrentSession:
         if self.session:
             self.bench.effort = None if effort == "default" else effort
             self.session.agent = self.session.agent.replace(effort=self.bench.effort)
+        self._choice.remember(effort=None if effort == "default" else effort)
 
     @property
     def effort(self) -> Effort | None:
@@ -280,10 +300,3 @@ def history_file() -> Path:
     from outrider.environment import data_folder
 
     return data_folder() / "chat-history"
-
-
-def home_relative(folder: Path) -> str:
-    """Return a folder's path with ~ for the home folder."""
-    home = os.path.expanduser("~")
-    text = str(folder)
-    return f"~{text[len(home) :]}" if home != "/" and (text == home or text.startswith(f"{home}/")) else text

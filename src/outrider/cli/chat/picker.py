@@ -1,13 +1,12 @@
-"""A list to choose from, with a search: sessions, models."""
+"""A list to choose from, with a search. `session_picker.py` has the one of sessions."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
-from pathlib import Path
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from prompt_toolkit import Application
 from prompt_toolkit.buffer import Buffer
@@ -17,15 +16,10 @@ from prompt_toolkit.layout import BufferControl, FormattedTextControl, HSplit, L
 from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from outrider.cli.chat.current_session import home_relative
 from outrider.cli.styles import BOLD, CYAN, DIM, columns, fit, styled
 from outrider.errors import OutriderError
 from outrider.text import counted, thousands
 from outrider.text.visible import safe_line
-
-if TYPE_CHECKING:
-    from outrider.log.log import Log
-
 
 MOST_ROWS = 12
 LEAST_LABEL = 12
@@ -129,7 +123,8 @@ class Picker:
 
     def _height(self) -> int:
         room = get_terminal_size().lines - 4
-        return max(2, min(MOST_ROWS, len(self._choices), room // 2 if self._preview else room)) + 1
+        rows = max(len(self._choices), len(self._found))
+        return max(2, min(MOST_ROWS, rows, room // 2 if self._preview else room)) + 1
 
     def _room_below(self) -> int:
         return max(0, get_terminal_size().lines - 3 - self._height()) if self._preview else 0
@@ -205,24 +200,6 @@ class ScreenOutput(Vt100_Output):
     def erase_down(self) -> None:
         """Erase the rest of the line, and the lines below."""
         self.write_raw("\x1b7\x1b[K\x1b[C\x1b[J\x1b8")
-
-
-MOST = 200
-
-
-def session_choices(log: Log, folder: Path) -> list[PickerChoice]:
-    """Return the recent sessions, those of this folder first."""
-    from outrider.cli.session_format import format_time
-
-    here: list[PickerChoice] = []
-    elsewhere: list[PickerChoice] = []
-    for each in log.sessions(limit=MOST):
-        worked_in = each.folder
-        is_here = worked_in == str(folder)
-        where = "" if is_here or not worked_in else f" in {home_relative(Path(worked_in))}"
-        label = f"{each.id[:8]}  {format_time(each.updated)}  {each.title}"
-        (here if is_here else elsewhere).append(PickerChoice(each.id, label, where.strip()))
-    return [*here, *elsewhere]
 
 
 def model_choices(current: str, used: Sequence[str] = ()) -> list[PickerChoice]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from outrider.cli.chat.current_session import CurrentSession, home_relative
+from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.status_line import StatusLine
-from outrider.cli.styles import BOLD, DIM, styled
+from outrider.cli.styles import BOLD, DIM, home_relative, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
 from outrider.coding.consent.item import ConsentItem, waiting_note

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.current_session import CurrentSession, home_relative
+from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.login import is_without_key
-from outrider.cli.styles import columns, fit
+from outrider.cli.styles import columns, fit, home_relative
 from outrider.text import counted, dollars, thousands
 from outrider.text.visible import safe_line
 

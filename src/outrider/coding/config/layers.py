@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from outrider.coding.config.chosen_model import Choice
 from outrider.coding.config.settings import DEFAULTS, FORMER_VARIABLES, SECTIONS, SETTINGS, VARIABLES, advice
 from outrider.coding.config.value_types import InvalidValueError
 from outrider.coding.masking import describe_type, quoted
@@ -15,6 +17,8 @@ from outrider.coding.settings_files import SettingsFile
 from outrider.errors import ConfigError
 
 DEFAULT = "the default"
+CHOSEN = {"model": "/model in the chat", "effort": "/effort in the chat"}
+"""The origins of what the user has chosen in the chat, for people."""
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -64,6 +68,16 @@ def from_flags(flags: Mapping[str, Any], base: Path) -> Layer:
             raise ConfigError(f"there is no setting {quoted(key)}; {advice(key)}")
     values = {key: _check(key, value, base, SETTINGS[key].flag or key) for key, value in given.items()}
     return Layer(values, {key: SETTINGS[key].flag or "the command line" for key in given})
+
+
+def from_choice(choice: Choice) -> Layer:
+    """Return what the user has chosen in the chat. A value that is not known any more is left out."""
+    values: dict[str, Any] = {}
+    for key in CHOSEN:
+        with suppress(ConfigError):
+            if (value := getattr(choice, key)) is not None:
+                values[key] = _check(key, value, None, CHOSEN[key])
+    return Layer(values, {key: CHOSEN[key] for key in values})
 
 
 def merge(layers: Iterable[Layer]) -> Layer:

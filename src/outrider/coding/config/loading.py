@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from outrider.coding.config import layers
+from outrider.coding.config.chosen_model import Choice
 from outrider.coding.config.claude_settings import read_claude_settings
 from outrider.coding.config.layers import Layer
 from outrider.coding.config.settings import SETTINGS, Settings, unflatten
@@ -42,8 +43,13 @@ class Loaded(msgspec.Struct, frozen=True):
     """The project's file, if there is one."""
 
 
-def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, Any] = {}) -> Loaded:
-    """Load the settings of a folder. Raises ConfigError, which says where and what to do."""
+def load(
+    folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, Any] = {}, choice: Choice | None = None
+) -> Loaded:
+    """Load the settings of a folder. Raises ConfigError, which says where and what to do.
+
+    `choice` is what the user has chosen in a chat there: it counts more than the files.
+    """
     folder = Path(folder).resolve()
     user, found = _user_layer(environment)
     path = find_project_file(folder)
@@ -52,7 +58,8 @@ def load(folder: Path, *, environment: Mapping[str, str], flags: Mapping[str, An
     project = _read_project(file, path, folder, user, environment) if file else _Project()
     claude = read_claude_settings(folder, label_of)
     given = layers.from_environment(environment, folder), layers.from_flags(flags, folder)
-    merged = layers.merge([user, project.layer, *claude.layers, *given])
+    chosen = layers.from_choice(choice) if choice else Layer()
+    merged = layers.merge([user, project.layer, *claude.layers, chosen, *given])
     return Loaded(
         unflatten(merged.values),
         merged.origins,

@@ -12,7 +12,8 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 
 _LONGER_RUN = "a run may take longer, or cost more, than you have set"
-_LIMITS = Limits()
+_LIMITS = Limits(max_turns=None)
+"""People, and `-p`, work as long as the model makes progress: `max_repeats` stops it if it does not."""
 _RETRY = Retry()
 _COMPACTION = Compaction()
 
@@ -23,11 +24,12 @@ def _limit(name: str, help: str, flag: str = "") -> Setting:
 
 
 class LimitSettings(Limits, frozen=True):
-    """The declarations of the settings for `Limits`, which has the defaults. `Settings.limits` itself is a `Limits`."""
+    """The declarations of the settings for `Limits`, which has the defaults, but for `max_turns`."""
 
-    max_turns: Annotated[int | None, _limit("max_turns", "replies of the model in one run", flag="--max-turns")] = (
-        _LIMITS.max_turns
-    )
+    max_turns: Annotated[
+        int | None,
+        _limit("max_turns", "replies of the model in one run; a task of a batch has 50 by default", flag="--max-turns"),
+    ] = None
     max_total_tokens: Annotated[int | None, _limit("max_total_tokens", "input and output tokens of one run")] = (
         _LIMITS.max_total_tokens
     )

@@ -145,7 +145,7 @@ class Settings(msgspec.Struct, frozen=True):
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
-    limits: Annotated[Limits, LimitSettings()] = Limits()
+    limits: Annotated[Limits, LimitSettings()] = Limits(max_turns=None)
     retry: Annotated[Retry, RetrySettings()] = Retry()
     context: ContextSettings = ContextSettings()
     subagents: SubagentSettings = SubagentSettings()
@@ -160,8 +160,8 @@ class Settings(msgspec.Struct, frozen=True):
 def flatten(settings: Settings) -> dict[str, Any]:
     """Return each value under its dotted key.
 
-    >>> flatten(Settings())["limits.max_turns"]
-    50
+    >>> flatten(Settings())["limits.max_repeats"]
+    10
     """
     flat: dict[str, Any] = {}
     for name in settings.__struct_fields__:

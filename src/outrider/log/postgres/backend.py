@@ -179,11 +179,11 @@ class PostgresBackend(SessionReads):
         creation = Creation(started, append, holder, link, self._writer.positions)
         return self._writer.run(creation.run, *[link.number] if link else [])
 
-    def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
+    def acquire(self, found: SessionRow, holder: Holder) -> bool:
         """Hold a session, unless another did meanwhile."""
 
         def work(connection: Connection) -> Coroutine[Any, Any, bool]:
-            return acquire(connection, found, holder, self._writer.positions, mark_opened=mark_opened)
+            return acquire(connection, found, holder, self._writer.positions)
 
         return self._writer.run(work, found.number)
 

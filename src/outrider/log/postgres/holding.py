@@ -68,13 +68,10 @@ class Creation:
             return number
 
 
-async def acquire(
-    connection: Connection, found: SessionRow, holder: Holder, positions: Positions, *, mark_opened: bool
-) -> bool:
+async def acquire(connection: Connection, found: SessionRow, holder: Holder, positions: Positions) -> bool:
     """Hold a session with the next fence, unless another did meanwhile. It may be tried again."""
-    opened = ", opened = nextval('opening')" if mark_opened else ""
     row = await connection.fetchrow(
-        f"UPDATE session SET holder = $1, fence = fence + 1, beaten = {NOW}{opened} "
+        f"UPDATE session SET holder = $1, fence = fence + 1, beaten = {NOW} "
         "WHERE number = $2 AND fence = $3 AND beat = $4 RETURNING last, chain",
         *(holder.encoded, found.number, found.fence, found.beat),
     ) or await connection.fetchrow(  # an attempt whose answer was lost

@@ -26,7 +26,7 @@ _EXISTS = f"""
 MIGRATIONS = (
     """
     CREATE TABLE format (version integer NOT NULL PRIMARY KEY, since timestamptz NOT NULL DEFAULT now());
-    CREATE SEQUENCE opening;  -- counts up with every opening, independent of clocks
+    CREATE SEQUENCE opening;  -- counts up with every use, independent of clocks
     CREATE TABLE session (
         number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
         id text COLLATE "C" NOT NULL UNIQUE,

@@ -28,16 +28,17 @@ _APPEND = f"""
         SELECT * FROM unnest(
             $1::bigint[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[],
             $8::bigint[], $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::float8[], $14::text[],
-            $15::text[], $16::text[], $17::text[], $18::bytea[]
+            $15::text[], $16::text[], $17::text[], $18::bytea[], $19::boolean[], $20::boolean[]
         ) AS given (
             number, fence, before, last, size, entries, turns, input_tokens, output_tokens, cached_tokens,
-            cache_write_tokens, reasoning_tokens, cost, model, first_title, settings, title, chain
+            cache_write_tokens, reasoning_tokens, cost, model, first_title, settings, title, chain, is_use, has_news
         )
     ), held AS (
         UPDATE session SET
             last = given.last,
             chain = given.chain,
-            updated = {NOW},
+            updated = CASE WHEN given.has_news THEN {NOW} ELSE session.updated END,
+            opened = CASE WHEN given.is_use THEN nextval('opening') ELSE session.opened END,
             beaten = {NOW},
             size = session.size + given.size,
             entries = session.entries + given.entries,
@@ -57,11 +58,11 @@ _APPEND = f"""
     ), added AS (
         INSERT INTO event ({ROW})
         SELECT event.* FROM unnest(
-            $19::bigint[], $20::bigint[], $21::float8[], $22::text[], $23::bytea[], $24::bigint[]
+            $21::bigint[], $22::bigint[], $23::float8[], $24::text[], $25::bytea[], $26::bigint[]
         ) AS event ({ROW}) JOIN held ON held.number = event.session
     ), referred AS (
         INSERT INTO reference (session, sha256)
-        SELECT file.* FROM unnest($25::bigint[], $26::text[]) AS file (session, sha256)
+        SELECT file.* FROM unnest($27::bigint[], $28::text[]) AS file (session, sha256)
             JOIN held ON held.number = file.session
         ON CONFLICT DO NOTHING
     )
@@ -72,7 +73,8 @@ _APPEND_ONE = f"""
     WITH held AS (
         UPDATE session SET
             last = $3, updated = {NOW}, beaten = {NOW}, size = size + $8, entries = entries + 1,
-            title = coalesce(nullif(title, ''), $9, ''), chain = $10
+            title = coalesce(nullif(title, ''), $9, ''), chain = $10,
+            opened = CASE WHEN $11 THEN nextval('opening') ELSE opened END
         WHERE number = $1 AND fence = $2 AND last = $3 - 1
         RETURNING number
     )
@@ -155,7 +157,8 @@ class Addition(msgspec.Struct):
             return None
         if update.usage is not NOTHING_USED:
             return None
-        return self.number, self.fence, *self.rows[0][1:], update.size, storable(update.title) or None, self.head
+        title = storable(update.title) or None
+        return self.number, self.fence, *self.rows[0][1:], update.size, title, self.head, update.is_use
 
     @property
     def _columns(self) -> tuple[Any, ...]:
@@ -169,6 +172,8 @@ class Addition(msgspec.Struct):
             msgspec.json.encode(update.settings).decode() if update.settings_changed else None,
             None if title is None else storable(title),
             self.head,
+            update.is_use,
+            update.has_news,
         )
 
 
@@ -228,7 +233,7 @@ async def create(
     append.number = await connection.fetchval("SELECT nextval('session_number_seq')")
     addition = Addition.of(append, 0, b"")
     rows = zip(*(each[1:] for each in addition.rows), strict=True)
-    number, fence, _, *summary = addition._columns
+    number, fence, _, *summary, _, _ = addition._columns
     session = (started.session, started.parent, created, holder)
     found: int | None = await connection.fetchval(_CREATE, number, fence, *summary, *session, *rows)
     return found

@@ -160,9 +160,9 @@ class SqliteBackend(SessionReads):
 
         return self.writer.run(work)
 
-    def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
+    def acquire(self, found: SessionRow, holder: Holder) -> bool:
         """Hold a session, unless another did meanwhile."""
-        return self.writer.run(partial(acquire, found, holder, mark_opened))
+        return self.writer.run(partial(acquire, found, holder))
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
         (self.writer.run_or_post if wait else self.writer.post)(partial(release, number, fence))

@@ -31,7 +31,7 @@ MIGRATIONS = (
         settings TEXT NOT NULL DEFAULT '{}', -- the newest value of each setting
         created REAL NOT NULL,
         updated REAL NOT NULL,
-        opened INTEGER NOT NULL,          -- counts up with every opening, independent of clocks
+        opened INTEGER NOT NULL,          -- counts up with every use, independent of clocks
         last INTEGER NOT NULL DEFAULT 0,  -- the seq of the newest event
         turns INTEGER NOT NULL DEFAULT 0,
         size INTEGER NOT NULL DEFAULT 0,

@@ -40,20 +40,14 @@ def _has_heartbeat(row: SessionRow, path: Path) -> bool:
     return False
 
 
-def acquire(found: SessionRow, holder: Holder, mark_opened: bool, connection: sqlite3.Connection) -> bool:
-    """Set the holder unless the fence or the heartbeat changed meanwhile. Return whether this succeeded.
-
-    With `mark_opened` the session becomes the most recently opened one.
-    """
+def acquire(found: SessionRow, holder: Holder, connection: sqlite3.Connection) -> bool:
+    """Set the holder unless the fence or the heartbeat changed meanwhile. Return whether this succeeded."""
     cursor = connection.execute(
         "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
         (holder.encoded, time.time(), found.number, found.fence, found.beat),
     )
     if cursor.rowcount == 1:
         forget_inbox(connection, found.number)
-    if mark_opened:
-        newest = "(SELECT max(opened) + 1 FROM session)"
-        connection.execute(f"UPDATE session SET opened = {newest} WHERE number = ?", (found.number,))
     return cursor.rowcount == 1
 
 

@@ -221,7 +221,9 @@ class _Rebuild:
         if old and self._inspection.references_intact and readable <= set(found.update.files):
             found.update.files = [*readable]  # an import may mention files without their bytes
         write_update(self._connection, found.update, number, last, head)
-        self._connection.execute("UPDATE session SET updated = ? WHERE number = ?", (found.times[1], number))
+        self._connection.execute(
+            "UPDATE session SET updated = ?, opened = ? WHERE number = ?", (found.times[1], rank, number)
+        )
         return name, found.count, lost.count
 
 

@@ -14,7 +14,11 @@ from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.summary import COLUMNS, SessionRow, session_row
 from outrider.log.summary_update import SummaryUpdate
 
-_COUNTS = "UPDATE session SET last = ?, chain = ?, updated = ?, size = size + ?, entries = entries + ?"
+_COUNTS = (
+    "UPDATE session SET last = ?, chain = ?, updated = coalesce(?, updated), size = size + ?, entries = entries + ?"
+)
+_NEWEST = "(SELECT max(opened) FROM session)"
+_USE = f"UPDATE session SET opened = {_NEWEST} + 1 WHERE number = ? AND opened < {_NEWEST}"
 _COUNT = f"{_COUNTS} WHERE number = ?"
 _COUNT_PROMPT = f"{_COUNTS}, title = CASE title WHEN '' THEN ? ELSE title END WHERE number = ?"
 _COUNT_TURNS = (
@@ -31,7 +35,7 @@ def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[S
 
 
 def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
-    """Insert a new session as the most recently opened one. Return its number."""
+    """Insert a new session as the one that was used last. Return its number."""
     now = time.time()
     cursor = connection.execute(
         "INSERT INTO session (id, parent, created, updated, opened, holder, fence, beaten) "
@@ -44,7 +48,7 @@ def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str 
 
 def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int, head: bytes) -> None:
     """Update the summary of a session, in the same transaction as its entries. The head is that of their chain."""
-    changed = [last, head, time.time(), update.size, update.entries]
+    changed = [last, head, time.time() if update.has_news else None, update.size, update.entries]
     if update.counts_turns or update.model:
         used = update.usage
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
@@ -55,6 +59,8 @@ def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session:
         connection.execute(_COUNT_PROMPT, (*changed, update.title, session))
     else:
         connection.execute(_COUNT, (*changed, session))
+    if update.is_use:
+        connection.execute(_USE, (session,))
     if update.settings_changed:
         _write_settings(connection, update, session)
     if update.files:

@@ -41,7 +41,7 @@ export function Sessions({ live, query, go }) {
   }, [asked]);
   useEffect(() => {
     if (!live.changed.length) return;
-    setShown((now) => (now.sessions ? { ...now, sessions: updated(now.sessions, live.changed, asked === "{}") } : now));
+    setShown((now) => (now.sessions ? { ...now, sessions: updated(now, live.changed, query) } : now));
   }, [live.changed]);
   const more = async () => {
     const found = await load(shown.sessions.length);
@@ -64,11 +64,14 @@ export function Sessions({ live, query, go }) {
         ${choice("model", "Model", [["", "All models"], ...facets.models.map((each) => [each, shortModel(each)])])}
         ${choice("days", "Time", PERIODS)}
         ${choice("min_cost", "Cost", COSTS)}
+        <label class="switch" title="Also sessions of -p, batches and programs, and those without an answer">
+          <input type="checkbox" checked=${Boolean(query.every)} onChange=${(event) => go({ ...query, every: event.target.checked ? "true" : "" })} /> All kinds</label>
       </div>
     </form>
     ${error && html`<p role="alert" class="error">${error}</p>`}
     <p class="hidden" role="status">${shown.sessions && !busy ? counted(shown.sessions.length, "session") : ""}</p>
-    ${shown.sessions && !shown.sessions.length && html`<p class="empty">${query.search ? "Nothing was found." : "There are no sessions here yet."}</p>`}
+    ${shown.sessions && !shown.sessions.length && html`<p class="empty">${query.search ? "Nothing was found." : query.every ? "There are no sessions here yet." : "There are no chats here yet."}
+      ${!query.every && html` <button type="button" onClick=${() => go({ ...query, every: "true" })}>Look in all kinds of sessions</button>`}</p>`}
     <ul class="rows">${(shown.sessions || []).map((each) => html`<${Row} key=${each.id} session=${each} waiting=${live.questions.some((one) => one.session === each.id)} />`)}</ul>
     ${shown.more && html`<button type="button" class="more" onClick=${more}>More sessions</button>`}
     ${shown.full && html`<p class="muted">These are the newest matches. Add a word to find older ones.</p>`}
@@ -103,11 +106,16 @@ function NewSession({ folders, chosen }) {
   </div>`;
 }
 
-function updated(sessions, changed, isWholeList) {
+/** Return the list with what has changed. New sessions join a list without filters, each before those of its kind of folder. */
+function updated({ sessions, folders }, changed, query) {
   const byId = new Map(changed.map((each) => [each.id, each]));
   const known = new Set(sessions.map((each) => each.id));
-  const added = isWholeList ? changed.filter((each) => !known.has(each.id) && !each.parent && each.title) : [];
-  return [...added, ...sessions.map((each) => (byId.has(each.id) ? { ...each, ...byId.get(each.id) } : each))];
+  const isWholeList = Object.keys(query).every((name) => name === "every" || !query[name]);
+  const isChat = (each) => ["", "chat", "editor"].includes(each.origin) && (each.turns > 0 || each.open);
+  const added = isWholeList ? changed.filter((each) => !known.has(each.id) && !each.parent && each.title && (query.every || isChat(each))) : [];
+  const all = [...added, ...sessions.map((each) => (byId.has(each.id) ? { ...each, ...byId.get(each.id) } : each))];
+  const isHere = (each) => (folders || []).some((folder) => `${each.folder}/`.startsWith(`${folder.replace(/\/$/, "")}/`));
+  return isWholeList ? [...all.filter(isHere), ...all.filter((each) => !isHere(each))] : all;
 }
 
 function Row({ session, waiting }) {
@@ -118,6 +126,7 @@ function Row({ session, waiting }) {
       <span class="row-facts">
         ${session.folder && html`<span title=${session.folder}>${lastPart(session.folder)}</span>`}
         ${session.model && html`<span title=${session.model}>${shortModel(session.model)}</span>`}
+        ${session.origin && session.origin !== "chat" && html`<span>${session.origin === "print" ? "-p" : session.origin}</span>`}
         <span>${counted(session.turns, "turn")}</span>
         <span>${thousands(usage.input_tokens + usage.output_tokens)} tokens</span>
         ${usage.cost != null && html`<span>${dollars(usage.cost)}</span>`}

@@ -26,7 +26,8 @@ def _choose_model(chat: CommandContext, name: str) -> Next:
 
 def _use_model(chat: CommandContext, name: str) -> None:
     chat.current.use_model(name)
-    chat.view.dim(f"{sentences.model_is(chat.current.model_name)} `outrider models` lists the models.")
+    kept = "As the settings say." if name == "default" else "Kept for later chats here; /model default forgets it."
+    chat.view.dim(f"{sentences.model_is(chat.current.model_name)} {kept}")
 
 
 def _choose_effort(chat: CommandContext, name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from outrider.cli.chat.current_session import CurrentSession
@@ -46,6 +46,8 @@ class Pick(NamedTuple):
     choices: Sequence[PickerChoice]
     take: Callable[[str], None]
     """Called with the value of the choice."""
+    ask: Callable[[], Awaitable[str | None]] | None = None
+    """A list of its own, instead of the title and the choices."""
 
 
 class ShowInPager(NamedTuple):

@@ -18,15 +18,16 @@ if TYPE_CHECKING:
 
 
 def _choose_session(chat: CommandContext, id: str) -> Next:
-    from outrider.cli.chat.picker import session_choices
-
     if id:
         _resume(chat, id)
-    elif choices := session_choices(chat.current.log, chat.current.folder):
-        return Pick("Resume a session", choices, partial(_resume, chat))
-    else:
+        return None
+    if not chat.current.log.sessions(1):
         chat.view.dim("No sessions yet.")
-    return None
+        return None
+    from outrider.cli.chat.session_picker import pick_session
+
+    ask = partial(pick_session, "Resume a session", chat.current.log, chat.current.folder)
+    return Pick("", (), partial(_resume, chat), ask)
 
 
 def _resume(chat: CommandContext, id: str) -> None:
@@ -97,7 +98,12 @@ def _clear(chat: CommandContext, _: str) -> None:
 
 
 COMMANDS = (
-    ChatCommand("sessions", "choose a session to resume; /sessions ID resumes one", _choose_session),
+    ChatCommand(
+        "resume",
+        "choose a session to resume, also /sessions; /resume ID resumes one",
+        _choose_session,
+        aliases=("sessions",),
+    ),
     ChatCommand("rename", "give this session another title: /rename TITLE", _rename),
     ChatCommand("continue", sentences.COMMANDS["continue"], _continue_turn),
     ChatCommand("fork", "continue in a copy of this session", _fork),
