@@ -14,13 +14,12 @@ import msgspec
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.append import Append
-from outrider.log.backend import LOST
+from outrider.log.backend import LOST, Backend
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent, Row
 from outrider.log.session_files import remove_unreferenced
-from outrider.log.session_reads import SessionReads
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Statement
 from outrider.log.sqlite.database import explain_errors, has_chain, reading
@@ -61,31 +60,26 @@ def _check_name(folder: Path) -> None:
         ) from None
 
 
-class SqliteBackend(SessionReads):
-    """`log.db` in a folder, and `attachments/` beside it. `Backend` describes its methods."""
+class SqliteBackend(Backend):
+    """`log.db` in a folder, and `attachments/` beside it."""
+
+    url = ""
 
     def __init__(self, folder: str | os.PathLike[str], held: dict[int, int]) -> None:
         self.folder = Path(folder).expanduser().absolute()
+        self.location = str(self.folder)
         _check_name(self.folder)
         self.path = self.folder / "log.db"
         self.store = FolderStore(self.folder / "attachments")
         self.writer = Writer(self.path, held, partial(heartbeat, held), BEAT_SECONDS)
-
-    url = ""
 
     @staticmethod
     def _setting(*path: str) -> str:
         names = "".join(f'."{name}"' for name in path)
         return f"json_extract(settings, '${names}')"
 
-    @property
-    def location(self) -> str:
-        """The folder."""
-        return str(self.folder)
-
     @cached_property
     def warning(self) -> str:
-        """A warning if the folder is on a network file system."""
         kind = network_file_system(self.folder if self.folder.exists() else self.folder.parent)
         if not kind:
             return ""
@@ -95,12 +89,10 @@ class SqliteBackend(SessionReads):
         )
 
     def exists(self) -> bool:
-        """Return whether the file exists."""
         with explain_errors(self.path, "read"):
             return self.path.exists()
 
     def close(self) -> None:
-        """Finish the queued writes and close the file."""
         self.writer.close()
 
     # Reading
@@ -120,7 +112,6 @@ class SqliteBackend(SessionReads):
     def rows_of_each(
         self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
     ) -> Iterator[list[Row]]:
-        """Yield the next intact rows of these kinds of each session."""
         with reading(self.path) as connection:
             for extent, after in starts:
                 yield read_kinds(connection, extent, kinds, after, count)
@@ -146,8 +137,6 @@ class SqliteBackend(SessionReads):
     # Holding
 
     def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
-        """Create a session, held with fence 1."""
-
         def work(connection: sqlite3.Connection) -> int:
             try:
                 append.number = insert(connection, started, holder.encoded)
@@ -161,7 +150,6 @@ class SqliteBackend(SessionReads):
         return self.writer.run(work)
 
     def acquire(self, found: SessionRow, holder: Holder, *, mark_opened: bool) -> bool:
-        """Hold a session, unless another did meanwhile."""
         return self.writer.run(partial(acquire, found, holder, mark_opened))
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
@@ -196,9 +184,7 @@ class SqliteBackend(SessionReads):
         self.writer.run(work)
 
     def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
-        """Delete the files that no session refers to. Nobody writes meanwhile."""
-
-        def work(connection: sqlite3.Connection) -> tuple[int, int]:
+        def work(connection: sqlite3.Connection) -> tuple[int, int]:  # nobody writes meanwhile
             referenced = {name for (name,) in connection.execute("SELECT DISTINCT sha256 FROM reference")}
             count, size = remove_unreferenced(self.store.folder, referenced)
             rows = connection.execute("SELECT body FROM event WHERE kind = ?", (SnapshotEntry.kind,))
@@ -209,13 +195,11 @@ class SqliteBackend(SessionReads):
         return self.writer.run(work)
 
     def passage_tables(self) -> PassageTables:
-        """Return the search index beside the log."""
         from outrider.log.sqlite.passages import SqlitePassageTables  # few programs search
 
         return SqlitePassageTables(self.folder / "search.db")
 
     def usage_index(self) -> Index:
-        """Return the usage index beside the log."""
         from outrider.log.sqlite.usage import usage_file  # few programs add up
 
         return usage_file(self.folder / "usage.db")

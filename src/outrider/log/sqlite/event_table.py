@@ -6,8 +6,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
+from outrider.log.backend import ROW
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
-from outrider.log.session_reads import ROW
 
 INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
 _SELECT = f"SELECT {ROW} FROM event"
