@@ -15,7 +15,7 @@ from outrider.log.rows import Extent, is_intact, row
 from outrider.log.sql import Statement
 from outrider.log.sqlite.backend import SqliteBackend
 from outrider.log.sqlite.database import open_for_writing
-from outrider.log.sqlite.event_table import INSERT, read_rows
+from outrider.log.sqlite.session_table import INSERT, read_rows
 from outrider.log.sqlite.statements import execute
 
 SESSION = 7

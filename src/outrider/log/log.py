@@ -167,17 +167,15 @@ class Log(LogReader):
         title = " ".join(clean(title).split())
         if not title:
             raise LogError("a title must not be empty")
-        journal = self._open(id, mark_opened=False)
-        try:
-            journal.write_now(SessionSettings(title=title))
-        finally:
-            journal.close()
+        self._change(id, SessionSettings(title=title))
 
     def annotate(self, id: str, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
         """Set the owner of a session, or its metadata, all of it. Raises SessionHeldError if it is open elsewhere."""
         from outrider.log.session_labels import labels
 
-        new = labels(owner, metadata)
+        self._change(id, labels(owner, metadata))
+
+    def _change(self, id: str, new: SessionSettings) -> None:
         journal = self._open(id, mark_opened=False)
         try:
             journal.write_now(new)

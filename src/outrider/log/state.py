@@ -137,8 +137,6 @@ class SessionState:
 
     def is_waiting(self, *, is_attended: bool) -> bool:
         """Return whether no call can go on: each that has no result waits."""
-        if not self.questions:
-            return False
         waiting = self.waiting_calls(is_attended=is_attended)
         return bool(waiting) and all(call.id in waiting for call in self.open_calls)
 
@@ -220,8 +218,8 @@ class SessionState:
                 else:
                     self.run = self.run.followed(continues=continues) if self.run else RunState()
                 self.run.counts_repeats = limits.get("max_repeats", 1) is not None
-            case RunStopped(status=status):
-                self._stop(status)
+            case RunStopped(status=status) if self.run:
+                self.run.status = status
             case AttemptFailed(usage=usage, model=model) | TitleEntry(usage=usage, model=model):
                 self._use(usage, model)
 
@@ -258,7 +256,7 @@ class SessionState:
                 self.run.count_results(self.calls, results)
             self._add(self.results)
             self._expect(())
-            self.final = _first_final(answers)
+            self.final = next((each for each in answers if each.final), None)
             self.handoff = next((each.handoff for each in answers if each.handoff), "")
         return True
 
@@ -282,10 +280,6 @@ class SessionState:
             self.history.compact(entry.summary, entry.kept)
         else:
             self.history.clear_results(entry.kept)
-
-    def _stop(self, status: str) -> None:
-        if self.run:
-            self.run.status = status
 
     def _use(self, usage: Usage | None, model: str) -> None:
         if usage:
@@ -343,13 +337,6 @@ class SessionState:
             self.measured = None
 
 
-def _first_final(answers: Sequence[CallResult]) -> CallResult | None:
-    for answer in answers:
-        if answer.final:
-            return answer
-    return None
-
-
 def fold(records: Iterable[Record]) -> SessionState:
     """Return the state of a session after these entries."""
     state = SessionState()
@@ -360,10 +347,10 @@ def fold(records: Iterable[Record]) -> SessionState:
 
 def start_of_tail(entries: Sequence[Entry]) -> int | None:
     """Return the index of the first reply, from which replay can start: all earlier calls are closed by then."""
-    for index, entry in enumerate(entries):
-        if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
-            return index
-    return None
+    replies = (
+        at for at, each in enumerate(entries) if isinstance(each, MessageEntry) and each.message.role == "assistant"
+    )
+    return next(replies, None)
 
 
 def without_rewound(records: Iterable[Record]) -> list[Record]:

@@ -34,24 +34,18 @@ class WorkingFolder(Protocol):
 
         `opens`: calls that may write run next.
         """
-        ...
 
     def forget(self) -> None:
         """Start the next snapshot from what the log has: the last one was not stored. Does not block."""
-        ...
 
     def take_notices(self) -> list[str]:
         """Return sentences for the user that came up since the last call."""
-        ...
 
     def timeline(self) -> Timeline:
         """Return the snapshots in the log."""
-        ...
 
     def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
         """Return what must change to bring the folder from its newest snapshot to a point."""
-        ...
 
     def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
         """Bring these files to a point. Return those that could not be restored, with the reasons."""
-        ...

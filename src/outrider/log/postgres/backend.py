@@ -171,7 +171,7 @@ class PostgresBackend(Backend):
             return False
         if holder.is_visible:
             return bool(holder.is_alive())
-        # The lease is judged by the clock of the database. The time before its restart, when none can beat, does not count.
+        # By the clock of the database. Its restart keeps holders from beating: the time before it does not count.
         since = "greatest(beaten, extract(epoch from pg_postmaster_start_time())::double precision)"
         query = f"SELECT {NOW} - {since} FROM session WHERE number = $1 AND fence = $2 AND beat = $3"
         age = self._fetch(query, row.number, row.fence, row.beat)

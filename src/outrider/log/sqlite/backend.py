@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +19,23 @@ from outrider.log.backend import LOST, Backend
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.pending_write import PendingWrite
-from outrider.log.rows import Extent, Row
+from outrider.log.rows import Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_files import remove_unreferenced
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Statement
 from outrider.log.sqlite.database import explain_errors, has_chain, reading
-from outrider.log.sqlite.event_table import (
-    INSERT,
-    read_after,
-    read_kinds,
-    read_row,
-    read_rows,
-)
 from outrider.log.sqlite.filesystem import network_file_system
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
-from outrider.log.sqlite.session_table import find, forget_inbox, insert, references, write_update
+from outrider.log.sqlite.session_table import (
+    INSERT,
+    SELECT,
+    find,
+    forget_inbox,
+    insert,
+    read_rows,
+    references,
+    write_update,
+)
 from outrider.log.sqlite.statements import execute
 from outrider.log.sqlite.writer import Writer
 from outrider.log.summary import SessionRow
@@ -103,18 +106,27 @@ class SqliteBackend(Backend):
 
     def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
         with reading(self.path) as connection:
-            yield from read_after(connection, extent, after, count)
+            query = f"{SELECT} WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+            rows = connection.execute(query, (extent.session, after, count))
+            yield from in_order(rows, extent, after, min(extent.last, after + 1))
 
     def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
         with reading(self.path) as connection:
-            return {place: found for place in places if (found := read_row(connection, *place))}
+            query = f"{SELECT} WHERE session = ? AND seq = ?"
+            found = {place: connection.execute(query, place).fetchone() for place in places}
+        for (_, seq), row in found.items():
+            if row is not None and not is_intact(row):
+                raise damaged_entry(seq)
+        return {place: row for place, row in found.items() if row is not None}
 
     def rows_of_each(
         self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
     ) -> Iterator[list[Row]]:
         with reading(self.path) as connection:
+            query = f"{SELECT} WHERE session = ? AND seq > ? AND kind IN ({', '.join('?' for _ in kinds)}) ORDER BY seq"
             for extent, after in starts:
-                yield read_kinds(connection, extent, kinds, after, count)
+                rows = connection.execute(query, (extent.session, after, *kinds))
+                yield list(islice(filter(is_intact, rows), count))
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
         query = (

@@ -33,9 +33,8 @@ from outrider.log.sqlite.database import (
     open_for_writing,
     refuse_folder,
 )
-from outrider.log.sqlite.event_table import INSERT, read_rows
 from outrider.log.sqlite.salvage import salvage
-from outrider.log.sqlite.session_table import find, references, write_update
+from outrider.log.sqlite.session_table import INSERT, SELECT, find, read_rows, references, write_update
 from outrider.log.sqlite.wal import forget_tally
 from outrider.log.summary import SessionRow
 from outrider.log.summary_update import SummaryUpdate
@@ -202,17 +201,17 @@ class _Rebuild:
         found = _SessionScan(old.summary.id if old else "")
         for record in known_records(read_rows(self._connection, Extent(number, 0, gapless=False))):
             found.add(record.seq, record.time, record.entry)
-        lost = found.lost(old.summary.last if old else 0)
+        lost, highest = found.lost(old.summary.last if old else 0)
         name = found.started.session if found.started.session not in self._ids else ""
         name = name or os.urandom(16).hex()
         self._ids.add(name)
         last, head = found.last, self._inspection.heads.get(number, b"")
         if lost.count or not old or not self._inspection.sessions_intact:
-            last = lost.last + 1
+            last = highest + 1
             chain = Chain(self._key, name)  # begins anew: what it was linked to is lost
-            row, head = chain.row(b"", number, last, time.time(), *encode(lost.entry))
+            row, head = chain.row(b"", number, last, time.time(), *encode(lost))
             self._connection.execute(INSERT, row)
-            found.update.add(lost.entry, 0)
+            found.update.add(lost, 0)
         self._connection.execute(
             "INSERT INTO session (number, id, parent, created, updated, opened, fence) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number, name, found.started.parent, *found.times, rank, (old.fence if old else 0) + 1),
@@ -223,15 +222,6 @@ class _Rebuild:
         write_update(self._connection, found.update, number, last, head)
         self._connection.execute("UPDATE session SET updated = ? WHERE number = ?", (found.times[1], number))
         return name, found.count, lost.count
-
-
-class _Lost(msgspec.Struct, frozen=True):
-    """The lost entries of a session."""
-
-    entry: SessionRecovered
-    count: int
-    last: int
-    """The highest seq that the session had, as far as is known."""
 
 
 class _SessionScan:
@@ -263,13 +253,13 @@ class _SessionScan:
         if seq <= self.started.forked_at:
             self.update.usage = Usage()  # it counts for the original of this fork
 
-    def lost(self, claimed: int) -> _Lost:
-        """Return the lost entries, including those at the end, without those that an earlier recovery recorded."""
+    def lost(self, claimed: int) -> tuple[SessionRecovered, int]:
+        """Return the lost entries, without those that an earlier recovery recorded, and the highest seq there was."""
         end = range(self.last + 1, claimed + 1)
         end = end if len(end) < MOST_LOST else range(0)
         count = max(0, self._missing - self._reported) + len(end)
         named = [*self._named, *end[: NAMED - len(self._named)]] if count else []
-        return _Lost(SessionRecovered(tuple(named), count), count, max(self.last, *end[-1:], 0))
+        return SessionRecovered(tuple(named), count), max(self.last, *end[-1:], 0)
 
 
 def _is_session_table_intact(connection: sqlite3.Connection) -> bool:
@@ -282,7 +272,7 @@ def _is_session_table_intact(connection: sqlite3.Connection) -> bool:
 
 def _read_by_sqlite(path: Path) -> Iterator[Row]:
     with suppress(LogError, sqlite3.DatabaseError, UnicodeDecodeError), closing(open_for_reading(path)) as connection:
-        rows = connection.execute("SELECT session, seq, time, kind, body, checksum FROM event ORDER BY session, seq")
+        rows = connection.execute(f"{SELECT} ORDER BY session, seq")
         yield from filter(is_intact, rows)
 
 
