@@ -73,13 +73,7 @@ _CAPABILITIES = AgentCapabilities(
 class EditorAgent:
     """Serves one editor. Modules that only a session needs are imported with the first session."""
 
-    def __init__(
-        self,
-        writer: EditorWriter,
-        flags: Mapping[str, Any],
-        *,
-        metrics: Path | None = None,
-    ) -> None:
+    def __init__(self, writer: EditorWriter, flags: Mapping[str, Any], *, metrics: Path | None = None) -> None:
         self.connection = Connection(writer, self._requests(), {"session/cancel": Method(SessionRequest, self._cancel)})
         self._client = EditorClient(self.connection, writer)
         self._metrics_file = MetricsFile(metrics) if metrics else None

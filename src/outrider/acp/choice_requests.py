@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
 from outrider.acp.client import EditorClient
-from outrider.acp.connection import ClosedError
 from outrider.acp.schema.client_requests import CreateElicitationRequest, PermissionOption, RequestPermissionRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
@@ -55,9 +53,6 @@ class ChoiceRequester:
             if any(each.multiple or not each.choices for each in question.questions):
                 raise ConversationError(NO_FORMS)
             return await self._one_by_one(self._tool_call_id(call_id), question)
-        except ClosedError:  # the user did not decide: wait until the session is cancelled
-            never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            return await never
         except RpcError as error:
             raise ConversationError(f"the editor could not ask: {error}") from None
 

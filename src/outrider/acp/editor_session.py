@@ -30,10 +30,7 @@ from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
-from outrider.errors import (
-    LogError,
-    SessionBusyError,
-)
+from outrider.errors import LogError, SessionBusyError
 from outrider.log.log import Log
 from outrider.providers.base import EffortChoice
 from outrider.providers.catalogue.efforts import check_effort
@@ -103,7 +100,7 @@ class EditorSession:
             self.client,
             session=lambda: self.id,
             engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
+            tool_call_id=lambda call_id: self.translator.calls.tool_call_id(call_id),
         )
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose)
@@ -143,11 +140,11 @@ class EditorSession:
         A question of a tool that attaches a file is about no call, and neither is one about web search: "".
         """
         if question.asker:
-            known = self.translator.subagent_call_id(question.call_id)
+            known = self.translator.subagents.tool_call_id(question.call_id)
             state = self.engine.state(known)
             return known if state and (state.status, state.name) == ("pending", question.tool) else ""
-        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
-        return self.translator.tool_call_id(question.call_id)
+        self.translator.calls.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.calls.tool_call_id(question.call_id)
 
     def _elicitation_requester(self) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from typing import Any
 
 from outrider.acp.choice_requests import pick_option
 from outrider.acp.client import EditorClient
-from outrider.acp.connection import ClosedError
 from outrider.acp.schema.client_requests import CreateElicitationRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
@@ -58,22 +56,16 @@ class ElicitationRequester:
             if offered and offered.form is not None:
                 return await self._native(question)
             return await self._choices(question)
-        except ClosedError:  # the user did not decide: wait until the session is cancelled
-            never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
-            return await never
         except (RpcError, _DeclinedError):
             return ElicitationAnswer("decline")
 
     async def _native(self, question: Elicitation) -> ElicitationAnswer:
         message = safe_lines(f"The MCP server {question.server} asks: {question.message}")
+        session, form = self._session(), _schema(question.schema or {})
+        request = CreateElicitationRequest(session, "form", message, requested_schema=form)
         if question.url:
-            request = CreateElicitationRequest(
-                self._session(), "url", message, elicitation_id=os.urandom(8).hex(), url=question.url
-            )
-        else:
-            request = CreateElicitationRequest(
-                self._session(), "form", message, requested_schema=_schema(question.schema or {})
-            )
+            name = os.urandom(8).hex()
+            request = CreateElicitationRequest(session, "url", message, elicitation_id=name, url=question.url)
         response = await self._client.elicit(request)
         if response.action not in ("accept", "decline", "cancel"):
             return ElicitationAnswer("decline")

@@ -11,7 +11,6 @@ from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import Status, Text
 from outrider.acp.updates.engine import Engine
 from outrider.coding import sentences
-from outrider.conversation.messages import ToolUseBlock
 from outrider.conversation.user_messages import is_from_user
 from outrider.runtime.events import (
     Compacted,
@@ -46,8 +45,8 @@ class EventTranslator:
     def __init__(self, engine: Engine, sender: UpdateSender, folder: Path, *, appends: bool = False) -> None:
         self._engine = engine
         self._sender = sender
-        self._calls = CallTranslator(engine, folder, appends=appends)
-        self._subagents = Subagents(engine, folder, appends=appends)
+        self.calls = CallTranslator(engine, folder, appends=appends)
+        self.subagents = Subagents(engine, folder, appends=appends)
         self._compactions = Compactions(sender)
         self._shown = False
         """Whether a part of the current reply was sent."""
@@ -55,11 +54,11 @@ class EventTranslator:
     @property
     def is_replaying(self) -> bool:
         """Whether a stored session is replayed: then the user's messages are sent, too."""
-        return self._calls.is_replaying
+        return self.calls.is_replaying
 
     @is_replaying.setter
     def is_replaying(self, is_replaying: bool) -> None:
-        self._calls.is_replaying = self._subagents.is_replaying = is_replaying
+        self.calls.is_replaying = self.subagents.is_replaying = is_replaying
 
     def handle(self, event: Event) -> None:
         """Send the updates for one event."""
@@ -73,7 +72,7 @@ class EventTranslator:
                 self._engine.flush()
                 self._sender.send_thought(text)
             case ToolProgress(call_id=call_id, content=content):
-                self._calls.show_progress(call_id, content)
+                self.calls.show_progress(call_id, content)
             case MessageAdded():
                 self._on_message(event)
             case ReplyDiscarded(reason=reason):
@@ -111,19 +110,7 @@ class EventTranslator:
                 self._compactions.handle(event, is_replaying=self.is_replaying)
             case _:
                 self._shown = self._shown or isinstance(event, ToolCallDelta | ServerToolStarted)
-                self._calls.handle(event)
-
-    def announce(self, use: ToolUseBlock) -> None:
-        """Announce a call with all its arguments, or complete the arguments of one that is announced already."""
-        self._calls.announce(use)
-
-    def tool_call_id(self, call_id: str) -> str:
-        """Return the id by which the editor knows a call."""
-        return self._calls.tool_call_id(call_id)
-
-    def subagent_call_id(self, call_id: str) -> str:
-        """Return the id by which the editor knows an open call of a sub-agent, or ""."""
-        return self._subagents.tool_call_id(call_id)
+                self.calls.handle(event)
 
     def end(self, status: Status = "failed") -> None:
         """End the turn: end every open call and send everything that is queued."""
@@ -137,7 +124,7 @@ class EventTranslator:
         if message.role == "assistant":
             self._sender.send_sources(message)
             self._sender.send_pictures(message)
-            self._calls.announce_all(message.tool_calls)
+            self.calls.announce_all(message.tool_calls)
         elif self.is_replaying and is_from_user(message):
             if not event.steering:  # old logs have no end of a run, but the prompt that starts the next one
                 self.end()
@@ -147,22 +134,22 @@ class EventTranslator:
             self._sender.send_usage(event.usage.context)
 
     def _on_finished(self, event: ToolFinished) -> None:
-        steps = self._subagents.finish(event.call_id, self._calls.tool_call_id(event.call_id))
-        self._calls.finish(event, (Text(steps),) if steps else ())
+        steps = self.subagents.finish(event.call_id, self.calls.tool_call_id(event.call_id))
+        self.calls.finish(event, (Text(steps),) if steps else ())
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._engine.flush()
             self._sender.send_plan(todos)
 
     def _on_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
         """Show the steps of a sub-agent in the call that started it, and its calls as calls of their own."""
-        if event.call_id in self._calls:
-            steps = self._subagents.handle(event, self._calls.tool_call_id(event.call_id))
+        if event.call_id in self.calls:
+            steps = self.subagents.handle(event, self.calls.tool_call_id(event.call_id))
             if steps:
-                self._calls.change(event.call_id, (Text(steps),))
+                self.calls.change(event.call_id, (Text(steps),))
 
     def _end_open_calls(self, reason: str, status: Status = "failed") -> None:
-        self._subagents.end(reason, status)
-        self._calls.end(reason, status)
+        self.subagents.end(reason, status)
+        self.calls.end(reason, status)
         self._engine.end_open_calls(reason, status)  # those that were announced for a permission request alone
 
 
@@ -192,14 +179,14 @@ class Compactions:
 
     def _start(self, tokens: int) -> None:
         self.end("failed")
-        if self._sender.takes_compactions:
+        if self._sender.client.takes_compactions:
             self._running = os.urandom(8).hex()  # unique in the session, also after a restart
             self._sender.send_compaction(self._running, "in_progress")
         else:
             self._sender.send_notice(sentences.compacting(tokens), "info")
 
     def _finish(self, event: Compacted, is_replaying: bool) -> None:
-        if self._sender.takes_compactions:
+        if self._sender.client.takes_compactions:
             self._sender.send_compaction(self._running or os.urandom(8).hex(), "completed", event.summary)
             self._running = ""
         elif not is_replaying:

@@ -12,7 +12,6 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from outrider.acp.client import EditorClient
-from outrider.acp.connection import ClosedError
 from outrider.acp.schema.client_requests import PermissionOption, RequestPermissionRequest
 from outrider.acp.tool_call_updates import ReadFile, to_tool_call_fields
 from outrider.acp.tool_calls import fenced, new_call, single_line
@@ -100,9 +99,6 @@ class PermissionRequester:
     async def _request(self, call: CallState, question: Question) -> Answer:
         try:
             response = await self._client.request_permission(self._request_for(call, question))
-        except ClosedError:  # the user did not decide: wait until the session is cancelled
-            never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            return await never
         except RpcError as error:
             return Answer("no", f"the editor could not ask: {error}")
         selected = response.outcome.option_id if response.outcome.outcome == "selected" else REJECT
@@ -171,10 +167,8 @@ def permission_options(question: Question) -> list[PermissionOption]:
     """Return the options that the user can choose from."""
     if question.is_plan:
         return [PermissionOption(name, label, _PLAN_KINDS[name]) for name, label in PLAN_ANSWERS.items()]
-    allow, reject = (
-        PermissionOption(ALLOW_ONCE, "Allow", "allow_once"),
-        PermissionOption(REJECT, "Reject", "reject_once"),
-    )
+    allow = PermissionOption(ALLOW_ONCE, "Allow", "allow_once")
+    reject = PermissionOption(REJECT, "Reject", "reject_once")
     if not question.always:
         return [allow, reject]
     here, never = meaning_of(question.always), meaning_of(at_any_level(question.always))
@@ -200,9 +194,7 @@ def _whole(question: Question) -> str:
     command = question.input.get("command") if question.tool == "Bash" else None
     shown = command if isinstance(command, str) else json_text(question.input)
     more = len(shown) - MAX_SHOWN
-    return (
-        revealed(shown) if more <= 0 else f"{revealed(shown[:MAX_SHOWN])}\n… [{more:,} more characters are not shown]"
-    )
+    return revealed(shown[:MAX_SHOWN]) + (f"\n… [{more:,} more characters are not shown]" if more > 0 else "")
 
 
 def _remarks(question: Question, folder: Path) -> Iterator[Text]:

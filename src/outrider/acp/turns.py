@@ -36,12 +36,7 @@ from outrider.coding.rewind_points import USAGE, RewindReport, parse_rewind, run
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message
-from outrider.errors import (
-    ConversationError,
-    OutriderError,
-    SessionBusyError,
-    SessionCancelledError,
-)
+from outrider.errors import ConversationError, OutriderError, SessionBusyError, SessionCancelledError
 from outrider.log.log import Log
 from outrider.runtime.events import QuestionAnswered, QuestionAsked
 from outrider.runtime.run import ENDINGS, RunResult

@@ -43,7 +43,7 @@ class UpdateSender:
         read_attachment: Callable[[AttachmentBlock], bytes],
         context_usage: Callable[[], tuple[int | None, float | None]],
     ) -> None:
-        self._client = client
+        self.client = client
         self._session = session
         self._read_attachment = read_attachment
         self._context_usage = context_usage
@@ -59,7 +59,7 @@ class UpdateSender:
         """Send an update, after any pending text. Return its size in bytes; 0 if the editor is gone."""
         if self._pending:
             self.flush()
-        return self._client.send_update(self._session, update)
+        return self.client.send_update(self._session, update)
 
     def send_text(self, text: str) -> None:
         """Send text of the model."""
@@ -76,7 +76,7 @@ class UpdateSender:
         self._pending.append(text)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._client.when_drained(self._on_drained)
+            self.client.when_drained(self._on_drained)
 
     def _on_drained(self) -> None:
         self._is_scheduled = False
@@ -86,7 +86,7 @@ class UpdateSender:
         """Send the pending text."""
         if self._pending:
             text, self._pending = clean("".join(self._pending)), []
-            self._client.send_update(self._session, self._chunk(TextContent(text)))
+            self.client.send_update(self._session, self._chunk(TextContent(text)))
 
     def send_user_message(self, message: Message) -> None:
         """Send a message of the user, when a session is replayed or someone talks to it from elsewhere."""
@@ -112,7 +112,7 @@ class UpdateSender:
 
     def send_notice(self, text: str, severity: str = "warning") -> None:
         """Send a notice; as a thought to editors that do not support notices."""
-        if self._client.takes_notices:
+        if self.client.takes_notices:
             self.send(NoticeUpdate(severity, clean(text)))
         else:
             self.send(AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
@@ -137,11 +137,6 @@ class UpdateSender:
         window, cost = self._context_usage()
         if window:
             self.send(UsageUpdate(used, window, UNSET if cost is None else Cost(cost, "USD")))
-
-    @property
-    def takes_compactions(self) -> bool:
-        """Whether the editor shows compactions as a part of the conversation."""
-        return self._client.takes_compactions
 
     def send_compaction(self, id: str, status: str, summary: str = "") -> None:
         """Send the state of a compaction, to an editor that takes it."""

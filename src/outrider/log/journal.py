@@ -37,12 +37,7 @@ class Journal:
     """The writing side of a held session. Writes fail once another process has taken the session over."""
 
     def __init__(
-        self,
-        holding: Holding,
-        files: SessionFiles,
-        backend: Backend,
-        seal: Seal,
-        release: Callable[..., None],
+        self, holding: Holding, files: SessionFiles, backend: Backend, seal: Seal, release: Callable[..., None]
     ) -> None:
         self.id, extent, fence, settings, usage, self._chain = holding
         self.files = files

@@ -347,10 +347,10 @@ def fold(records: Iterable[Record]) -> SessionState:
 
 def start_of_tail(entries: Sequence[Entry]) -> int | None:
     """Return the index of the first reply, from which replay can start: all earlier calls are closed by then."""
-    replies = (
-        at for at, each in enumerate(entries) if isinstance(each, MessageEntry) and each.message.role == "assistant"
-    )
-    return next(replies, None)
+    for index, entry in enumerate(entries):
+        if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
+            return index
+    return None
 
 
 def without_rewound(records: Iterable[Record]) -> list[Record]:

@@ -151,7 +151,7 @@ class SessionTrace:
 
     def _begin_run(self) -> None:
         subject = self._subject()
-        self._know(subject)
+        self._about = _about(subject.model)
         attributes = {
             names.OPERATION_NAME: names.INVOKE_AGENT,
             names.AGENT_NAME: subject.agent,
@@ -220,7 +220,7 @@ class SessionTrace:
 
     def _begin_request(self) -> RequestSpan:
         if self._run is None or not self._about:  # think() alone, or another agent
-            self._know(self._subject())
+            self._about = _about(self._subject().model)
         self._request = request = RequestSpan(self._signals, self._spans, self._about, self._here, self._new_messages)
         if self._run is None and self._prompted_at:
             request.begin_at(self._prompted_at)
@@ -290,7 +290,7 @@ class SessionTrace:
     def compaction_started(self, event: CompactionStarted) -> None:
         """Begin a compaction."""
         if self._run is None:
-            self._know(self._subject())
+            self._about = _about(self._subject().model)
         attributes = {names.COMPACTION_REASON: event.reason, names.TOKENS_BEFORE: event.tokens}
         self._compaction = self._start(names.COMPACTION, self._turn, attributes)
 
@@ -323,9 +323,6 @@ class SessionTrace:
         current = otel_context.get_current()
         outer = otel_context.get_value(self._outer, current)  # `current` may be that of a call that has ended
         return outer if isinstance(outer, Context) else otel_context.set_value(self._outer, current, current)
-
-    def _know(self, subject: Subject) -> None:
-        self._about = _about(subject.model)
 
     def _start(self, name: str, inside: _Open | None, attributes: dict[str, Any], started: int = 0) -> _Open:
         started = started or time_ns()
