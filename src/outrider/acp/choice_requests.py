@@ -35,10 +35,7 @@ class ChoiceRequester:
         engine: Callable[[], Engine],
         tool_call_id: Callable[[str], str],
     ) -> None:
-        """`session` and `engine` are functions because the session is opened later.
-
-        `tool_call_id` returns the id by which the editor knows a call.
-        """
+        """`session` and `engine` are functions: they are known later. `tool_call_id` is a call's id in the editor."""
         self._client = client
         self._session = session
         self._engine = engine

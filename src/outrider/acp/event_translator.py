@@ -39,8 +39,7 @@ DISCARDED = "The part of this reply that was shown is discarded."
 
 
 class EventTranslator:
-    """Handles the events of one session. Text goes straight to the sender, after a flush of the engine; tool calls go
-    through the engine."""
+    """Handles the events of one session. Text goes to the sender, after a flush of the engine, to which calls go."""
 
     def __init__(self, engine: Engine, sender: UpdateSender, folder: Path, *, appends: bool = False) -> None:
         self._engine = engine

@@ -31,10 +31,7 @@ _PLAN_STATUSES = ("pending", "in_progress", "completed")
 
 
 class UpdateSender:
-    """Sends updates in order. Text chunks of the same moment are merged into one update.
-
-    While the editor reads slowly, the text waits until it has caught up.
-    """
+    """Sends updates in order. Text of the same moment is one update; for a slow editor it waits and grows."""
 
     def __init__(
         self,

@@ -124,10 +124,7 @@ class Backend(Protocol):
         """Iterate over sessions: yield the next intact rows of these kinds after a seq of each, at most `count`."""
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
-        """Return the id of each session and the checksum of one entry, given session numbers and a seq for each.
-
-        A session without the entry is left out.
-        """
+        """Return the id of each session, and the checksum of the entry that `places` names, where it is there."""
 
     def stored_rows(self, number: int, after: int, count: int) -> list[Any]:
         """Return the next rows after a seq as they are. In a damaged log they may hold anything."""

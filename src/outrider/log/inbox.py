@@ -67,10 +67,7 @@ class Inbox:
     # From any process
 
     def questions(self, session: str | None = None) -> list[Question]:
-        """Return the questions that wait, of all sessions or of one, the oldest first.
-
-        Those that end with the holder of their session are left out if it has ended.
-        """
+        """Return the questions that wait, of all sessions or one, oldest first, unless their holder has ended."""
         if not self._tables.exists():
             return []
         number = None if session is None else self._find_session(session).number

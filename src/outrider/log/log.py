@@ -93,10 +93,7 @@ class Log(LogReader):
         return self._create(SessionStarted(id or os.urandom(16).hex(), __version__, parent=parent), settings)
 
     def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:
-        """Open the session of a sub-agent that a call of the parent starts, and hold it. Create it if it is new.
-
-        One commit creates it and links it to the parent.
-        """
+        """Open the session of a sub-agent that a call of the parent starts. One commit creates and links a new one."""
         known = self.summaries([id]).get(id)
         if known and known.parent == parent.id:
             return self.open(id)
@@ -138,10 +135,7 @@ class Log(LogReader):
     # Changing
 
     def fork(self, id: str, at: int | None = None) -> str:
-        """Copy the entries of a session, up to one of them, into a new session. Return the new id.
-
-        Calls that were open at that point do not run in the copy.
-        """
+        """Copy entries of a session, up to one, into a new session, where open calls do not run. Return the new id."""
         from outrider.log.copying import Fork
 
         source = self._find(id)
@@ -205,10 +199,7 @@ class Log(LogReader):
         return Inbox(self._backend, self._find, self._held, self._key)
 
     def questions(self, session: str | None = None) -> list[Question]:
-        """Return the questions that wait for an answer, of all sessions or of one, the oldest first.
-
-        Sessions wait for them also while no process runs.
-        """
+        """Return the questions that wait for an answer, also those without a process, the oldest first."""
         return self.inbox.questions(session)
 
     def answer(self, id: str, answer: Any, *, by: str = "") -> None:

@@ -79,10 +79,7 @@ class LogReader:
     def sessions(
         self, limit: int | None = None, *, offset: int = 0, where: SessionFilter = ALL_SESSIONS
     ) -> list[Summary]:
-        """Return the sessions that have a title, the most recently opened first, without those of sub-agents.
-
-        `limit` and `offset` choose a page of them.
-        """
+        """Return a page of the sessions with a title, the most recently opened first, without those of sub-agents."""
         rows = self._backend.listed(where, limit, offset) if self._backend.exists() else []
         return [row.summary for row in rows]
 

@@ -30,10 +30,7 @@ class WorkingFolder(Protocol):
     """A folder whose state can be recorded and restored. Its methods block, and raise only LogError."""
 
     def snapshot(self, *, opens: bool = False) -> SnapshotEntry | None:
-        """Record what changed, and return the entry to write; None if the folder has no snapshots, for its size.
-
-        `opens`: calls that may write run next.
-        """
+        """Record what changed, before calls that may write if `opens`. Return the entry; None for a large folder."""
 
     def forget(self) -> None:
         """Start the next snapshot from what the log has: the last one was not stored. Does not block."""

@@ -61,10 +61,7 @@ class _Open:
         self.context = set_span_in_context(span, around)
 
     def enter(self) -> None:
-        """Make the span the current one for this task, and for what the task starts.
-
-        It is not left again: a session works in a task of its own, which ends with the run.
-        """
+        """Make the span the current one for this task, which ends with the run, and for what the task starts."""
         otel_context.attach(self.context)
         set_trace_context(self._fields)
 

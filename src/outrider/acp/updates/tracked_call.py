@@ -135,10 +135,7 @@ class TrackedCall:
         return values
 
     def difference(self, *, full: bool = False, repeat_limit: int = REPEAT_LIMIT) -> dict[str, Any]:
-        """Return the fields that differ from those sent.
-
-        The end repeats content and locations of up to `repeat_limit` bytes, for observers that forget them.
-        """
+        """Return the fields that differ from those sent. The end repeats small content: up to `repeat_limit` bytes."""
         sent = self.sent
         assert sent is not None, "announce the call first"
         visible = self._visible_fields()

@@ -26,10 +26,7 @@ STOP_SECONDS = 15.0
 
 
 class ThreadWriter:
-    """One connection that writes, in the event loop of its log. While sessions are held, it sends heartbeats.
-
-    Its methods are called in that loop.
-    """
+    """One connection that writes, with heartbeats of held sessions. Its methods are called in the log's loop."""
 
     def __init__(
         self,

@@ -41,10 +41,7 @@ def _has_heartbeat(row: SessionRow, path: Path) -> bool:
 
 
 def acquire(found: SessionRow, holder: Holder, mark_opened: bool, connection: sqlite3.Connection) -> bool:
-    """Set the holder unless the fence or the heartbeat changed meanwhile. Return whether this succeeded.
-
-    With `mark_opened` the session becomes the most recently opened one.
-    """
+    """Set the holder unless the fence or the heartbeat changed meanwhile. Return whether this succeeded."""
     cursor = connection.execute(
         "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
         (holder.encoded, time.time(), found.number, found.fence, found.beat),
