@@ -12,28 +12,7 @@ from outrider.acp.updates.call_state import Status, Text
 from outrider.acp.updates.engine import Engine
 from outrider.coding import sentences
 from outrider.conversation.user_messages import is_from_user
-from outrider.runtime.events import (
-    Compacted,
-    CompactionStarted,
-    Event,
-    HandedOff,
-    MessageAdded,
-    ModelSwitched,
-    Notice,
-    ReplyDiscarded,
-    ResultsCleared,
-    Retrying,
-    RunFinished,
-    ServerToolStarted,
-    SubagentEvent,
-    SubagentStarted,
-    TextDelta,
-    ThinkingDelta,
-    TitleMade,
-    ToolCallDelta,
-    ToolFinished,
-    ToolProgress,
-)
+from outrider.runtime import events
 
 DISCARDED = "The part of this reply that was shown is discarded."
 
@@ -59,29 +38,29 @@ class EventTranslator:
     def is_replaying(self, is_replaying: bool) -> None:
         self.calls.is_replaying = self.subagents.is_replaying = is_replaying
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Send the updates for one event."""
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._shown = True
                 self._engine.flush()
                 self._sender.send_text(text)
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 self._shown = True
                 self._engine.flush()
                 self._sender.send_thought(text)
-            case ToolProgress(call_id=call_id, content=content):
+            case events.ToolProgress(call_id=call_id, content=content):
                 self.calls.show_progress(call_id, content)
-            case MessageAdded():
+            case events.MessageAdded():
                 self._on_message(event)
-            case ReplyDiscarded(reason=reason):
+            case events.ReplyDiscarded(reason=reason):
                 self._end_open_calls(reason)
-            case Retrying() | ModelSwitched():
+            case events.Retrying() | events.ModelSwitched():
                 self._on_retry(event)
-            case Notice(text=text) | HandedOff(text=text):
+            case events.Notice(text=text) | events.HandedOff(text=text):
                 self._engine.flush()
                 self._sender.send_notice(text)
-            case RunFinished(status=status, error=error):
+            case events.RunFinished(status=status, error=error):
                 if error and self._shown:  # the reply broke off; the response to the prompt has the error
                     self._sender.send_notice(DISCARDED)
                 self._shown = False
@@ -89,26 +68,26 @@ class EventTranslator:
             case _:
                 self._on_step(event)
 
-    def _on_retry(self, event: Retrying | ModelSwitched) -> None:
+    def _on_retry(self, event: events.Retrying | events.ModelSwitched) -> None:
         """Send one notice for a row of failures, and another if a part of a reply is discarded."""
-        if self._shown or isinstance(event, ModelSwitched) or event.attempt == 2:
+        if self._shown or isinstance(event, events.ModelSwitched) or event.attempt == 2:
             self._engine.flush()
             self._sender.send_notice(f"{event.text}. {DISCARDED}" if self._shown else event.text)
         self._shown = False
 
-    def _on_step(self, event: Event) -> None:
+    def _on_step(self, event: events.Event) -> None:
         match event:
-            case ToolFinished():
+            case events.ToolFinished():
                 self._on_finished(event)
-            case TitleMade(title=title):
+            case events.TitleMade(title=title):
                 self._sender.send_title(title)
-            case SubagentStarted() | SubagentEvent():
+            case events.SubagentStarted() | events.SubagentEvent():
                 self._on_subagent(event)
-            case CompactionStarted() | Compacted() | ResultsCleared():
+            case events.CompactionStarted() | events.Compacted() | events.ResultsCleared():
                 self._engine.flush()
                 self._compactions.handle(event, is_replaying=self.is_replaying)
             case _:
-                self._shown = self._shown or isinstance(event, ToolCallDelta | ServerToolStarted)
+                self._shown = self._shown or isinstance(event, events.ToolCallDelta | events.ServerToolStarted)
                 self.calls.handle(event)
 
     def end(self, status: Status = "failed") -> None:
@@ -117,7 +96,7 @@ class EventTranslator:
         self._end_open_calls(UNFINISHED, status)
         self._engine.flush()
 
-    def _on_message(self, event: MessageAdded) -> None:
+    def _on_message(self, event: events.MessageAdded) -> None:
         message = event.message
         self._shown = False
         if message.role == "assistant":
@@ -132,14 +111,14 @@ class EventTranslator:
         if event.usage and event.usage.context:
             self._sender.send_usage(event.usage.context)
 
-    def _on_finished(self, event: ToolFinished) -> None:
+    def _on_finished(self, event: events.ToolFinished) -> None:
         steps = self.subagents.finish(event.call_id, self.calls.tool_call_id(event.call_id))
         self.calls.finish(event, (Text(steps),) if steps else ())
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._engine.flush()
             self._sender.send_plan(todos)
 
-    def _on_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+    def _on_subagent(self, event: events.SubagentStarted | events.SubagentEvent) -> None:
         """Show the steps of a sub-agent in the call that started it, and its calls as calls of their own."""
         if event.call_id in self.calls:
             steps = self.subagents.handle(event, self.calls.tool_call_id(event.call_id))
@@ -160,14 +139,16 @@ class Compactions:
         self._running = ""
         """The id of the compaction that has started."""
 
-    def handle(self, event: CompactionStarted | Compacted | ResultsCleared, *, is_replaying: bool = False) -> None:
+    def handle(
+        self, event: events.CompactionStarted | events.Compacted | events.ResultsCleared, *, is_replaying: bool = False
+    ) -> None:
         """Send the updates for one event. A replayed session shows its compactions, but no notices and no usage."""
         match event:
-            case CompactionStarted(tokens=tokens):
+            case events.CompactionStarted(tokens=tokens):
                 self._start(tokens)
-            case Compacted():
+            case events.Compacted():
                 self._finish(event, is_replaying)
-            case ResultsCleared():
+            case events.ResultsCleared():
                 self._sender.send_notice(sentences.shortened(event), "info")
 
     def end(self, status: str) -> None:
@@ -184,7 +165,7 @@ class Compactions:
         else:
             self._sender.send_notice(sentences.compacting(tokens), "info")
 
-    def _finish(self, event: Compacted, is_replaying: bool) -> None:
+    def _finish(self, event: events.Compacted, is_replaying: bool) -> None:
         if self._sender.client.takes_compactions:
             self._sender.send_compaction(self._running or os.urandom(8).hex(), "completed", event.summary)
             self._running = ""

@@ -25,14 +25,7 @@ from outrider.log.entries import SessionRecovered, SessionStarted, encode
 from outrider.log.holder import STALE_SECONDS
 from outrider.log.key import LogKey
 from outrider.log.rows import Extent, Row, is_intact, known_records
-from outrider.log.sqlite.database import (
-    MIGRATIONS,
-    explain_errors,
-    has_chain,
-    open_for_reading,
-    open_for_writing,
-    refuse_folder,
-)
+from outrider.log.sqlite import database
 from outrider.log.sqlite.salvage import salvage
 from outrider.log.sqlite.session_table import INSERT, SELECT, find, read_rows, references, write_update
 from outrider.log.sqlite.wal import forget_tally
@@ -63,10 +56,10 @@ class Recovery(msgspec.Struct, frozen=True):
 def recover(folder: Path) -> Recovery:
     """Check every entry of the log in a folder. If anything is damaged, build a new log from the intact entries."""
     path = folder / "log.db"
-    with explain_errors(path, "read"):
+    with database.explain_errors(path, "read"):
         if not path.exists():
             raise LogError(f"there is no log in {folder}")
-        refuse_folder(path)
+        database.refuse_folder(path)
         with tempfile.TemporaryDirectory(prefix="recover-", dir=folder) as scratch:
             copy = Path(scratch, "log.db")
             for each in _files(path):
@@ -82,7 +75,7 @@ def _recover(path: Path, copy: Path) -> Recovery:
         forget_tally(path)  # what it counts beyond the entries that are there cannot be brought back
         return Recovery(len(inspection.sessions or ()), inspection.count, {}, (), None)
     fresh = copy.with_name("new.db")
-    with closing(open_for_writing(fresh)) as connection:
+    with closing(database.open_for_writing(fresh)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         rebuild = _Rebuild(connection, inspection)
         rebuild.copy_entries(copy)
@@ -110,9 +103,9 @@ class _Inspection:
         """The number of entries, if all of them and the file are intact."""
         self.error: LogError | None = None
         try:
-            with closing(open_for_reading(copy)) as connection, explain_errors(path, "read"):
+            with closing(database.open_for_reading(copy)) as connection, database.explain_errors(path, "read"):
                 self.sessions = {found.number: found for found in find(connection, "1")}
-                if has_chain(connection):
+                if database.has_chain(connection):
                     self.heads = dict(connection.execute("SELECT number, chain FROM session"))
                 self.sessions_intact = _is_session_table_intact(connection)
                 self.references_intact = connection.execute("PRAGMA integrity_check(reference)").fetchone() == ("ok",)
@@ -120,7 +113,7 @@ class _Inspection:
                 self.count = self._count(connection)
         except LogError as error:
             self.error = type(error)(str(error).replace(str(copy), str(path)))
-            if isinstance(error, NewerLogError) and len(MIGRATIONS) < _version(copy) <= MOST_VERSIONS:
+            if isinstance(error, NewerLogError) and len(database.MIGRATIONS) < _version(copy) <= MOST_VERSIONS:
                 raise self.error from None
 
     @property
@@ -271,7 +264,10 @@ def _is_session_table_intact(connection: sqlite3.Connection) -> bool:
 
 
 def _read_by_sqlite(path: Path) -> Iterator[Row]:
-    with suppress(LogError, sqlite3.DatabaseError, UnicodeDecodeError), closing(open_for_reading(path)) as connection:
+    with (
+        suppress(LogError, sqlite3.DatabaseError, UnicodeDecodeError),
+        closing(database.open_for_reading(path)) as connection,
+    ):
         rows = connection.execute(f"{SELECT} ORDER BY session, seq")
         yield from filter(is_intact, rows)
 
