@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from outrider.acp.connection import ClosedError, Connection
 from outrider.acp.schema.client_requests import (
@@ -18,7 +18,18 @@ from outrider.acp.schema.notifications import SessionNotification, SessionUpdate
 from outrider.acp.schema.requests import ClientCapabilities, Implementation
 from outrider.acp.writer import STALL_SECONDS, EditorWriter
 
+if TYPE_CHECKING:
+    from outrider.acp.updates.engine import Engine
+
 T = TypeVar("T")
+
+
+class AskingSession(Protocol):
+    """A session that asks the user in the editor. Its id and its engine are known once it is open."""
+
+    client: EditorClient
+    id: str
+    engine: Engine
 
 
 class EditorClient:

@@ -88,20 +88,8 @@ class EditorSession:
 
     def _front_end(self, opening: SessionOpening, remote: Front) -> FrontEnd:
         """Return what the workbench uses of the editor: its dialogues and notices."""
-        self.requester = PermissionRequester(
-            self.client,
-            opening.folder,
-            self._read_attachment,
-            session=lambda: self.id,
-            engine=lambda: self.engine,
-            tool_call_id=self._tool_call_id,
-        )
-        choose = ChoiceRequester(
-            self.client,
-            session=lambda: self.id,
-            engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.calls.tool_call_id(call_id),
-        )
+        self.requester = PermissionRequester(self, opening.folder, self._read_attachment, self._tool_call_id)
+        choose = ChoiceRequester(self, lambda call_id: self.translator.calls.tool_call_id(call_id))
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose)
         return FrontEnd(self.requester, self._elicitation_requester(), self._server_notices(), remote, choose)
@@ -149,12 +137,7 @@ class EditorSession:
     def _elicitation_requester(self) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
 
-        return ElicitationRequester(
-            self.client,
-            session=lambda: self.id,
-            engine=lambda: self.engine,
-            notice=lambda text: self.sender.send_notice(text),
-        )
+        return ElicitationRequester(self, lambda text: self.sender.send_notice(text))
 
     def _use_editor(self) -> None:
         """Let the tools use the editor's files and terminals, as far as the client offers them."""

@@ -22,7 +22,7 @@ from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
 from outrider.log.chain import Chain
 from outrider.log.entries import SessionRecovered, SessionStarted, encode
-from outrider.log.holder import STALE_SECONDS
+from outrider.log.holder import seems_alive
 from outrider.log.key import LogKey
 from outrider.log.rows import Extent, Row, is_intact, known_records
 from outrider.log.sqlite import database
@@ -124,12 +124,8 @@ class _Inspection:
     def check_unused(self) -> None:
         """Raise LogError if a live process holds a session."""
         for each in (self.sessions or {}).values():
-            holder = each.summary.holder
-            alive = holder.is_alive() if holder else False
-            if alive is None:
-                alive = abs(time.time() - each.beaten) < STALE_SECONDS
-            if alive:
-                raise LogError(f"the log is in use: {holder}. Close the sessions there first")
+            if seems_alive(each.summary.holder, each.beaten):
+                raise LogError(f"the log is in use: {each.summary.holder}. Close the sessions there first")
 
     def _count(self, connection: sqlite3.Connection) -> int:
         if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
