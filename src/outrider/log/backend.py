@@ -7,6 +7,7 @@ when it returns. The fence of a session counts up with every holder; a write wit
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -39,10 +40,12 @@ class Backend(Protocol):
     """The URL of the database, with its password; empty for a folder."""
     location: str
     """The place for messages: a folder, or a URL without its password."""
-    folder: Path
-    """The folder of this machine for what belongs to the log and is not in it: the snapshots of folders."""
     store: FileStore
     """The bytes of attachments, by hash."""
+
+    @cached_property
+    def folder(self) -> Path:
+        """The folder of this machine for what belongs to the log and is not in it: the snapshots of folders."""
 
     @property
     def warning(self) -> str:

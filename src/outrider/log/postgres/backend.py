@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from functools import partial
+from functools import cached_property, partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from outrider.environment import data_folder
@@ -52,15 +53,18 @@ class PostgresBackend(Backend):
         return f"settings::json #>> '{{{names}}}'"
 
     def __init__(self, url: str, held: dict[int, int]) -> None:
-        address = Address(url)
-        self.url, self.location = address.complete_url, address.location
-        self.folder = data_folder() / "postgres" / address.name
+        self._address = Address(url)
+        self.url, self.location = self._address.complete_url, self._address.location
         self._thread = LoopThread()
-        self._database = Database(address)
+        self._database = Database(self._address)
         self._reader = SteadyConnection(self._database)
         self._writer = PostgresWriter(self._thread, self._database, held)
         self.store = PostgresStore(self._change)
         self._finalizer = weakref.finalize(self, _stop, self._thread, self._writer, self._reader, UNCLOSED_SECONDS)
+
+    @cached_property
+    def folder(self) -> Path:
+        return data_folder() / "postgres" / self._address.name
 
     @property
     def warning(self) -> str:

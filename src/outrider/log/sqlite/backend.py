@@ -67,6 +67,7 @@ class SqliteBackend(Backend):
     """`log.db` in a folder, and `attachments/` beside it."""
 
     url = ""
+    folder: Path
 
     def __init__(self, folder: str | os.PathLike[str], held: dict[int, int]) -> None:
         self.folder = Path(folder).expanduser().absolute()
