@@ -18,7 +18,7 @@ from outrider.log.entries import CallResult, Intent, MessageEntry
 from outrider.log.journal import Journal
 from outrider.log.rows import row
 from outrider.log.sqlite.database import open_for_writing
-from outrider.log.sqlite.event_table import INSERT
+from outrider.log.sqlite.session_table import INSERT
 from outrider.providers.base import Provider, Request
 from outrider.testing import ScriptedModel
 

@@ -264,7 +264,7 @@ async def test_a_reply_that_does_not_count_ends_its_calls_with_the_reason() -> N
     watched.translator.handle(ToolCallDelta("a", "Bash", '{"command": "ls"}'))
     use = ToolUseBlock("a", "Bash", {"command": "ls"})
     watched.translator.handle(MessageAdded(Message("assistant", (use,))))
-    assert watched.translator.tool_call_id("a") == "a-2"
+    assert watched.translator.calls.tool_call_id("a") == "a-2"
     watched.translator.handle(ToolStarted("a", "Bash", {"command": "ls"}, "write"))
     watched.translator.handle(ToolFinished("a", "Bash", ToolResultBlock("a", (TextBlock("done"),))))
     seen = watched.end()

@@ -141,15 +141,8 @@ async def test_the_question_of_a_sub_agent_ends_without_sending_it_again(tmp_pat
     async def permit(request: Any) -> RequestPermissionResponse:
         return RequestPermissionResponse(PermissionOutcome("selected", "once"))
 
-    client: Any = SimpleNamespace(request_permission=permit)
-    ask = PermissionRequester(
-        client,
-        tmp_path,
-        lambda file: b"",
-        session=lambda: "s",
-        engine=lambda: engine,
-        tool_call_id=lambda _: "",
-    )
+    session: Any = SimpleNamespace(client=SimpleNamespace(request_permission=permit), id="s", engine=engine)
+    ask = PermissionRequester(session, tmp_path, lambda file: b"", lambda _: "")
     question = Question("w", "Write", {"file_path": "big.txt", "content": TEXT}, "it writes big.txt", asker="Explore")
     assert (await ask(question)).verdict == "once"
     announcement, end = observer.updates

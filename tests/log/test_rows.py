@@ -12,17 +12,17 @@ import pytest
 
 from outrider.errors import DamagedLogError
 from outrider.log.rows import Extent, is_intact, row
-from outrider.log.session_reads import SessionReads
 from outrider.log.sql import Statement
+from outrider.log.sqlite.backend import SqliteBackend
 from outrider.log.sqlite.database import open_for_writing
-from outrider.log.sqlite.event_table import INSERT, read_rows
+from outrider.log.sqlite.session_table import INSERT, read_rows
 from outrider.log.sqlite.statements import execute
 
 SESSION = 7
 WHOLE = Extent(SESSION, 5)
 
 
-class Reads(SessionReads):
+class Reads(SqliteBackend):
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 

@@ -240,7 +240,7 @@ def test_a_damaged_missing_or_old_index_is_built_again(log: Log, damage: str) ->
     assert found(log, "content 299", name) == ["c299"]
     assert found(log, "content 278", name) == ["c278"]
     with sqlite3.connect(index) as connection:
-        assert connection.execute("SELECT id, messages FROM session").fetchall() == [(name, 1200)]
+        assert connection.execute("SELECT id, messages FROM indexed").fetchall() == [(name, 1200)]
     connection.close()
 
 

@@ -18,29 +18,8 @@ from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
 from outrider.acp.handlers import Method
 from outrider.acp.metrics_file import MetricsFile
+from outrider.acp.schema import requests as schema
 from outrider.acp.schema.content import PROTOCOL_VERSION, Meta
-from outrider.acp.schema.requests import (
-    AgentCapabilities,
-    AuthenticateRequest,
-    Empty,
-    Implementation,
-    InitializeRequest,
-    InitializeResponse,
-    ListSessionsRequest,
-    ListSessionsResponse,
-    LoadSessionRequest,
-    McpCapabilities,
-    NewSessionRequest,
-    OpenSessionResponse,
-    PromptCapabilities,
-    PromptRequest,
-    PromptResponse,
-    SessionInfo,
-    SessionRequest,
-    SetConfigOptionRequest,
-    SetConfigOptionResponse,
-    SetSessionModeRequest,
-)
 from outrider.acp.writer import EditorWriter
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.errors import UnknownSessionError
@@ -57,10 +36,10 @@ if TYPE_CHECKING:
 
 PAGE_SIZE = 50
 """Sessions in one response to `session/list`."""
-_CAPABILITIES = AgentCapabilities(
+_CAPABILITIES = schema.AgentCapabilities(
     load_session=True,
-    prompt_capabilities=PromptCapabilities(image=True, embedded_context=True),
-    mcp_capabilities=McpCapabilities(http=True, sse=True),
+    prompt_capabilities=schema.PromptCapabilities(image=True, embedded_context=True),
+    mcp_capabilities=schema.McpCapabilities(http=True, sse=True),
     session_capabilities={
         "list": {},
         "delete": {},
@@ -83,14 +62,10 @@ FOR_SESSIONS = (
 class EditorAgent:
     """Serves one editor. Modules that only a session needs are imported with the first session."""
 
-    def __init__(
-        self,
-        writer: EditorWriter,
-        flags: Mapping[str, Any],
-        *,
-        metrics: Path | None = None,
-    ) -> None:
-        self.connection = Connection(writer, self._requests(), {"session/cancel": Method(SessionRequest, self._cancel)})
+    def __init__(self, writer: EditorWriter, flags: Mapping[str, Any], *, metrics: Path | None = None) -> None:
+        self.connection = Connection(
+            writer, self._requests(), {"session/cancel": Method(schema.SessionRequest, self._cancel)}
+        )
         self._client = EditorClient(self.connection, writer)
         self._metrics_file = MetricsFile(metrics) if metrics else None
         self._flags = flags
@@ -111,44 +86,46 @@ class EditorAgent:
 
     def _requests(self) -> dict[str, Method]:
         return {
-            "initialize": Method(InitializeRequest, self._initialize),
-            "authenticate": Method(AuthenticateRequest, self._authenticate),
-            "logout": Method(Empty, self._logout),
-            "session/new": Method(NewSessionRequest, self._new),
-            "session/load": Method(LoadSessionRequest, self._load),
-            "session/resume": Method(LoadSessionRequest, self._resume),
-            "session/fork": Method(LoadSessionRequest, self._fork),
-            "session/list": Method(ListSessionsRequest, self._list),
-            "session/delete": Method(SessionRequest, self._delete),
-            "session/close": Method(SessionRequest, self._close),
-            "session/prompt": Method(PromptRequest, self._prompt),
-            "session/set_mode": Method(SetSessionModeRequest, self._set_mode),
-            "session/set_config_option": Method(SetConfigOptionRequest, self._set_config_option),
+            "initialize": Method(schema.InitializeRequest, self._initialize),
+            "authenticate": Method(schema.AuthenticateRequest, self._authenticate),
+            "logout": Method(schema.Empty, self._logout),
+            "session/new": Method(schema.NewSessionRequest, self._new),
+            "session/load": Method(schema.LoadSessionRequest, self._load),
+            "session/resume": Method(schema.LoadSessionRequest, self._resume),
+            "session/fork": Method(schema.LoadSessionRequest, self._fork),
+            "session/list": Method(schema.ListSessionsRequest, self._list),
+            "session/delete": Method(schema.SessionRequest, self._delete),
+            "session/close": Method(schema.SessionRequest, self._close),
+            "session/prompt": Method(schema.PromptRequest, self._prompt),
+            "session/set_mode": Method(schema.SetSessionModeRequest, self._set_mode),
+            "session/set_config_option": Method(schema.SetConfigOptionRequest, self._set_config_option),
         }
 
     # Initialization
 
-    def _initialize(self, request: InitializeRequest) -> InitializeResponse:
+    def _initialize(self, request: schema.InitializeRequest) -> schema.InitializeResponse:
         """Respond with the one version that is supported, whichever version the client offers."""
         self._client.initialize(request.client_capabilities, request.client_info)
         asyncio.get_running_loop().call_soon(preload, FOR_SESSIONS)  # after the response
-        own = Implementation("outrider", __version__, "Outrider")
-        return InitializeResponse(PROTOCOL_VERSION, _CAPABILITIES, own, auth_methods(request.client_capabilities))
+        own = schema.Implementation("outrider", __version__, "Outrider")
+        return schema.InitializeResponse(
+            PROTOCOL_VERSION, _CAPABILITIES, own, auth_methods(request.client_capabilities)
+        )
 
-    def _authenticate(self, request: AuthenticateRequest) -> Empty:
+    def _authenticate(self, request: schema.AuthenticateRequest) -> schema.Empty:
         """Succeed if a key is there by now: it is entered in a terminal, never sent over this connection."""
         check_key_for(request.method_id)
-        return Empty()
+        return schema.Empty()
 
-    def _logout(self, _: Empty) -> Empty:
-        return Empty()
+    def _logout(self, _: schema.Empty) -> schema.Empty:
+        return schema.Empty()
 
     # Sessions
 
-    async def _new(self, request: NewSessionRequest) -> OpenSessionResponse:
+    async def _new(self, request: schema.NewSessionRequest) -> schema.OpenSessionResponse:
         return self._open(request, None).open_response(with_id=True)
 
-    async def _load(self, request: LoadSessionRequest) -> OpenSessionResponse:
+    async def _load(self, request: schema.LoadSessionRequest) -> schema.OpenSessionResponse:
         was_open = request.session_id in self._sessions
         turns = await self._open_again(request, replays=True)
         try:
@@ -159,10 +136,10 @@ class EditorAgent:
             raise
         return turns.open_response(with_id=False)
 
-    async def _resume(self, request: LoadSessionRequest) -> OpenSessionResponse:
+    async def _resume(self, request: schema.LoadSessionRequest) -> schema.OpenSessionResponse:
         return (await self._open_again(request, replays=False)).open_response(with_id=False)
 
-    async def _open_again(self, request: LoadSessionRequest, *, replays: bool) -> Turns:
+    async def _open_again(self, request: schema.LoadSessionRequest, *, replays: bool) -> Turns:
         """Return a stored session. One that is open here stays open, with its turn and its background commands.
 
         It is opened anew for another folder or other servers. While a turn runs, that is refused, and so is a replay:
@@ -181,7 +158,7 @@ class EditorAgent:
         await self._close_session(request.session_id)
         return self._open(request, request.session_id)
 
-    async def _fork(self, request: LoadSessionRequest) -> OpenSessionResponse:
+    async def _fork(self, request: schema.LoadSessionRequest) -> schema.OpenSessionResponse:
         _check_folders(request)
         system_prompt_of(request.meta)
         copy = self._log.fork(self._existing_id(request.session_id))
@@ -189,43 +166,43 @@ class EditorAgent:
             self._modes[copy] = mode
         return self._open(request, copy).open_response(with_id=True)
 
-    def _list(self, request: ListSessionsRequest) -> ListSessionsResponse:
+    def _list(self, request: schema.ListSessionsRequest) -> schema.ListSessionsResponse:
         start = _parse_cursor(request.cursor)
         from outrider.log.session_filter import CHATS
 
         where = msgspec.structs.replace(CHATS, folder=request.cwd or "")
         sessions = (
-            SessionInfo(summary.id, folder, summary.title, _timestamp(summary.updated))
+            schema.SessionInfo(summary.id, folder, summary.title, _timestamp(summary.updated))
             for summary in self._log.sessions(where=where)
             if (folder := summary.folder)
         )
         page = list(islice(sessions, start, start + PAGE_SIZE + 1))
         next_cursor = str(start + PAGE_SIZE) if len(page) > PAGE_SIZE else None
-        return ListSessionsResponse(page[:PAGE_SIZE], next_cursor)
+        return schema.ListSessionsResponse(page[:PAGE_SIZE], next_cursor)
 
-    async def _delete(self, request: SessionRequest) -> Empty:
+    async def _delete(self, request: schema.SessionRequest) -> schema.Empty:
         await self._close_session(request.session_id)
         self._log.delete(self._existing_id(request.session_id))
-        return Empty()
+        return schema.Empty()
 
-    async def _close(self, request: SessionRequest) -> Empty:
+    async def _close(self, request: schema.SessionRequest) -> schema.Empty:
         self._session(request.session_id)
         await self._close_session(request.session_id)
-        return Empty()
+        return schema.Empty()
 
-    async def _prompt(self, request: PromptRequest) -> PromptResponse:
+    async def _prompt(self, request: schema.PromptRequest) -> schema.PromptResponse:
         turns = self._session(request.session_id)
         try:
-            return PromptResponse(await turns.prompt(request.prompt))
+            return schema.PromptResponse(await turns.prompt(request.prompt))
         finally:
             if self._metrics_file:
                 self._metrics_file.write(request.session_id)
 
-    def _cancel(self, notification: SessionRequest) -> None:
+    def _cancel(self, notification: schema.SessionRequest) -> None:
         if turns := self._sessions.get(notification.session_id):
             turns.cancel()
 
-    def _set_mode(self, request: SetSessionModeRequest) -> Empty:
+    def _set_mode(self, request: schema.SetSessionModeRequest) -> schema.Empty:
         from outrider.coding.permissions.question import parse_mode
 
         editor = self._session(request.session_id).editor
@@ -233,9 +210,9 @@ class EditorAgent:
         if mode is None:
             raise RpcError.invalid_params(f"unknown mode {request.mode_id!r}")
         editor.set_mode(mode)
-        return Empty()
+        return schema.Empty()
 
-    def _set_config_option(self, request: SetConfigOptionRequest) -> SetConfigOptionResponse:
+    def _set_config_option(self, request: schema.SetConfigOptionRequest) -> schema.SetConfigOptionResponse:
         from outrider.acp.session_options import EFFORT, MODE, MODEL, parse_effort
         from outrider.coding.permissions.question import parse_mode
 
@@ -249,7 +226,7 @@ class EditorAgent:
             editor.set_effort(effort)
         else:
             raise RpcError.invalid_params(f"the option {request.config_id!r} cannot be {value!r}")
-        return SetConfigOptionResponse(editor.config_options)
+        return schema.SetConfigOptionResponse(editor.config_options)
 
     # Helpers
 
@@ -272,7 +249,7 @@ class EditorAgent:
             raise RpcError.not_found(f"the session {id!r} is not open here: load it first")
         return self._sessions[id]
 
-    def _open(self, request: NewSessionRequest | LoadSessionRequest, id: str | None) -> Turns:
+    def _open(self, request: schema.NewSessionRequest | schema.LoadSessionRequest, id: str | None) -> Turns:
         from outrider.acp.editor_session import SessionOpening
         from outrider.acp.mcp_servers import merged, servers_of
         from outrider.acp.turns import Turns
@@ -327,7 +304,7 @@ def _parse_cursor(cursor: str | None) -> int:
     return int(cursor)
 
 
-def _check_folders(request: NewSessionRequest | LoadSessionRequest) -> Path:
+def _check_folders(request: schema.NewSessionRequest | schema.LoadSessionRequest) -> Path:
     """Return the folder to work in. Raises RpcError if it is not a folder, or if a path is not absolute."""
     folder = Path(request.cwd)
     with suppress(OSError):  # the name is too long for the file system
@@ -339,7 +316,7 @@ def _check_folders(request: NewSessionRequest | LoadSessionRequest) -> Path:
     raise RpcError.invalid_params(f"cwd must be the absolute path of a folder; {request.cwd[:200]!r} is not")
 
 
-def _identity(request: NewSessionRequest | LoadSessionRequest) -> tuple[object, ...]:
+def _identity(request: schema.NewSessionRequest | schema.LoadSessionRequest) -> tuple[object, ...]:
     """Return what a request asks for, beside the session itself."""
     return request.cwd, request.mcp_servers, request.additional_directories, system_prompt_of(request.meta)
 

@@ -29,9 +29,7 @@ def check_key_for(method_id: str) -> None:
     known = [LOGIN.id, *map(_id, PROVIDERS)]
     if method_id not in known:
         raise RpcError.invalid_params(f"unknown authentication method {method_id!r}; use {LOGIN.id!r}")
-    from outrider.acp.session_options import (
-        has_any_key,  # imports the providers, which answers to other requests need not
-    )
+    from outrider.acp.session_options import has_any_key  # imports the providers
 
     if not has_any_key():
         raise RpcError.auth_required(f"there is no API key yet. {LOGIN.description}")

@@ -13,17 +13,7 @@ from outrider.acp.updates.call_state import CallState, Diff, Item, Status, Termi
 from outrider.acp.updates.engine import Engine
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.partial_json import GrowingObject
-from outrider.runtime.events import (
-    Event,
-    MessageAdded,
-    RunFinished,
-    ServerToolFinished,
-    ServerToolStarted,
-    ToolCallDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-)
+from outrider.runtime import events
 
 UNFINISHED = "The call did not run: the turn ended first."
 SUBAGENT_RESULT = 1_000
@@ -64,35 +54,35 @@ class CallTranslator:
         """Return the id by which the editor knows a call."""
         return self._calls[call_id].id if call_id in self._calls else f"{self._prefix}{call_id}"
 
-    def handle_of_subagent(self, event: Event) -> None:
+    def handle_of_subagent(self, event: events.Event) -> None:
         """Show an event of a sub-agent, if it is about a call."""
         match event:
-            case MessageAdded(message=message) if message.role == "assistant":
+            case events.MessageAdded(message=message) if message.role == "assistant":
                 self.announce_all(message.tool_calls)
-            case RunFinished(status=status):
+            case events.RunFinished(status=status):
                 self.end(UNFINISHED, "cancelled" if status == "cancelled" else "failed")
-            case ToolCallDelta():  # what a sub-agent is about to do is not worth an update
+            case events.ToolCallDelta():  # what a sub-agent is about to do is not worth an update
                 pass
             case _:
                 self.handle(event)
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Show an event of a call."""
         match event:
-            case ToolCallDelta():
+            case events.ToolCallDelta():
                 self._on_arguments(event)
-            case ToolStarted():
+            case events.ToolStarted():
                 self._on_started(event)
-            case ToolProgress(call_id=call_id, content=content):
+            case events.ToolProgress(call_id=call_id, content=content):
                 self.show_progress(call_id, content)
-            case ToolFinished():
+            case events.ToolFinished():
                 self.finish(event)
-            case ServerToolStarted(call_id=call_id, name=name, input=input):
+            case events.ServerToolStarted(call_id=call_id, name=name, input=input):
                 self.announce(ToolUseBlock(call_id, name, input))
                 self._engine.change(self.tool_call_id(call_id), status="in_progress")
-            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+            case events.ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
                 content = (TextBlock(text),) if text else ()
-                self.finish(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
+                self.finish(events.ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
 
     def announce(self, use: ToolUseBlock) -> None:
         """Announce a call with all its arguments, or complete the arguments of one that is announced already."""
@@ -130,7 +120,7 @@ class CallTranslator:
         """Replace the content of an open call."""
         self._engine.change(self.tool_call_id(call_id), content=content)
 
-    def _on_arguments(self, delta: ToolCallDelta) -> None:
+    def _on_arguments(self, delta: events.ToolCallDelta) -> None:
         call_id, name = delta.call_id, delta.name
         if call_id not in self._arguments:
             # Incomplete values are left out: with half a path, an editor would jump from file to file.
@@ -147,7 +137,7 @@ class CallTranslator:
             self._arguments[new] = self._arguments.pop(old)
             self._calls[new] = self._calls.pop(old)
 
-    def _on_started(self, event: ToolStarted) -> None:
+    def _on_started(self, event: events.ToolStarted) -> None:
         self.announce(ToolUseBlock(event.call_id, event.name, event.input))
         shown_id = self.tool_call_id(event.call_id)
         self._started.add(event.call_id)
@@ -187,7 +177,7 @@ class CallTranslator:
         else:
             self._engine.change(state.id, content=state.content)
 
-    def finish(self, event: ToolFinished, before: tuple[Item, ...] = ()) -> None:
+    def finish(self, event: events.ToolFinished, before: tuple[Item, ...] = ()) -> None:
         """End a call with its result, which follows the items `before` it."""
         unknown = new_call(self.tool_call_id(event.call_id), event.name, {}, self._folder)
         state = self._calls.pop(event.call_id, unknown)

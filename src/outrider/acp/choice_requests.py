@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from outrider.acp.client import EditorClient
-from outrider.acp.connection import ClosedError
+from outrider.acp.client import AskingSession
 from outrider.acp.schema.client_requests import CreateElicitationRequest, PermissionOption, RequestPermissionRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
 from outrider.acp.updates.call_state import Text
-from outrider.acp.updates.engine import Engine
 from outrider.errors import ConversationError
 from outrider.jsonrpc import RpcError
 from outrider.log.questions import Answer, ChoiceField, ChoiceQuestion
@@ -29,42 +26,26 @@ NO_FORMS = (
 class ChoiceRequester:
     """Asks the user through the editor. Implements `Choose`."""
 
-    def __init__(
-        self,
-        client: EditorClient,
-        *,
-        session: Callable[[], str],
-        engine: Callable[[], Engine],
-        tool_call_id: Callable[[str], str],
-    ) -> None:
-        """`session` and `engine` are functions because the session is opened later.
-
-        `tool_call_id` returns the id by which the editor knows a call.
-        """
-        self._client = client
-        self._session = session
-        self._engine = engine
-        self._tool_call_id = tool_call_id
+    def __init__(self, session: AskingSession, tool_call_id: Callable[[str], str]) -> None:
+        """`tool_call_id` returns the id by which the editor knows a call."""
+        self._session, self._tool_call_id = session, tool_call_id
 
     async def __call__(self, call_id: str, question: ChoiceQuestion) -> Answer:
         """Ask, and return the answer. Raises ConversationError if the editor cannot ask this."""
-        offered = self._client.capabilities.elicitation
+        offered = self._session.client.capabilities.elicitation
         try:
             if offered and offered.form is not None:
                 return await self._form(question)
             if any(each.multiple or not each.choices for each in question.questions):
                 raise ConversationError(NO_FORMS)
             return await self._one_by_one(self._tool_call_id(call_id), question)
-        except ClosedError:  # the user did not decide: wait until the session is cancelled
-            never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            return await never
         except RpcError as error:
             raise ConversationError(f"the editor could not ask: {error}") from None
 
     async def _form(self, question: ChoiceQuestion) -> Answer:
         message = "\n\n".join(safe_lines(each.text) for each in question.questions)
-        request = CreateElicitationRequest(self._session(), "form", message, requested_schema=form_of(question))
-        response = await self._client.elicit(request)
+        request = CreateElicitationRequest(self._session.id, "form", message, requested_schema=form_of(question))
+        response = await self._session.client.elicit(request)
         if response.action != "accept":
             return DECLINED
         content = {each.key: answer_in(each, response.content or {}) for each in question.questions}
@@ -72,7 +53,7 @@ class ChoiceRequester:
 
     async def _one_by_one(self, tool_call_id: str, question: ChoiceQuestion) -> Answer:
         content = {}
-        engine = self._engine()
+        engine = self._session.engine
         before = engine.state(tool_call_id)
         try:
             for field in question.questions:
@@ -80,7 +61,7 @@ class ChoiceRequester:
                 engine.change(tool_call_id, title=call.title, content=(Text(safe_lines(field.text)),))
                 engine.flush()
                 labels = [_titled(each.label, each.description) for each in field.choices]
-                chosen = await pick_option(self._client, self._session(), call, labels)
+                chosen = await pick_option(self._session, call, labels)
                 if chosen is None:
                     return DECLINED
                 content[field.key] = field.choices[chosen].label
@@ -90,11 +71,12 @@ class ChoiceRequester:
         return Answer("answer", content=content)
 
 
-async def pick_option(client: EditorClient, session: str, call: ToolCallFields, labels: list[str]) -> int | None:
+async def pick_option(session: AskingSession, call: ToolCallFields, labels: list[str]) -> int | None:
     """Let the user choose with a permission request. Return the number of the label; None if the user declines."""
     options = [PermissionOption(str(number), label, "allow_once") for number, label in enumerate(labels)]
     decline = PermissionOption("decline", "Decline", "reject_once")
-    outcome = (await client.request_permission(RequestPermissionRequest(session, call, [*options, decline]))).outcome
+    request = RequestPermissionRequest(session.id, call, [*options, decline])
+    outcome = (await session.client.request_permission(request)).outcome
     chosen = outcome.option_id if outcome.outcome == "selected" else ""
     return next((number for number in range(len(labels)) if str(number) == chosen), None)
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
-from outrider.acp.connection import Connection
+from outrider.acp.connection import ClosedError, Connection
 from outrider.acp.schema.client_requests import (
     CreateElicitationRequest,
     CreateElicitationResponse,
     RequestPermissionRequest,
     RequestPermissionResponse,
 )
+from outrider.acp.schema.content import Wire
 from outrider.acp.schema.notifications import SessionNotification, SessionUpdate
 from outrider.acp.schema.requests import ClientCapabilities, Implementation
 from outrider.acp.writer import STALL_SECONDS, EditorWriter
+
+if TYPE_CHECKING:
+    from outrider.acp.updates.engine import Engine
+
+T = TypeVar("T")
+
+
+class AskingSession(Protocol):
+    """A session that asks the user in the editor. Its id and its engine are known once it is open."""
+
+    client: EditorClient
+    id: str
+    engine: Engine
 
 
 class EditorClient:
@@ -79,8 +95,15 @@ class EditorClient:
 
     async def request_permission(self, request: RequestPermissionRequest) -> RequestPermissionResponse:
         """Ask the user whether a call may run."""
-        return await self.connection.request("session/request_permission", request, RequestPermissionResponse)
+        return await self._ask("session/request_permission", request, RequestPermissionResponse)
 
     async def elicit(self, request: CreateElicitationRequest) -> CreateElicitationResponse:
         """Ask the user for the values of a form, or to open a page."""
-        return await self.connection.request("elicitation/create", request, CreateElicitationResponse)
+        return await self._ask("elicitation/create", request, CreateElicitationResponse)
+
+    async def _ask(self, method: str, request: Wire, response: type[T]) -> T:
+        try:
+            return await self.connection.request(method, request, response)
+        except ClosedError:  # the user did not decide: wait until the session is cancelled
+            await asyncio.get_running_loop().create_future()
+            raise

@@ -82,8 +82,7 @@ class Connection:
     @overload
     async def request(self, method: str, params: Any, type: Any) -> Any: ...
     async def request(self, method: str, params: Any, type: Any) -> Any:
-        """Send a request and return its result. Raises RpcError for an error response, and ClosedError if the
-        connection closes first."""
+        """Send a request and return its result. Raises RpcError, and ClosedError if the connection closes first."""
         if self._is_closing:
             raise ClosedError
         number = next(self._ids)
@@ -117,10 +116,7 @@ class Connection:
         await self._handlers.wait(seconds)
 
     async def aclose(self, timeout: float = CLOSE_TIMEOUT) -> None:
-        """Close gracefully: cancel the handlers, send their responses, and refuse new requests meanwhile.
-
-        A handler that has not ended after `timeout` seconds is abandoned.
-        """
+        """Refuse requests, cancel the handlers, send their responses for at most `timeout` seconds, and close."""
         self._start_closing()
         self._handlers.cancel_all()
         await self._handlers.wait(timeout)

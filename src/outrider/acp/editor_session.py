@@ -30,10 +30,7 @@ from outrider.coding.permissions.question import Mode, Question
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
-from outrider.errors import (
-    LogError,
-    SessionBusyError,
-)
+from outrider.errors import LogError, SessionBusyError
 from outrider.log.log import Log
 from outrider.providers.base import EffortChoice
 from outrider.providers.catalogue.efforts import check_effort
@@ -91,20 +88,8 @@ class EditorSession:
 
     def _front_end(self, opening: SessionOpening, remote: Front) -> FrontEnd:
         """Return what the workbench uses of the editor: its dialogues and notices."""
-        self.requester = PermissionRequester(
-            self.client,
-            opening.folder,
-            self._read_attachment,
-            session=lambda: self.id,
-            engine=lambda: self.engine,
-            tool_call_id=self._tool_call_id,
-        )
-        choose = ChoiceRequester(
-            self.client,
-            session=lambda: self.id,
-            engine=lambda: self.engine,
-            tool_call_id=lambda call_id: self.translator.tool_call_id(call_id),
-        )
+        self.requester = PermissionRequester(self, opening.folder, self._read_attachment, self._tool_call_id)
+        choose = ChoiceRequester(self, lambda call_id: self.translator.calls.tool_call_id(call_id))
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose, origin="editor")
         elicit, notices = self._elicitation_requester(), self._server_notices()
@@ -144,21 +129,16 @@ class EditorSession:
         A question of a tool that attaches a file is about no call, and neither is one about web search: "".
         """
         if question.asker:
-            known = self.translator.subagent_call_id(question.call_id)
+            known = self.translator.subagents.tool_call_id(question.call_id)
             state = self.engine.state(known)
             return known if state and (state.status, state.name) == ("pending", question.tool) else ""
-        self.translator.announce(ToolUseBlock(question.call_id, question.tool, question.input))
-        return self.translator.tool_call_id(question.call_id)
+        self.translator.calls.announce(ToolUseBlock(question.call_id, question.tool, question.input))
+        return self.translator.calls.tool_call_id(question.call_id)
 
     def _elicitation_requester(self) -> OnElicit:
         from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
 
-        return ElicitationRequester(
-            self.client,
-            session=lambda: self.id,
-            engine=lambda: self.engine,
-            notice=lambda text: self.sender.send_notice(text),
-        )
+        return ElicitationRequester(self, lambda text: self.sender.send_notice(text))
 
     def _use_editor(self) -> None:
         """Let the tools use the editor's files and terminals, as far as the client offers them."""

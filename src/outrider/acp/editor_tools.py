@@ -9,17 +9,7 @@ from typing import Any, TypeVar
 
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import ClosedError
-from outrider.acp.schema.client_requests import (
-    CreateTerminalRequest,
-    CreateTerminalResponse,
-    EnvVariable,
-    ReadTextFileRequest,
-    ReadTextFileResponse,
-    TerminalExitStatus,
-    TerminalOutputResponse,
-    TerminalRequest,
-    WriteTextFileRequest,
-)
+from outrider.acp.schema import client_requests as schema
 from outrider.jsonrpc import RpcError
 
 T = TypeVar("T")
@@ -43,8 +33,8 @@ class EditorBuffers:
         if not self._client.capabilities.fs.read_text_file:
             return None
         try:
-            request = ReadTextFileRequest(self._session, str(path))
-            return self._wait(self._request("fs/read_text_file", request, ReadTextFileResponse)).content
+            request = schema.ReadTextFileRequest(self._session, str(path))
+            return self._wait(self._request("fs/read_text_file", request, schema.ReadTextFileResponse)).content
         except ClosedError:
             raise
         except RpcError:
@@ -55,7 +45,7 @@ class EditorBuffers:
         if not self._client.capabilities.fs.write_text_file:
             return False
         try:
-            request = WriteTextFileRequest(self._session, str(path), text)
+            request = schema.WriteTextFileRequest(self._session, str(path), text)
             self._wait(self._request("fs/write_text_file", request, ANYTHING))
         except RpcError as error:
             raise OSError(f"the editor did not save it: {error}") from None
@@ -83,33 +73,37 @@ class EditorTerminals:
         self, argv: Sequence[str], *, cwd: Path, environment: Mapping[str, str], output_bytes: int
     ) -> RunningTerminal:
         """Start a command. Raises OSError if the editor does not start it."""
-        variables = [EnvVariable(name, value) for name, value in environment.items()]
-        request = CreateTerminalRequest(self._session, argv[0], list(argv[1:]), variables, str(cwd), output_bytes)
+        variables = [schema.EnvVariable(name, value) for name, value in environment.items()]
+        request = schema.CreateTerminalRequest(
+            self._session, argv[0], list(argv[1:]), variables, str(cwd), output_bytes
+        )
         try:
-            created = await self._request("terminal/create", request, CreateTerminalResponse)
+            created = await self._request("terminal/create", request, schema.CreateTerminalResponse)
         except ClosedError:
             raise
         except RpcError as error:
             raise OSError(f"the editor did not start it: {error}") from None
-        return RunningTerminal(self._request, TerminalRequest(self._session, created.terminal_id))
+        return RunningTerminal(self._request, schema.TerminalRequest(self._session, created.terminal_id))
 
 
 class RunningTerminal:
     """A command in a terminal of the editor."""
 
-    def __init__(self, request: Callable[..., Awaitable[Any]], terminal: TerminalRequest) -> None:
+    def __init__(self, request: Callable[..., Awaitable[Any]], terminal: schema.TerminalRequest) -> None:
         self.id = terminal.terminal_id
         self._request = request
         self._terminal = terminal
 
     async def wait(self) -> int | None:
         """Wait for the command and return its exit code; None if a signal ended it."""
-        ended: TerminalExitStatus = await self._request("terminal/wait_for_exit", self._terminal, TerminalExitStatus)
+        ended: schema.TerminalExitStatus = await self._request(
+            "terminal/wait_for_exit", self._terminal, schema.TerminalExitStatus
+        )
         return ended.exit_code
 
     async def output(self) -> tuple[str, bool]:
         """Return the output so far, and whether its beginning was cut off."""
-        response = await self._request("terminal/output", self._terminal, TerminalOutputResponse)
+        response = await self._request("terminal/output", self._terminal, schema.TerminalOutputResponse)
         return response.output, response.truncated
 
     async def kill(self) -> None:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable
 from typing import Any
 
 from outrider.acp.choice_requests import pick_option
-from outrider.acp.client import EditorClient
-from outrider.acp.connection import ClosedError
+from outrider.acp.client import AskingSession
 from outrider.acp.schema.client_requests import CreateElicitationRequest
 from outrider.acp.schema.notifications import ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
 from outrider.acp.updates.call_state import CallState, Text
-from outrider.acp.updates.engine import Engine
 from outrider.coding.mcp.forms import Field, Option, fields_of
 from outrider.jsonrpc import RpcError
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
@@ -34,47 +31,30 @@ class _DeclinedError(Exception):
 class ElicitationRequester:
     """Asks the user through the editor. Implements `OnElicit`."""
 
-    def __init__(
-        self,
-        client: EditorClient,
-        *,
-        session: Callable[[], str],
-        engine: Callable[[], Engine],
-        notice: Callable[[str], None],
-    ) -> None:
-        """`session` and `engine` are functions because the session is opened later."""
-        self._client = client
-        self._session = session
-        self._engine = engine
-        self._notice = notice
+    def __init__(self, session: AskingSession, notice: Callable[[str], None]) -> None:
+        self._session, self._notice = session, notice
         self._asked = 0
 
     async def __call__(self, question: Elicitation) -> ElicitationAnswer:
         """Ask, and return the answer. If the editor cannot ask, decline."""
-        offered = self._client.capabilities.elicitation
+        offered = self._session.client.capabilities.elicitation
         try:
             if question.url:
                 return await (self._native(question) if offered and offered.url is not None else self._page(question))
             if offered and offered.form is not None:
                 return await self._native(question)
             return await self._choices(question)
-        except ClosedError:  # the user did not decide: wait until the session is cancelled
-            never: asyncio.Future[ElicitationAnswer] = asyncio.get_running_loop().create_future()
-            return await never
         except (RpcError, _DeclinedError):
             return ElicitationAnswer("decline")
 
     async def _native(self, question: Elicitation) -> ElicitationAnswer:
         message = safe_lines(f"The MCP server {question.server} asks: {question.message}")
+        session, form = self._session.id, _schema(question.schema or {})
+        request = CreateElicitationRequest(session, "form", message, requested_schema=form)
         if question.url:
-            request = CreateElicitationRequest(
-                self._session(), "url", message, elicitation_id=os.urandom(8).hex(), url=question.url
-            )
-        else:
-            request = CreateElicitationRequest(
-                self._session(), "form", message, requested_schema=_schema(question.schema or {})
-            )
-        response = await self._client.elicit(request)
+            name = os.urandom(8).hex()
+            request = CreateElicitationRequest(session, "url", message, elicitation_id=name, url=question.url)
+        response = await self._session.client.elicit(request)
         if response.action not in ("accept", "decline", "cancel"):
             return ElicitationAnswer("decline")
         return ElicitationAnswer(response.action, response.content)  # type: ignore[arg-type]  # checked above
@@ -106,13 +86,13 @@ class ElicitationRequester:
         self._asked += 1
         title = single_line(f"The MCP server {question.server} asks", MAX_TITLE)
         call = CallState(f"elicitation-{self._asked}-{os.urandom(4).hex()}", title, content=(Text(safe_lines(text)),))
-        engine = self._engine()
+        engine = self._session.engine
         engine.announce(call)
         engine.flush()
         chosen: int | None = None
         try:
             fields = ToolCallFields(tool_call_id=call.id, title=title)
-            chosen = await pick_option(self._client, self._session(), fields, [each.label for each in options])
+            chosen = await pick_option(self._session, fields, [each.label for each in options])
         finally:
             engine.finish(call.id, "failed" if chosen is None else "completed")
         if chosen is None:

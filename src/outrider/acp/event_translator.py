@@ -11,43 +11,20 @@ from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import Status, Text
 from outrider.acp.updates.engine import Engine
 from outrider.coding import sentences
-from outrider.conversation.messages import ToolUseBlock
 from outrider.conversation.user_messages import is_from_user
-from outrider.runtime.events import (
-    Compacted,
-    CompactionStarted,
-    Event,
-    HandedOff,
-    MessageAdded,
-    ModelSwitched,
-    Notice,
-    ReplyDiscarded,
-    ResultsCleared,
-    Retrying,
-    RunFinished,
-    ServerToolStarted,
-    SubagentEvent,
-    SubagentStarted,
-    TextDelta,
-    ThinkingDelta,
-    TitleMade,
-    ToolCallDelta,
-    ToolFinished,
-    ToolProgress,
-)
+from outrider.runtime import events
 
 DISCARDED = "The part of this reply that was shown is discarded."
 
 
 class EventTranslator:
-    """Handles the events of one session. Text goes straight to the sender, after a flush of the engine; tool calls go
-    through the engine."""
+    """Handles the events of one session. Text goes to the sender, after a flush of the engine, to which calls go."""
 
     def __init__(self, engine: Engine, sender: UpdateSender, folder: Path, *, appends: bool = False) -> None:
         self._engine = engine
         self._sender = sender
-        self._calls = CallTranslator(engine, folder, appends=appends)
-        self._subagents = Subagents(engine, folder, appends=appends)
+        self.calls = CallTranslator(engine, folder, appends=appends)
+        self.subagents = Subagents(engine, folder, appends=appends)
         self._compactions = Compactions(sender)
         self._shown = False
         """Whether a part of the current reply was sent."""
@@ -55,35 +32,35 @@ class EventTranslator:
     @property
     def is_replaying(self) -> bool:
         """Whether a stored session is replayed: then the user's messages are sent, too."""
-        return self._calls.is_replaying
+        return self.calls.is_replaying
 
     @is_replaying.setter
     def is_replaying(self, is_replaying: bool) -> None:
-        self._calls.is_replaying = self._subagents.is_replaying = is_replaying
+        self.calls.is_replaying = self.subagents.is_replaying = is_replaying
 
-    def handle(self, event: Event) -> None:
+    def handle(self, event: events.Event) -> None:
         """Send the updates for one event."""
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._shown = True
                 self._engine.flush()
                 self._sender.send_text(text)
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 self._shown = True
                 self._engine.flush()
                 self._sender.send_thought(text)
-            case ToolProgress(call_id=call_id, content=content):
-                self._calls.show_progress(call_id, content)
-            case MessageAdded():
+            case events.ToolProgress(call_id=call_id, content=content):
+                self.calls.show_progress(call_id, content)
+            case events.MessageAdded():
                 self._on_message(event)
-            case ReplyDiscarded(reason=reason):
+            case events.ReplyDiscarded(reason=reason):
                 self._end_open_calls(reason)
-            case Retrying() | ModelSwitched():
+            case events.Retrying() | events.ModelSwitched():
                 self._on_retry(event)
-            case Notice(text=text) | HandedOff(text=text):
+            case events.Notice(text=text) | events.HandedOff(text=text):
                 self._engine.flush()
                 self._sender.send_notice(text)
-            case RunFinished(status=status, error=error):
+            case events.RunFinished(status=status, error=error):
                 if error and self._shown:  # the reply broke off; the response to the prompt has the error
                     self._sender.send_notice(DISCARDED)
                 self._shown = False
@@ -91,39 +68,27 @@ class EventTranslator:
             case _:
                 self._on_step(event)
 
-    def _on_retry(self, event: Retrying | ModelSwitched) -> None:
+    def _on_retry(self, event: events.Retrying | events.ModelSwitched) -> None:
         """Send one notice for a row of failures, and another if a part of a reply is discarded."""
-        if self._shown or isinstance(event, ModelSwitched) or event.attempt == 2:
+        if self._shown or isinstance(event, events.ModelSwitched) or event.attempt == 2:
             self._engine.flush()
             self._sender.send_notice(f"{event.text}. {DISCARDED}" if self._shown else event.text)
         self._shown = False
 
-    def _on_step(self, event: Event) -> None:
+    def _on_step(self, event: events.Event) -> None:
         match event:
-            case ToolFinished():
+            case events.ToolFinished():
                 self._on_finished(event)
-            case TitleMade(title=title):
+            case events.TitleMade(title=title):
                 self._sender.send_title(title)
-            case SubagentStarted() | SubagentEvent():
+            case events.SubagentStarted() | events.SubagentEvent():
                 self._on_subagent(event)
-            case CompactionStarted() | Compacted() | ResultsCleared():
+            case events.CompactionStarted() | events.Compacted() | events.ResultsCleared():
                 self._engine.flush()
                 self._compactions.handle(event, is_replaying=self.is_replaying)
             case _:
-                self._shown = self._shown or isinstance(event, ToolCallDelta | ServerToolStarted)
-                self._calls.handle(event)
-
-    def announce(self, use: ToolUseBlock) -> None:
-        """Announce a call with all its arguments, or complete the arguments of one that is announced already."""
-        self._calls.announce(use)
-
-    def tool_call_id(self, call_id: str) -> str:
-        """Return the id by which the editor knows a call."""
-        return self._calls.tool_call_id(call_id)
-
-    def subagent_call_id(self, call_id: str) -> str:
-        """Return the id by which the editor knows an open call of a sub-agent, or ""."""
-        return self._subagents.tool_call_id(call_id)
+                self._shown = self._shown or isinstance(event, events.ToolCallDelta | events.ServerToolStarted)
+                self.calls.handle(event)
 
     def end(self, status: Status = "failed") -> None:
         """End the turn: end every open call and send everything that is queued."""
@@ -131,13 +96,13 @@ class EventTranslator:
         self._end_open_calls(UNFINISHED, status)
         self._engine.flush()
 
-    def _on_message(self, event: MessageAdded) -> None:
+    def _on_message(self, event: events.MessageAdded) -> None:
         message = event.message
         self._shown = False
         if message.role == "assistant":
             self._sender.send_sources(message)
             self._sender.send_pictures(message)
-            self._calls.announce_all(message.tool_calls)
+            self.calls.announce_all(message.tool_calls)
         elif self.is_replaying and is_from_user(message):
             if not event.steering:  # old logs have no end of a run, but the prompt that starts the next one
                 self.end()
@@ -146,23 +111,23 @@ class EventTranslator:
         if event.usage and event.usage.context:
             self._sender.send_usage(event.usage.context)
 
-    def _on_finished(self, event: ToolFinished) -> None:
-        steps = self._subagents.finish(event.call_id, self._calls.tool_call_id(event.call_id))
-        self._calls.finish(event, (Text(steps),) if steps else ())
+    def _on_finished(self, event: events.ToolFinished) -> None:
+        steps = self.subagents.finish(event.call_id, self.calls.tool_call_id(event.call_id))
+        self.calls.finish(event, (Text(steps),) if steps else ())
         if isinstance(event.details, dict) and isinstance(todos := event.details.get("todos"), list):
             self._engine.flush()
             self._sender.send_plan(todos)
 
-    def _on_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+    def _on_subagent(self, event: events.SubagentStarted | events.SubagentEvent) -> None:
         """Show the steps of a sub-agent in the call that started it, and its calls as calls of their own."""
-        if event.call_id in self._calls:
-            steps = self._subagents.handle(event, self._calls.tool_call_id(event.call_id))
+        if event.call_id in self.calls:
+            steps = self.subagents.handle(event, self.calls.tool_call_id(event.call_id))
             if steps:
-                self._calls.change(event.call_id, (Text(steps),))
+                self.calls.change(event.call_id, (Text(steps),))
 
     def _end_open_calls(self, reason: str, status: Status = "failed") -> None:
-        self._subagents.end(reason, status)
-        self._calls.end(reason, status)
+        self.subagents.end(reason, status)
+        self.calls.end(reason, status)
         self._engine.end_open_calls(reason, status)  # those that were announced for a permission request alone
 
 
@@ -174,14 +139,16 @@ class Compactions:
         self._running = ""
         """The id of the compaction that has started."""
 
-    def handle(self, event: CompactionStarted | Compacted | ResultsCleared, *, is_replaying: bool = False) -> None:
+    def handle(
+        self, event: events.CompactionStarted | events.Compacted | events.ResultsCleared, *, is_replaying: bool = False
+    ) -> None:
         """Send the updates for one event. A replayed session shows its compactions, but no notices and no usage."""
         match event:
-            case CompactionStarted(tokens=tokens):
+            case events.CompactionStarted(tokens=tokens):
                 self._start(tokens)
-            case Compacted():
+            case events.Compacted():
                 self._finish(event, is_replaying)
-            case ResultsCleared():
+            case events.ResultsCleared():
                 self._sender.send_notice(sentences.shortened(event), "info")
 
     def end(self, status: str) -> None:
@@ -192,14 +159,14 @@ class Compactions:
 
     def _start(self, tokens: int) -> None:
         self.end("failed")
-        if self._sender.takes_compactions:
+        if self._sender.client.takes_compactions:
             self._running = os.urandom(8).hex()  # unique in the session, also after a restart
             self._sender.send_compaction(self._running, "in_progress")
         else:
             self._sender.send_notice(sentences.compacting(tokens), "info")
 
-    def _finish(self, event: Compacted, is_replaying: bool) -> None:
-        if self._sender.takes_compactions:
+    def _finish(self, event: events.Compacted, is_replaying: bool) -> None:
+        if self._sender.client.takes_compactions:
             self._sender.send_compaction(self._running or os.urandom(8).hex(), "completed", event.summary)
             self._running = ""
         elif not is_replaying:

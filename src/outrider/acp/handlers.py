@@ -10,19 +10,7 @@ from typing import Any
 
 import msgspec
 
-from outrider import jsonrpc
-from outrider.errors import (
-    AttachmentError,
-    AuthenticationError,
-    ConfigError,
-    ConversationError,
-    OutriderError,
-    SessionBusyError,
-    SessionHeldError,
-    ToolDefinitionError,
-    UnknownModelError,
-    UnknownSessionError,
-)
+from outrider import errors, jsonrpc
 from outrider.jsonrpc import CANCELLED, METHOD_NOT_FOUND, RpcError, id_key
 
 
@@ -174,15 +162,21 @@ def to_rpc_error(name: str, error: Exception) -> RpcError:
     match error:
         case RpcError():
             return error
-        case UnknownSessionError():
+        case errors.UnknownSessionError():
             return RpcError.not_found(str(error))
-        case AuthenticationError():
+        case errors.AuthenticationError():
             return RpcError.auth_required(str(error))
-        case ConfigError() | UnknownModelError() | AttachmentError() | ConversationError() | ToolDefinitionError():
+        case (
+            errors.ConfigError()
+            | errors.UnknownModelError()
+            | errors.AttachmentError()
+            | errors.ConversationError()
+            | errors.ToolDefinitionError()
+        ):
             return RpcError.invalid_params(str(error))
-        case SessionBusyError() | SessionHeldError():
+        case errors.SessionBusyError() | errors.SessionHeldError():
             return RpcError.invalid_request(str(error))
-        case OutriderError():
+        case errors.OutriderError():
             return RpcError.internal(str(error))
     log("%s failed", name, exc_info=error)
     kind = type(error).__name__

@@ -11,13 +11,11 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from outrider.acp.client import EditorClient
-from outrider.acp.connection import ClosedError
+from outrider.acp.client import AskingSession
 from outrider.acp.schema.client_requests import PermissionOption, RequestPermissionRequest
 from outrider.acp.tool_call_updates import ReadFile, to_tool_call_fields
 from outrider.acp.tool_calls import fenced, new_call, single_line
 from outrider.acp.updates.call_state import CallState, Status, Text, Update
-from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.size_estimates import size_of_items
 from outrider.coding.permissions.question import PLAN_ANSWERS, Answer, Question, plan_verdict
 from outrider.coding.permissions.rules import at_any_level, meaning_of
@@ -47,24 +45,14 @@ class PermissionRequester:
 
     def __init__(
         self,
-        client: EditorClient,
+        session: AskingSession,
         folder: Path,
         read_attachment: ReadFile,
-        *,
-        session: Callable[[], str],
-        engine: Callable[[], Engine],
         tool_call_id: Callable[[Question], str],
     ) -> None:
-        """`session`, `engine` and `tool_call_id` are functions because the session is opened later.
-
-        `tool_call_id` returns the id by which the editor knows the call of a question, or "" if that is no call.
-        """
-        self._client = client
-        self._folder = folder
-        self._read_attachment = read_attachment
-        self._session = session
-        self._engine = engine
-        self._tool_call_id = tool_call_id
+        """`tool_call_id` returns the id by which the editor knows the call of a question, or "" if that is no call."""
+        self._session, self._folder = session, folder
+        self._read_attachment, self._tool_call_id = read_attachment, tool_call_id
         self._own_calls = 0
         self._replayed: dict[str, tuple[CallState, Question]] = {}
         """The stored questions that are shown and have no answer yet."""
@@ -72,7 +60,7 @@ class PermissionRequester:
     async def __call__(self, question: Question) -> Answer:
         """Send the request and return the answer. If the editor cannot ask, the answer is no."""
         call = self._show_call(question)
-        self._engine().flush()
+        self._session.engine.flush()
         try:
             answer = await self._request(call, question)
         except asyncio.CancelledError:  # the turn was cancelled, or the question was answered elsewhere
@@ -99,10 +87,7 @@ class PermissionRequester:
 
     async def _request(self, call: CallState, question: Question) -> Answer:
         try:
-            response = await self._client.request_permission(self._request_for(call, question))
-        except ClosedError:  # the user did not decide: wait until the session is cancelled
-            never: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
-            return await never
+            response = await self._session.client.request_permission(self._request_for(call, question))
         except RpcError as error:
             return Answer("no", f"the editor could not ask: {error}")
         selected = response.outcome.option_id if response.outcome.outcome == "selected" else REJECT
@@ -121,11 +106,11 @@ class PermissionRequester:
             call = replace(call, title=f"{single_line(question.asker)}: {call.title}")
         if known := self._tool_call_id(question):
             call = self._with_remarks(replace(call, id=known), question)
-            self._engine().change(call.id, title=call.title, content=call.content)
+            self._session.engine.change(call.id, title=call.title, content=call.content)
             return call
         self._own_calls += 1
         call = self._with_remarks(replace(call, id=f"{question.call_id}{_ASKED}{self._own_calls}"), question)
-        self._engine().announce(call)
+        self._session.engine.announce(call)
         return call
 
     def _with_remarks(self, call: CallState, question: Question) -> CallState:
@@ -134,13 +119,13 @@ class PermissionRequester:
         Content can only be replaced as a whole: to remove a remark from it would send all of it again.
         """
         remarks = tuple(_remarks(question, self._folder))
-        if self._engine().is_small(call.content):
+        if self._session.engine.is_small(call.content):
             return replace(call, content=(*call.content, *remarks))
         text = " · ".join(remark.text for remark in remarks).replace("\n", " ")
         return replace(call, title=f"{call.title}: {text}") if text else call
 
     def _request_for(self, call: CallState, question: Question) -> RequestPermissionRequest:
-        repeats = size_of_items(call.content) <= MAX_REPEATED_CONTENT or self._engine().is_small(call.content)
+        repeats = size_of_items(call.content) <= MAX_REPEATED_CONTENT or self._session.engine.is_small(call.content)
         update = Update(
             call.id,
             title=call.title,
@@ -150,11 +135,11 @@ class PermissionRequester:
             raw_input=call.raw_input,
         )
         fields = to_tool_call_fields(update, self._read_attachment)
-        return RequestPermissionRequest(self._session(), fields, permission_options(question))
+        return RequestPermissionRequest(self._session.id, fields, permission_options(question))
 
     def _restore_call(self, call: CallState, question: Question, text: str, *, is_allowed: bool) -> None:
         """Remove the remarks from the title. Finish a call that was announced for the request alone."""
-        engine = self._engine()
+        engine = self._session.engine
         if not call.id.startswith(f"{question.call_id}{_ASKED}"):
             title = new_call(call.id, question.tool, question.input, self._folder).title
             if title != call.title:
@@ -171,10 +156,8 @@ def permission_options(question: Question) -> list[PermissionOption]:
     """Return the options that the user can choose from."""
     if question.is_plan:
         return [PermissionOption(name, label, _PLAN_KINDS[name]) for name, label in PLAN_ANSWERS.items()]
-    allow, reject = (
-        PermissionOption(ALLOW_ONCE, "Allow", "allow_once"),
-        PermissionOption(REJECT, "Reject", "reject_once"),
-    )
+    allow = PermissionOption(ALLOW_ONCE, "Allow", "allow_once")
+    reject = PermissionOption(REJECT, "Reject", "reject_once")
     if not question.always:
         return [allow, reject]
     never = meaning_of(at_any_level(question.always))
@@ -203,9 +186,7 @@ def _whole(question: Question) -> str:
     command = question.input.get("command") if question.tool == "Bash" else None
     shown = command if isinstance(command, str) else json_text(question.input)
     more = len(shown) - MAX_SHOWN
-    return (
-        revealed(shown) if more <= 0 else f"{revealed(shown[:MAX_SHOWN])}\n… [{more:,} more characters are not shown]"
-    )
+    return revealed(shown[:MAX_SHOWN]) + (f"\n… [{more:,} more characters are not shown]" if more > 0 else "")
 
 
 def _remarks(question: Question, folder: Path) -> Iterator[Text]:

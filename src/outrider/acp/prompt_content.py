@@ -8,14 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from outrider.acp.schema.content import (
-    AudioContent,
-    ContentBlock,
-    EmbeddedResource,
-    ImageContent,
-    ResourceLink,
-    TextContent,
-)
+from outrider.acp.schema import content as schema
 from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import AttachmentError
@@ -27,7 +20,7 @@ _ATTACHED_SUFFIXES = (".png", ".jpg", ".jpeg", ".gif", ".webp", ".pdf")
 """A link to such a file is attached, because a model should see the file itself."""
 
 
-def to_prompt(blocks: Sequence[ContentBlock]) -> list[str | Attachment]:
+def to_prompt(blocks: Sequence[schema.ContentBlock]) -> list[str | Attachment]:
     """Convert the blocks of a `session/prompt` request. Raises AttachmentError for content that is not supported.
 
     A command begins with its slash, whatever space a user has typed before it.
@@ -38,21 +31,21 @@ def to_prompt(blocks: Sequence[ContentBlock]) -> list[str | Attachment]:
     return parts
 
 
-def _parts(block: ContentBlock) -> list[str | Attachment]:
+def _parts(block: schema.ContentBlock) -> list[str | Attachment]:
     match block:
-        case TextContent(text=text):
+        case schema.TextContent(text=text):
             return [text] if text else []
-        case ImageContent(data=data, mime_type=kind):
+        case schema.ImageContent(data=data, mime_type=kind):
             return [_attachment(data, kind, "picture")]
-        case ResourceLink():
+        case schema.ResourceLink():
             return _linked(block)
-        case EmbeddedResource():
+        case schema.EmbeddedResource():
             return _embedded(block)
-        case AudioContent():
+        case schema.AudioContent():
             raise AttachmentError("audio is not supported: send text, images or files")
 
 
-def _linked(link: ResourceLink) -> list[str | Attachment]:
+def _linked(link: schema.ResourceLink) -> list[str | Attachment]:
     """Return the link; with the file attached if it is an image or a PDF. The model can read other files itself."""
     path = path_of(link.uri)
     if path is None:
@@ -69,7 +62,7 @@ def _can_attach(path: Path) -> bool:
         return False
 
 
-def _embedded(block: EmbeddedResource) -> list[str | Attachment]:
+def _embedded(block: schema.EmbeddedResource) -> list[str | Attachment]:
     resource = block.resource
     name = path_of(resource.uri) or resource.uri
     if resource.text is not None:
@@ -97,11 +90,11 @@ def path_of(uri: str) -> Path | None:
     return None
 
 
-def file_content(file: AttachmentBlock, read: Callable[[AttachmentBlock], bytes]) -> ContentBlock:
+def file_content(file: AttachmentBlock, read: Callable[[AttachmentBlock], bytes]) -> schema.ContentBlock:
     """Return the block that shows a file: an image itself, any other file by its name."""
     if file.mime_type.startswith("image/") and file.size <= MAX_IMAGE_BYTES:
         try:
-            return ImageContent(base64.b64encode(read(file)).decode(), file.mime_type)
+            return schema.ImageContent(base64.b64encode(read(file)).decode(), file.mime_type)
         except AttachmentError as error:
-            return TextContent(f"[{file.label} cannot be shown: {error}]")
-    return TextContent(f"[{file.label}: {file.mime_type}, {human_size(file.size)}]")
+            return schema.TextContent(f"[{file.label} cannot be shown: {error}]")
+    return schema.TextContent(f"[{file.label}: {file.mime_type}, {human_size(file.size)}]")

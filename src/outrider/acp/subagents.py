@@ -10,16 +10,7 @@ from outrider.acp.updates.call_state import Status
 from outrider.acp.updates.engine import Engine
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
-from outrider.runtime.events import (
-    Compacted,
-    ModelSwitched,
-    Notice,
-    Retrying,
-    SubagentEvent,
-    SubagentStarted,
-    ToolFinished,
-    ToolStarted,
-)
+from outrider.runtime import events
 
 SHOWN_LINES, MAX_LINE = 20, 200
 """How many of the newest lines are shown, and the characters of each."""
@@ -41,29 +32,29 @@ class SubagentActivity:
         self._dropped = 0
         self._notices = 0
 
-    def add(self, event: SubagentStarted | SubagentEvent) -> bool:
+    def add(self, event: events.SubagentStarted | events.SubagentEvent) -> bool:
         """Add an event. Return whether the text has changed."""
-        if isinstance(event, SubagentStarted):
+        if isinstance(event, events.SubagentStarted):
             self._names[event.session] = event.name
             return False
         return self._add(event)
 
-    def _add(self, outer: SubagentEvent) -> bool:
+    def _add(self, outer: events.SubagentEvent) -> bool:
         event, session = outer.event, outer.session
         match event:
-            case ToolStarted(call_id=call_id, name=name, input=input):
+            case events.ToolStarted(call_id=call_id, name=name, input=input):
                 self._lines[f"{session}/{call_id}"] = f"… {_shorten(title(name, input, self._folder))}"
-            case ToolFinished(call_id=call_id, name=name, result=result):
+            case events.ToolFinished(call_id=call_id, name=name, result=result):
                 key = f"{session}/{call_id}"
                 call_title = self._lines.get(key, f"… {name}").removeprefix("… ")
                 self._lines[key] = f"{'✗' if result.is_error else '✓'} {call_title}"
-            case Notice(text=text) | ModelSwitched(text=text):
+            case events.Notice(text=text) | events.ModelSwitched(text=text):
                 self._notices += 1
                 self._lines[f"{session}/notice{self._notices}"] = f"! {_shorten(text)}"
-            case Compacted():
+            case events.Compacted():
                 self._notices += 1
                 self._lines[f"{session}/notice{self._notices}"] = f"! {sentences.shortened(event)}"
-            case Retrying(text=text):
+            case events.Retrying(text=text):
                 self._lines.pop(f"{session}/retry", None)
                 self._lines[f"{session}/retry"] = f"! {_shorten(text)}"
             case _:
@@ -107,10 +98,10 @@ class Subagents:
         self._activities: dict[str, SubagentActivity] = {}
         self._calls: dict[str, CallTranslator] = {}
 
-    def handle(self, event: SubagentStarted | SubagentEvent, parent: str) -> str:
+    def handle(self, event: events.SubagentStarted | events.SubagentEvent, parent: str) -> str:
         """Show an event. `parent` is the id of the Task call in the editor. Return its steps if they have changed."""
         activity = self._activities.setdefault(event.call_id, SubagentActivity(self._folder))
-        if isinstance(event, SubagentEvent):
+        if isinstance(event, events.SubagentEvent):
             self._translator(event.session, parent).handle_of_subagent(event.event)
         return str(activity) if activity.add(event) else ""
 

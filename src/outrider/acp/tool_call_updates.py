@@ -8,34 +8,27 @@ from typing import Any, TypeVar
 from msgspec import UNSET, UnsetType
 
 from outrider.acp.prompt_content import file_content
+from outrider.acp.schema import notifications as schema
 from outrider.acp.schema.content import TextContent
-from outrider.acp.schema.notifications import (
-    ContentItem,
-    DiffItem,
-    TerminalItem,
-    ToolCall,
-    ToolCallContent,
-    ToolCallFields,
-    ToolCallLocation,
-    ToolCallUpdate,
-)
 from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal, Text, Update
 from outrider.conversation.messages import AttachmentBlock
 
-T = TypeVar("T", bound=ToolCallFields)
+T = TypeVar("T", bound=schema.ToolCallFields)
 ReadFile = Callable[[AttachmentBlock], bytes]
 
 
-def to_session_update(update: Update, read: ReadFile, output_key: str = "terminal_output") -> ToolCall | ToolCallUpdate:
+def to_session_update(
+    update: Update, read: ReadFile, output_key: str = "terminal_output"
+) -> schema.ToolCall | schema.ToolCallUpdate:
     """Return the session update that announces or changes a call."""
     if update.is_new:
-        return _fill(ToolCall, update, read, output_key)
-    return _fill(ToolCallUpdate, update, read, output_key)
+        return _fill(schema.ToolCall, update, read, output_key)
+    return _fill(schema.ToolCallUpdate, update, read, output_key)
 
 
-def to_tool_call_fields(update: Update, read: ReadFile) -> ToolCallFields:
+def to_tool_call_fields(update: Update, read: ReadFile) -> schema.ToolCallFields:
     """Return the fields of a call for a permission request."""
-    return _fill(ToolCallFields, update, read, "")
+    return _fill(schema.ToolCallFields, update, read, "")
 
 
 def _fill(kind: type[T], update: Update, read: ReadFile, output_key: str) -> T:
@@ -54,21 +47,21 @@ def _fill(kind: type[T], update: Update, read: ReadFile, output_key: str) -> T:
     )
 
 
-def _content(item: Item, read: ReadFile) -> ToolCallContent:
+def _content(item: Item, read: ReadFile) -> schema.ToolCallContent:
     match item:
         case Text(text=text):
-            return ContentItem(TextContent(text))
+            return schema.ContentItem(TextContent(text))
         case File(attachment=file):
-            return ContentItem(file_content(file, read))
+            return schema.ContentItem(file_content(file, read))
         case Diff(path=path, new=new, old=old, line=line):
             meta = {"outrider": {"line": line}} if line else UNSET  # the protocol has no place for it
-            return DiffItem(path, new, UNSET if old is None else old, meta)
+            return schema.DiffItem(path, new, UNSET if old is None else old, meta)
         case Terminal(id=id):
-            return TerminalItem(id)
+            return schema.TerminalItem(id)
 
 
-def _location(location: Location) -> ToolCallLocation:
-    return ToolCallLocation(location.path, UNSET if location.line is None else location.line)
+def _location(location: Location) -> schema.ToolCallLocation:
+    return schema.ToolCallLocation(location.path, UNSET if location.line is None else location.line)
 
 
 def _meta(update: Update, output_key: str) -> dict[str, Any] | UnsetType:

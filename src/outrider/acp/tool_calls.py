@@ -57,10 +57,7 @@ def kind_of(name: str) -> str:
 
 
 def new_call(call_id: str, name: str, input: Mapping[str, Any], folder: Path, *, reads_files: bool = True) -> CallState:
-    """Return the state of a call that has not started.
-
-    Without `reads_files`, for a call of the past, its diff shows the arguments alone.
-    """
+    """Return the state of a call before it starts. Without `reads_files` its diff shows the arguments alone."""
     regions = proposed_regions(name, input, folder) if reads_files and name in _DIFF_ARGUMENTS else ()
     path = input.get("file_path")
     content = _diffs(str(path), regions, folder) if regions else tuple(proposed_diff(name, input, folder))

@@ -34,12 +34,7 @@ from outrider.coding.rewind_points import PARSERS, RewindReport, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message
-from outrider.errors import (
-    ConversationError,
-    OutriderError,
-    SessionBusyError,
-    SessionCancelledError,
-)
+from outrider.errors import ConversationError, OutriderError, SessionBusyError, SessionCancelledError
 from outrider.log.log import Log
 from outrider.preloading import FOR_REQUESTS, preload
 from outrider.runtime.events import QuestionAnswered, QuestionAsked

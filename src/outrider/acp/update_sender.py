@@ -9,20 +9,8 @@ from msgspec import UNSET, UnsetType
 
 from outrider.acp.client import EditorClient
 from outrider.acp.prompt_content import file_content
+from outrider.acp.schema import notifications as schema
 from outrider.acp.schema.content import ContentBlock, TextContent
-from outrider.acp.schema.notifications import (
-    AgentMessageChunk,
-    AgentThoughtChunk,
-    CompactionUpdate,
-    Cost,
-    NoticeUpdate,
-    Plan,
-    PlanEntry,
-    SessionInfoUpdate,
-    SessionUpdate,
-    UsageUpdate,
-    UserMessageChunk,
-)
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.providers.rendering.server_tools import source_lines
 from outrider.text import clean
@@ -31,10 +19,7 @@ _PLAN_STATUSES = ("pending", "in_progress", "completed")
 
 
 class UpdateSender:
-    """Sends updates in order. Text chunks of the same moment are merged into one update.
-
-    While the editor reads slowly, the text waits until it has caught up.
-    """
+    """Sends updates in order. Text of the same moment is one update; for a slow editor it waits and grows."""
 
     def __init__(
         self,
@@ -43,40 +28,40 @@ class UpdateSender:
         read_attachment: Callable[[AttachmentBlock], bytes],
         context_usage: Callable[[], tuple[int | None, float | None]],
     ) -> None:
-        self._client = client
+        self.client = client
         self._session = session
         self._read_attachment = read_attachment
         self._context_usage = context_usage
         """Returns the size of the context window in tokens, and the cost of the session so far."""
-        self._chunk: type[AgentMessageChunk | AgentThoughtChunk] = AgentMessageChunk
+        self._chunk: type[schema.AgentMessageChunk | schema.AgentThoughtChunk] = schema.AgentMessageChunk
         self._pending: list[str] = []
         """Text that is not sent yet."""
         self._is_scheduled = False
         self.has_sent_title = False
         """Whether the editor knows the title of the session."""
 
-    def send(self, update: SessionUpdate) -> int:
+    def send(self, update: schema.SessionUpdate) -> int:
         """Send an update, after any pending text. Return its size in bytes; 0 if the editor is gone."""
         if self._pending:
             self.flush()
-        return self._client.send_update(self._session, update)
+        return self.client.send_update(self._session, update)
 
     def send_text(self, text: str) -> None:
         """Send text of the model."""
-        self._stream(AgentMessageChunk, text)
+        self._stream(schema.AgentMessageChunk, text)
 
     def send_thought(self, text: str) -> None:
         """Send thinking of the model."""
-        self._stream(AgentThoughtChunk, text)
+        self._stream(schema.AgentThoughtChunk, text)
 
-    def _stream(self, chunk: type[AgentMessageChunk | AgentThoughtChunk], text: str) -> None:
+    def _stream(self, chunk: type[schema.AgentMessageChunk | schema.AgentThoughtChunk], text: str) -> None:
         if chunk is not self._chunk:
             self.flush()
             self._chunk = chunk
         self._pending.append(text)
         if not self._is_scheduled:
             self._is_scheduled = True
-            self._client.when_drained(self._on_drained)
+            self.client.when_drained(self._on_drained)
 
     def _on_drained(self) -> None:
         self._is_scheduled = False
@@ -86,24 +71,24 @@ class UpdateSender:
         """Send the pending text."""
         if self._pending:
             text, self._pending = clean("".join(self._pending)), []
-            self._client.send_update(self._session, self._chunk(TextContent(text)))
+            self.client.send_update(self._session, self._chunk(TextContent(text)))
 
     def send_user_message(self, message: Message) -> None:
         """Send a message of the user, when a session is replayed or someone talks to it from elsewhere."""
         for block in message.content:
             if content := self._content(block):
-                self.send(UserMessageChunk(content))
+                self.send(schema.UserMessageChunk(content))
 
     def send_sources(self, message: Message) -> None:
         """Send the sources of the model's text as links."""
         if sources := source_lines(message.citations):
-            self.send(AgentMessageChunk(TextContent(clean(f"\n\nSources:\n\n{sources}\n"))))
+            self.send(schema.AgentMessageChunk(TextContent(clean(f"\n\nSources:\n\n{sources}\n"))))
 
     def send_pictures(self, message: Message) -> None:
         """Send the pictures that the model has made."""
         for block in message.content:
             if isinstance(block, AttachmentBlock) and (content := self._content(block)):
-                self.send(AgentMessageChunk(content))
+                self.send(schema.AgentMessageChunk(content))
 
     def _content(self, block: object) -> ContentBlock | None:
         if isinstance(block, TextBlock):
@@ -112,38 +97,33 @@ class UpdateSender:
 
     def send_notice(self, text: str, severity: str = "warning") -> None:
         """Send a notice; as a thought to editors that do not support notices."""
-        if self._client.takes_notices:
-            self.send(NoticeUpdate(severity, clean(text)))
+        if self.client.takes_notices:
+            self.send(schema.NoticeUpdate(severity, clean(text)))
         else:
-            self.send(AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
+            self.send(schema.AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
 
     def send_title(self, title: str) -> None:
         """Send the title of the session."""
         self.has_sent_title = True
-        self.send(SessionInfoUpdate(title))
+        self.send(schema.SessionInfoUpdate(title))
 
     def send_plan(self, todos: list[Any]) -> None:
         """Send the to-do list as the plan."""
         entries = [
-            PlanEntry(str(each.get("content", "")), status if status in _PLAN_STATUSES else "pending", "medium")
+            schema.PlanEntry(str(each.get("content", "")), status if status in _PLAN_STATUSES else "pending", "medium")
             for each in todos
             if isinstance(each, dict)
             for status in [each.get("status")]
         ]
-        self.send(Plan(entries))
+        self.send(schema.Plan(entries))
 
     def send_usage(self, used: int) -> None:
         """Send how many tokens of the context window are used, if its size is known."""
         window, cost = self._context_usage()
         if window:
-            self.send(UsageUpdate(used, window, UNSET if cost is None else Cost(cost, "USD")))
-
-    @property
-    def takes_compactions(self) -> bool:
-        """Whether the editor shows compactions as a part of the conversation."""
-        return self._client.takes_compactions
+            self.send(schema.UsageUpdate(used, window, UNSET if cost is None else schema.Cost(cost, "USD")))
 
     def send_compaction(self, id: str, status: str, summary: str = "") -> None:
         """Send the state of a compaction, to an editor that takes it."""
         blocks: list[ContentBlock] | UnsetType = [TextContent(clean(summary))] if summary else UNSET
-        self.send(CompactionUpdate(id, status, blocks))
+        self.send(schema.CompactionUpdate(id, status, blocks))

@@ -109,26 +109,15 @@ _BY_SUFFIX: Mapping[str, str] = {
 # Containers whose content type follows only from the file name.
 _BY_NAME: Mapping[str, frozenset[str]] = {
     kinds.ZIP: kinds.ZIPPED,
-    kinds.OLE: frozenset({kinds.DOC, kinds.XLS, kinds.PPT}),
+    kinds.OLE: kinds.OLD,
 }
 
 # The parts of an Office document, by the folder of most of them.
 _OFFICE = {b"word/": kinds.DOCX, b"xl/": kinds.XLSX, b"ppt/": kinds.PPTX}
 
 _NO_LABELS = frozenset(
-    {
-        "application/octet-stream",
-        "binary/octet-stream",
-        "application/x-octet-stream",
-        "application/binary",
-        "application/x-binary",
-        "application/download",
-        "application/x-download",
-        "application/force-download",
-        "application/unknown",
-        "application/x-unknown",
-    }
-)
+    f"application/{prefix}{name}" for prefix in ("", "x-") for name in ("octet-stream", "binary", "download", "unknown")
+) | {"binary/octet-stream", "application/force-download"}
 """Types that say nothing about the content."""
 
 _OTHER_NAMES: Mapping[str, str] = {

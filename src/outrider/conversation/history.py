@@ -112,10 +112,7 @@ class History:
 
     @property
     def pending(self) -> tuple[ToolUseBlock, ...]:
-        """The calls of the newest assistant message that have no result yet.
-
-        Empty if a user message with anything but results followed: the conversation has then moved on.
-        """
+        """The calls of the newest reply without a result. None if the user has said more than results since."""
         answered: set[str] = set()
         for message in reversed(self._messages):
             if message.role == "assistant":

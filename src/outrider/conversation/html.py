@@ -62,9 +62,9 @@ def preformatted(text: str) -> str:
     return _PRE.format(plain(shorten(text, LONGEST_TEXT, "[{left_out} of {total} characters left out]")))
 
 
-def folded(summary: str, body: str, *, is_open: bool = False) -> str:
+def folded(summary: str, body: str) -> str:
     """Return HTML that shows the summary, and the body after a click. Both are HTML already."""
-    return f"<details{' open' if is_open else ''}><summary>{summary}</summary>{body}</details>"
+    return f"<details><summary>{summary}</summary>{body}</details>"
 
 
 def markdown(text: str) -> str:

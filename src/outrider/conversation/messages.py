@@ -214,16 +214,7 @@ Block: TypeAlias = (
 )
 _BLOCKS = frozenset(get_args(Block))
 Role: TypeAlias = Literal["user", "assistant"]
-BLOCK_TYPES = (
-    "text",
-    "thinking",
-    "tool_use",
-    "tool_result",
-    "attachment",
-    "server_tool_use",
-    "server_tool_result",
-    "raw",
-)
+BLOCK_TYPES = tuple(str(each.__struct_config__.tag) for each in get_args(Block))
 
 
 @final

@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence, Set
+from typing import TypeVar
 
 import msgspec
 
 from outrider.conversation.messages import (
     AttachmentBlock,
     Block,
-    Citation,
     Message,
     RawBlock,
-    ServerToolResultBlock,
-    ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
@@ -25,6 +23,7 @@ from outrider.conversation.messages import (
 )
 from outrider.text import clean, clean_value
 
+T = TypeVar("T", bound=msgspec.Struct)
 UNANSWERED = "No result: this call was not carried out to its end, so its outcome is unknown."
 
 
@@ -70,7 +69,7 @@ def _clean_block(block: Block, role: str) -> Block | None:
     if type(block) is TextBlock:
         return _clean_text(block)
     if type(block) is AttachmentBlock:
-        return _clean_attachment(block)
+        return _clean_fields(block)
     if type(block) is ToolResultBlock:
         return _clean_result(block) if role == "user" else None
     if role != "assistant":
@@ -79,7 +78,7 @@ def _clean_block(block: Block, role: str) -> Block | None:
         return _clean_call(block)
     if type(block) is ThinkingBlock:
         return _clean_thinking(block)
-    return block if type(block) is RawBlock else _clean_server_block(block)
+    return block if type(block) is RawBlock else _clean_fields(block)
 
 
 def _clean_text(block: TextBlock) -> TextBlock | None:
@@ -98,29 +97,17 @@ def _clean_thinking(block: ThinkingBlock) -> ThinkingBlock | None:
 
 
 def _clean_citations(block: TextBlock) -> TextBlock:
-    fields = [(each.url, each.title, each.text) for each in block.citations]
-    if all(clean(field) is field for each in fields for field in each):
-        return block
-    kept = tuple(
-        Citation(clean(each.url), clean(each.title), clean(each.text), each.start, each.end) for each in block.citations
-    )
-    return msgspec.structs.replace(block, citations=kept)
+    kept = tuple(map(_clean_fields, block.citations))
+    is_clean = all(new is old for new, old in zip(kept, block.citations, strict=True))
+    return block if is_clean else msgspec.structs.replace(block, citations=kept)
 
 
-def _clean_server_block(block: ServerToolUseBlock | ServerToolResultBlock) -> Block:
+def _clean_fields(block: T) -> T:
     fields = {name: getattr(block, name) for name in block.__struct_fields__ if name != "state"}
     cleaned = {name: clean_value(value) for name, value in fields.items()}
     if all(cleaned[name] is value for name, value in fields.items()):
         return block
     return msgspec.structs.replace(block, **cleaned)
-
-
-def _clean_attachment(block: AttachmentBlock) -> AttachmentBlock:
-    fields = (block.sha256, block.mime_type, block.name, block.description, block.url)
-    if all(clean(field) is field for field in fields):
-        return block
-    digest, mime_type, name, description, url = map(clean, fields)
-    return AttachmentBlock(digest, mime_type, block.size, name, description, block.state, url)
 
 
 def _clean_call(block: ToolUseBlock) -> ToolUseBlock:

@@ -151,10 +151,7 @@ class Prefix(Sequence[Message]):
 
 
 def cleared(message: Message) -> Message:
-    """Return the message with one line instead of each long result. The line says how the model can read it again.
-
-    Return the same object if no result is long.
-    """
+    """Return the message with one line, which says how to read it again, for each long result; else the same object."""
     blocks = tuple(_cleared(block) if isinstance(block, ToolResultBlock) else block for block in message.content)
     same = all(new is old for new, old in zip(blocks, message.content, strict=True))
     return message if same else Message(message.role, blocks)
@@ -187,10 +184,7 @@ def cuts(messages: Sequence[Message]) -> list[int]:
 
 
 def with_random_ids(message: Message) -> Message:
-    """Give new ids to calls whose ids are short, such as `call_1`: they may have occurred before.
-
-    Ids that are long are random, as all APIs make them.
-    """
+    """Give new ids to calls with short ids such as `call_1`, which may have occurred before. Long ones are random."""
     blocks: list[Block] = []
     for block in message.content:
         if isinstance(block, ToolUseBlock) and len(block.id) < RANDOM_ID:

@@ -17,10 +17,7 @@ from outrider.tools.result import ToolResult, as_result
 
 
 def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentBlock]) -> Answer:
-    """Return the answer that a value means for this question. `keep` stores the files of a result.
-
-    Raises ValidationError for a value that the question cannot take.
-    """
+    """Return the answer that a value means for this question. `keep` stores files. Raises ValidationError."""
     if isinstance(given, Answer):
         return given
     if isinstance(body, ResultQuestion):

@@ -10,18 +10,8 @@ from typing import TypeAlias
 import msgspec
 
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.log import entries
 from outrider.log.chain import Chain
-from outrider.log.entries import (
-    CallResult,
-    Decided,
-    Entry,
-    RunStopped,
-    SessionSettings,
-    SessionStarted,
-    SteeringWithdrawn,
-    decode_if_known,
-    encode,
-)
 from outrider.log.key import LogKey
 from outrider.log.rows import Row, row
 from outrider.log.seal import Seal
@@ -51,11 +41,13 @@ class Fork:
     def __init__(self, source: SessionRow, cut: int, rows: Iterable[Row], seal: Seal, key: LogKey) -> None:
         self.source, self.cut = source, cut
         self._chain: Chain | None = None
-        self.started = SessionStarted(os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut)
+        self.started = entries.SessionStarted(
+            os.urandom(16).hex(), __version__, forked_from=source.summary.id, forked_at=cut
+        )
         self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
         for each in _without_first(rows):
-            entry = decode_if_known(each[3], each[4])
+            entry = entries.decode_if_known(each[3], each[4])
             self.update.add(entry, len(each[4]))
             state.apply(entry)
         self.update.usage = Usage()  # it counts for the original
@@ -75,7 +67,7 @@ class Fork:
     def first_row(self, number: int) -> Row:
         """Return its first row, given its number."""
         self.head = b""
-        return self._row(number, 1, time.time(), *encode(self.started))
+        return self._row(number, 1, time.time(), *entries.encode(self.started))
 
     def copied_rows(self, number: int, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that follow, given those of the original."""
@@ -85,7 +77,7 @@ class Fork:
     def last_rows(self, number: int) -> Iterator[Row]:
         """Yield the rows that only the copy has."""
         for seq, entry in enumerate(self._ending, self.cut + 1):
-            yield self._row(number, seq, time.time(), *encode(entry))
+            yield self._row(number, seq, time.time(), *entries.encode(entry))
 
     def _row(self, number: int, seq: int, when: float, kind: str, body: bytes) -> Row:
         if self._chain is None:
@@ -100,20 +92,20 @@ class Import:
     Its settings are not signed, so those that can widen are not used. Its entries are not chained.
     """
 
-    def __init__(self, name: str, entries: Iterable[ImportedEntry], files: Set[str]) -> None:
-        self.started = SessionStarted(name, __version__)
+    def __init__(self, name: str, given: Iterable[ImportedEntry], files: Set[str]) -> None:
+        self.started = entries.SessionStarted(name, __version__)
         self._entries: list[ImportedEntry] = []
         self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
-        for seq, when, kind, body in entries:
-            entry = decode_if_known(kind, body)
-            if isinstance(entry, SessionSettings):
+        for seq, when, kind, body in given:
+            entry = entries.decode_if_known(kind, body)
+            if isinstance(entry, entries.SessionSettings):
                 entry = msgspec.structs.replace(entry, seal=None, elsewhere=None, owner=None, metadata=None)
             self._entries.append((seq, when, kind, body))
             self.update.add(entry, len(body))
             state.apply(entry)
         for entry in endings(state):
-            self._entries.append((self.last + 1, time.time(), *encode(entry)))
+            self._entries.append((self.last + 1, time.time(), *entries.encode(entry)))
             self.update.add(entry, 0)
         # A session may read only files whose bytes were imported with it: knowing a hash is not enough.
         self.update.files = [name for name in self.update.files if name in files]
@@ -125,22 +117,22 @@ class Import:
 
     def rename(self) -> None:
         """Take a new id, because the log has the given one."""
-        self.started = SessionStarted(os.urandom(16).hex(), __version__)
+        self.started = entries.SessionStarted(os.urandom(16).hex(), __version__)
 
     def rows(self, number: int) -> Iterator[Row]:
         """Yield its rows, given its number."""
-        yield row(number, 1, time.time(), *encode(self.started))
+        yield row(number, 1, time.time(), *entries.encode(self.started))
         for entry in self._entries:
             yield row(number, *entry)
 
 
-def endings(state: SessionState) -> Iterator[Entry]:
+def endings(state: SessionState) -> Iterator[entries.Entry]:
     """Yield the entries that end what is open in a copy: calls, queued messages, questions and the run."""
-    yield from (CallResult(_not_run(call)) for call in state.open_calls)
-    yield from map(SteeringWithdrawn, state.queued)
-    yield from (Decided(False, "nobody: this is a copy", question=each) for each in state.questions)
+    yield from (entries.CallResult(_not_run(call)) for call in state.open_calls)
+    yield from map(entries.SteeringWithdrawn, state.queued)
+    yield from (entries.Decided(False, "nobody: this is a copy", question=each) for each in state.questions)
     if state.is_running:
-        yield RunStopped("cancelled")
+        yield entries.RunStopped("cancelled")
 
 
 def _without_first(rows: Iterable[Row]) -> Iterator[Row]:

@@ -377,34 +377,8 @@ class Record(msgspec.Struct, frozen=True):
     entry: Entry
 
 
-KINDS: dict[str, type[Entry]] = {
-    each.kind: each
-    for each in (
-        SessionStarted,
-        SessionSettings,
-        MessageEntry,
-        Intent,
-        CallResult,
-        AttemptFailed,
-        AttachmentStored,
-        RunCancelled,
-        RunStarted,
-        RunStopped,
-        Asked,
-        Decided,
-        SubagentLinked,
-        SessionRecovered,
-        CompactionEntry,
-        ResultsClearedEntry,
-        SnapshotEntry,
-        RewindEntry,
-        SteeringQueued,
-        SteeringWithdrawn,
-        SteeringDelivered,
-        TitleEntry,
-        Requested,
-    )
-}
+KINDS = {each.kind: each for each in Entry.__subclasses__() if each.kind}
+"""All of the above but `UnknownEntry`, by the names under which they are stored."""
 MAX_DEPTH = 200
 """The limit on the nesting of an entry's JSON, so that every reader can decode it."""
 

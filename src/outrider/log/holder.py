@@ -70,6 +70,12 @@ class Holder(msgspec.Struct, frozen=True):
         return f"{program}process {self.pid}{here} on {self.host or 'an unnamed host'}, since {since}"
 
 
+def seems_alive(holder: Holder | None, beaten: float) -> bool:
+    """Return whether a holder lives, as far as can be told without waiting for its next heartbeat."""
+    alive = holder.is_alive() if holder else False
+    return abs(time.time() - beaten) < STALE_SECONDS if alive is None else alive
+
+
 def _host() -> str:
     if hasattr(os, "uname"):
         return os.uname().nodename

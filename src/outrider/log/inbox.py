@@ -67,10 +67,7 @@ class Inbox:
     # From any process
 
     def questions(self, session: str | None = None) -> list[Question]:
-        """Return the questions that wait, of all sessions or of one, the oldest first.
-
-        Those that end with the holder of their session are left out if it has ended.
-        """
+        """Return the questions that wait, of all sessions or one, oldest first, unless their holder has ended."""
         if not self._tables.exists():
             return []
         number = None if session is None else self._find_session(session).number
@@ -205,7 +202,7 @@ class HeldInbox:
     ) -> None:
         self._session, self._number, self._fence = session, number, fence
         self._tables = tables
-        self._watcher = watcher
+        self.watch, self.look_soon = watcher.watch, watcher.look_soon
         self._signer = signer
         self.on_unsigned: Callable[[str], None] = lambda sentence: None
         """Called with a sentence for the user when something in the log is not signed with the user's key."""
@@ -220,10 +217,6 @@ class HeldInbox:
         self._marking: set[Task[None]] = set()
         tables.announce(number, fence)
 
-    def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
-        """Call `look` when the log has changed, soon if `is_busy`. Return a function that ends it."""
-        return self._watcher.watch(look, is_busy)
-
     async def ask(self, asked: Asked) -> str:
         """Store a question, and return its id. One that waits without a process stays when this holder ends."""
         text, is_lasting = shown_text(asked.question), bool(asked.waits)
@@ -236,10 +229,6 @@ class HeldInbox:
             raise
         self._asked[asked.id] = text
         return asked.id
-
-    def look_soon(self) -> None:
-        """Let the watchers look soon, whether or not the log has changed."""
-        self._watcher.look_soon()
 
     async def answer(self, id: str, answer: Answer, by: str) -> Question | None:
         """Answer an own question. Return None if this answer counts, else the question with the one before it."""

@@ -83,10 +83,7 @@ class Watcher(Protocol):
     """Calls functions on the event loop when a log has changed."""
 
     def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
-        """Call `look` soon, and after every change. Return a function that ends it.
-
-        It is called within about 0.1 s of a change if `is_busy`, else within 0.5 s.
-        """
+        """Call `look` soon, and within 0.5 s of each change, 0.1 s if `is_busy`. Return a function that ends it."""
 
     def look_soon(self) -> None:
         """Look again, whether or not the log has changed: something is awaited from now on."""
@@ -212,10 +209,7 @@ class InboxTables:
         self._database.post(work)
 
     async def ask(self, number: int, fence: int, id: str, call_id: str, body: str, *, lasting: bool = False) -> None:
-        """Store a question, and forget old ones. Raise SessionLostError if the fence is not that of the holder.
-
-        One that is `lasting` stays when the holder ends.
-        """
+        """Store a question that ends with the holder unless `lasting`, and forget old ones. Raise SessionLostError."""
         now = time.time()
 
         def work() -> Work[None]:

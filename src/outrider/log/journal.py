@@ -37,12 +37,7 @@ class Journal:
     """The writing side of a held session. Writes fail once another process has taken the session over."""
 
     def __init__(
-        self,
-        holding: Holding,
-        files: SessionFiles,
-        backend: Backend,
-        seal: Seal,
-        release: Callable[..., None],
+        self, holding: Holding, files: SessionFiles, backend: Backend, seal: Seal, release: Callable[..., None]
     ) -> None:
         self.id, extent, fence, settings, usage, self._chain = holding
         self.files = files
@@ -69,7 +64,7 @@ class Journal:
         """Queue entries, all or none. The write is done when they are on disk, and fails only with a LogError."""
         new = self.files.pop_new()
         try:
-            append = self._append([*new, *entries] if new else entries)
+            append = self.appending(*new, *entries)
             write = self._backend.submit(append)
         except LogError as error:
             write = PendingWrite.failed(error)
@@ -86,7 +81,7 @@ class Journal:
         """Write entries without an event loop. Return the seq of the last one when they are on disk."""
         new = self.files.pop_new()
         try:
-            append = self._append([*new, *entries])
+            append = self.appending(*new, *entries)
             self._backend.append(append)
         except BaseException:
             self.files.restore_new(new)
@@ -95,16 +90,13 @@ class Journal:
             self.settings = self._stored = append.update.settings
         return append.last
 
-    def appending(self, *entries: Entry) -> Append:
-        """Return entries to append, to combine with others in one commit."""
-        return self._append(entries)
-
     def close(self) -> None:
         """Release the session, so that others can open it. Later writes fail."""
         if self._finalizer.detach():
             self._release(wait=True)
 
-    def _append(self, entries: Sequence[Entry]) -> Append:
+    def appending(self, *entries: Entry) -> Append:
+        """Return entries to append, also with others in one commit."""
         if not self._finalizer.alive:
             raise LogError("the session was closed; open it again to continue")
         self.is_new = False

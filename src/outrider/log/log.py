@@ -93,10 +93,7 @@ class Log(LogReader):
         return self._create(SessionStarted(id or os.urandom(16).hex(), __version__, parent=parent), settings)
 
     def open_child(self, id: str, settings: SessionSettings, parent: Journal, call_id: str) -> Journal:
-        """Open the session of a sub-agent that a call of the parent starts, and hold it. Create it if it is new.
-
-        One commit creates it and links it to the parent.
-        """
+        """Open the session of a sub-agent that a call of the parent starts. One commit creates and links a new one."""
         known = self.summaries([id]).get(id)
         if known and known.parent == parent.id:
             return self.open(id)
@@ -135,10 +132,7 @@ class Log(LogReader):
     # Changing
 
     def fork(self, id: str, at: int | None = None) -> str:
-        """Copy the entries of a session, up to one of them, into a new session. Return the new id.
-
-        Calls that were open at that point do not run in the copy.
-        """
+        """Copy entries of a session, up to one, into a new session, where open calls do not run. Return the new id."""
         from outrider.log.copying import Fork
 
         source = self._find(id)
@@ -164,17 +158,15 @@ class Log(LogReader):
         title = " ".join(clean(title).split())
         if not title:
             raise LogError("a title must not be empty")
-        journal = self.open(id)
-        try:
-            journal.write_now(SessionSettings(title=title))
-        finally:
-            journal.close()
+        self._change(id, SessionSettings(title=title))
 
     def annotate(self, id: str, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
         """Set the owner of a session, or its metadata, all of it. Raises SessionHeldError if it is open elsewhere."""
         from outrider.log.session_labels import labels
 
-        new = labels(owner, metadata)
+        self._change(id, labels(owner, metadata))
+
+    def _change(self, id: str, new: SessionSettings) -> None:
         journal = self.open(id)
         try:
             journal.write_now(new)
@@ -204,10 +196,7 @@ class Log(LogReader):
         return Inbox(self._backend, self._find, self._held, self._key)
 
     def questions(self, session: str | None = None) -> list[Question]:
-        """Return the questions that wait for an answer, of all sessions or of one, the oldest first.
-
-        Sessions wait for them also while no process runs.
-        """
+        """Return the questions that wait for an answer, also those without a process, the oldest first."""
         return self.inbox.questions(session)
 
     def answer(self, id: str, answer: Any, *, by: str = "") -> None:

@@ -11,18 +11,16 @@ import msgspec
 from outrider.conversation.passages import Kind, Passage
 from outrider.conversation.search_query import SearchQuery
 from outrider.log.rows import Row
+from outrider.log.sql import IndexDatabase, IndexedUpTo, Work, take_state
 
 T = TypeVar("T")
 MAX_TRIGRAMS = 12
 """Trigrams of one word that are looked up; the whole word is then compared."""
 
 
-class IndexState(msgspec.Struct, frozen=True, array_like=True):
+class IndexState(IndexedUpTo, frozen=True, array_like=True):
     """How far a session is indexed."""
 
-    id: str
-    seq: int = 0
-    checksum: int = 0
     messages: int = 0
     calls: str = "{}"
 
@@ -60,12 +58,32 @@ class IndexedPassage(msgspec.Struct, frozen=True):
     passage: Passage
     folded: str
 
+    @property
+    def columns(self) -> tuple[int | float | str, ...]:
+        """Those of the table, in the order of `PASSAGE`."""
+        where, passage = self.row[:3], self.passage
+        return *where, passage.message, passage.reference, passage.kind, passage.tool, self.folded
+
+
+HIT = ", ".join(Hit.__struct_fields__)
+PASSAGE = f"{HIT}, folded"
+_STATE = ", ".join(IndexState.__struct_fields__)
+
 
 class Passages(Protocol):
-    """The tables of the index, while they are open."""
+    """The tables of the index, while they are open. Each database has its own way to find trigrams."""
+
+    _database: IndexDatabase
+    _is_reference: str = "reference = $2"
+
+    def together(self) -> AbstractContextManager[None]:
+        """Add passages of several sessions in one transaction where a commit is slow. After an error none is added."""
+        return self._database.together()
 
     def states(self) -> dict[int, IndexState]:
         """Return how far each session is indexed."""
+        rows = self._database.fetch(f"SELECT session, {_STATE} FROM indexed")
+        return {number: IndexState(*state) for number, *state in rows}
 
     def clear(self) -> None:
         """Empty the index."""
@@ -73,17 +91,30 @@ class Passages(Protocol):
     def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
         """Add passages in one transaction, if the state is still the old one. Return the state then."""
 
-    def together(self) -> AbstractContextManager[None]:
-        """Add passages of several sessions in one transaction where a commit is slow. After an error none is added."""
+        def work() -> Work[IndexState]:
+            state = yield from take_state("indexed", self._database.sessions, number, old, new)
+            if state is None:
+                yield from self._insert(passages)
+            return state or new
+
+        return self._database.run(work)
+
+    def _insert(self, passages: Sequence[IndexedPassage]) -> Work[None]:
+        """Insert those that are not there yet, with their trigrams."""
 
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
         """Return the best passages, those with all words whole first, then the newest."""
 
     def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
         """Return the seqs and kinds of the passages with this `reference` or `message`, in order."""
+        condition = self._is_reference if column == "reference" else "message = $2"
+        query = f"SELECT seq, kind FROM passage WHERE session = $1 AND {condition} ORDER BY id"
+        return self._database.fetch(query, session, value)
 
     def newest(self, session: int, count: int) -> list[tuple[str, int]]:
         """Return the references and messages of the newest passages, newest first."""
+        query = "SELECT reference, message FROM passage WHERE session = $1 ORDER BY id DESC LIMIT $2"
+        return self._database.fetch(query, session, count)
 
     def forget(self, numbers: Sequence[int]) -> None:
         """Remove what deleted sessions have left."""

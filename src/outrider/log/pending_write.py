@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+import contextlib
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any, Protocol
 
 
@@ -17,9 +19,11 @@ class Appended(Protocol):
 class PendingWrite:
     """A write that is done once it is on disk. Cancelling a waiting task does not cancel the write."""
 
-    __slots__ = ("_then", "_waiters", "appended", "done", "error", "lead")
+    __slots__ = ("_then", "_waiters", "appended", "done", "error", "lead", "loop")
 
-    def __init__(self) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        self.loop = loop
+        """The event loop of those that wait, if another thread finishes it."""
         self.done = False
         self.error: BaseException | None = None
         """The reason for the failure, once it is done."""
@@ -93,6 +97,22 @@ def resolve_all(writes: Sequence[tuple[PendingWrite, BaseException | None]]) -> 
             failed = failed or error
     if failed:
         raise failed
+
+
+def resolve(outcomes: Iterable[tuple[Future[Any] | PendingWrite, Any, BaseException | None]]) -> None:
+    """Pass values and errors to the callers from another thread, with one call for each event loop."""
+    loops: dict[asyncio.AbstractEventLoop, list[tuple[PendingWrite, BaseException | None]]] = {}
+    for waiting, value, error in outcomes:
+        if isinstance(waiting, PendingWrite):
+            assert waiting.loop
+            loops.setdefault(waiting.loop, []).append((waiting, error))
+        elif error is None:
+            waiting.set_result(value)
+        else:
+            waiting.set_exception(error)
+    for loop, writes in loops.items():
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so no task waits
+            loop.call_soon_threadsafe(resolve_all, writes)
 
 
 async def deliver_cancel() -> None:

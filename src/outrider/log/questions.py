@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -224,7 +224,6 @@ class Stop(msgspec.Struct, frozen=True, tag="stop", tag_field="kind"):
 
 
 Signal: TypeAlias = Say | Stop
-SignalKind: TypeAlias = Literal["say", "stop"]
 
 
 _decode_body: Callable[[str], Body] = msgspec.json.Decoder(Body).decode

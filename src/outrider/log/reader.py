@@ -6,7 +6,7 @@ Few programs need all of it. What only some need is imported where it is used.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
@@ -120,8 +120,7 @@ class LogReader:
     def foreign_note(self, id: str) -> str:
         """Return a sentence for the user about a session that another wrote; "" for an own one."""
         row = self._find(id)
-        is_own = self._seal.is_own(row.summary.id, row.settings)
-        return "" if is_own else foreign_note(row.summary.id, row.settings)
+        return "" if self._seal.is_own(row.summary.id, row.settings) else foreign_note(row.summary.id, row.settings)
 
     # Entries
 
@@ -351,7 +350,4 @@ class LogReader:
     def _files(self, number: int) -> SessionFiles:
         from outrider.log.session_files import SessionFiles
 
-        return SessionFiles(self._backend.store, partial(self._references, number))
-
-    def _references(self, number: int) -> Set[str]:
-        return self._backend.references(number)
+        return SessionFiles(self._backend.store, partial(self._backend.references, number))

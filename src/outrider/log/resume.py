@@ -17,10 +17,7 @@ if TYPE_CHECKING:
 
 
 def resume(log: Log, journal: Journal, *, whole: bool = False) -> SessionState:
-    """Read the tail of a held session, or all of it, and record an unknown outcome for each interrupted call.
-
-    Of a compacted session the tail has all that a request sends.
-    """
+    """Read what a request sends of a held session, or all of it. Record unknown outcomes of stopped calls."""
     state, settings = SessionState(), journal.settings
     if not journal.is_new:
         whole = whole or bool(settings.rewound)

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError, LogError
 from outrider.log.entries import AttachmentStored
 
@@ -18,14 +19,8 @@ UNREFERENCED_SECONDS = 3600.0
 """The age from which an unreferenced file is removed: a session stores a file first and refers to it later."""
 
 
-class FileStore(Protocol):
-    """Keeps files under their SHA-256. Methods raise AttachmentError."""
-
-    def put(self, attachment: Attachment, max_bytes: int = MAX_BYTES) -> AttachmentBlock:
-        """Store the bytes if they are new, and return the reference."""
-
-    def read(self, reference: AttachmentBlock) -> bytes:
-        """Return the bytes, after checking them against the reference."""
+class FileStore(AttachmentStore, Protocol):
+    """Keeps files under their SHA-256, which may be larger than the memory."""
 
     def chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
         """Return the bytes in chunks, after verifying all of them."""

@@ -40,10 +40,7 @@ class Signer:
         self._key = key
 
     def question(self, row: QuestionRow) -> Question | None:
-        """Return the question of a row; None if it is damaged, or of a kind that this version does not know.
-
-        An answer counts only if it is signed, for this text of the question.
-        """
+        """Return the question of a row, with its answer if that is signed; None if this version cannot read it."""
         if (body := body_in(row.body)) is None:
             return None
         answer, _ = self.answer(row) or (None, "")

@@ -12,28 +12,7 @@ import msgspec
 
 from outrider.conversation.history import History
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.log.entries import (
-    Asked,
-    AttemptFailed,
-    CallResult,
-    CompactionEntry,
-    Decided,
-    Entry,
-    Intent,
-    MessageEntry,
-    Record,
-    Requested,
-    ResultsClearedEntry,
-    RewindEntry,
-    RunStarted,
-    RunStopped,
-    SessionRecovered,
-    SessionSettings,
-    SteeringDelivered,
-    SteeringQueued,
-    SteeringWithdrawn,
-    TitleEntry,
-)
+from outrider.log import entries
 from outrider.log.run_state import RunState
 from outrider.providers.catalogue.windows import tells_context
 
@@ -44,15 +23,15 @@ class _Conversation(NamedTuple):
     history: History
     seqs: list[int]
     calls: tuple[ToolUseBlock, ...]
-    intents: dict[str, Intent]
-    answers: dict[str, CallResult]
-    final: CallResult | None
+    intents: dict[str, entries.Intent]
+    answers: dict[str, entries.CallResult]
+    final: entries.CallResult | None
 
 
 class SessionState:
     """What was said, called, asked, queued and used in a session, after some of its entries."""
 
-    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+    def __init__(self, applied: Iterable[entries.Entry] = ()) -> None:
         self.history = History()
         """The messages with their sendable form."""
         self.seq = 0
@@ -61,11 +40,11 @@ class SessionState:
         """The seq of the entry that brought each message, if the caller names it."""
         self.calls: tuple[ToolUseBlock, ...] = ()
         """The calls of the newest reply, until all have results or the conversation has moved on: `history.pending`."""
-        self.intents: dict[str, Intent] = {}
+        self.intents: dict[str, entries.Intent] = {}
         """Those of them that were started, by call id."""
-        self.answers: dict[str, CallResult] = {}
+        self.answers: dict[str, entries.CallResult] = {}
         """The results of those that have one, while others are still open."""
-        self.final: CallResult | None = None
+        self.final: entries.CallResult | None = None
         """The result that ended the run, if no message followed."""
         self.handoff = ""
         """The agent that a result hands the conversation to, until the settings say that it has it."""
@@ -75,23 +54,23 @@ class SessionState:
         """The tool whose result the newest entry is, if it is one."""
         self.has_cut_results = False
         """Whether the model has read only a part of a result, whose rest is stored."""
-        self.queued: dict[str, SteeringQueued] = {}
+        self.queued: dict[str, entries.SteeringQueued] = {}
         """The messages that wait to be delivered, by their ids, the oldest first."""
         self.delivered, self._delivering = "", ""
         """The ids of the queued messages that the newest message was, and that the next entry adds, if they were."""
-        self.questions: dict[str, Asked] = {}
+        self.questions: dict[str, entries.Asked] = {}
         """The questions that wait for an answer, by their ids. They end with the calls of a reply."""
-        self.answered: dict[str, tuple[Asked, Decided]] = {}
+        self.answered: dict[str, tuple[entries.Asked, entries.Decided]] = {}
         """Those that have their answer, by their ids, until the calls of the reply are done."""
-        self.settings = SessionSettings()
+        self.settings = entries.SessionSettings()
         """The newest value of each setting."""
-        self.requested: Requested | None = None
+        self.requested: entries.Requested | None = None
         """What the newest request had beside its messages."""
         self.usage = Usage()
         """The usage of all requests of the session, without those of its sub-agents."""
         self.run: RunState | None = None
         """The newest run, or None if there was none."""
-        self.rewinds: list[RewindEntry] = []
+        self.rewinds: list[entries.RewindEntry] = []
         """The rewinds that were not taken back."""
         self.measured: tuple[Message, Usage] | None = None
         """The newest reply and its usage, if nothing was compacted, cleared or rewound since."""
@@ -102,7 +81,7 @@ class SessionState:
         self._waiting: set[str] = set()
         """The ids of the calls that have no result."""
         self._lost_entries = False
-        for entry in entries:
+        for entry in applied:
             self.apply(entry)
 
     # Reading
@@ -137,12 +116,10 @@ class SessionState:
 
     def is_waiting(self, *, is_attended: bool) -> bool:
         """Return whether no call can go on: each that has no result waits."""
-        if not self.questions:
-            return False
         waiting = self.waiting_calls(is_attended=is_attended)
         return bool(waiting) and all(call.id in waiting for call in self.open_calls)
 
-    def asked_about(self, call_id: str, waits: str) -> tuple[Asked, Decided | None] | None:
+    def asked_about(self, call_id: str, waits: str) -> tuple[entries.Asked, entries.Decided | None] | None:
         """Return the newest question for which this part of a call waits or waited, with its answer."""
         for asked in reversed(self.questions.values()):
             if asked.call_id == call_id and asked.waits == waits:
@@ -156,13 +133,13 @@ class SessionState:
         """Return whether a call stopped to wait for an answer, has it, and so begins again."""
         return any(asked.call_id == call_id and asked.waits == "call" for asked, _ in self.answered.values())
 
-    def unknown_outcomes(self) -> list[CallResult]:
+    def unknown_outcomes(self) -> list[entries.CallResult]:
         """Return error results for the interrupted calls that must not run again, because their outcome is unknown.
 
         After a loss of entries the intents are not reliable: then this covers every open call.
         """
         return [
-            CallResult(_unknown(call, self.intents.get(call.id)))
+            entries.CallResult(_unknown(call, self.intents.get(call.id)))
             for call in self.open_calls
             if self._lost_entries or self._must_not_repeat(call)
         ]
@@ -179,53 +156,53 @@ class SessionState:
 
     # Changing
 
-    def apply(self, entry: Entry, seq: int = 0) -> bool:
+    def apply(self, entry: entries.Entry, seq: int = 0) -> bool:
         """Apply one entry. Return whether it says something new; an unknown or repeated one changes nothing."""
         self.results, self.answered_tool, self.seq = None, "", seq
         match entry:
-            case MessageEntry():
+            case entries.MessageEntry():
                 self._say(entry)
-            case Intent(call_id=call_id):
+            case entries.Intent(call_id=call_id):
                 self.intents[call_id] = entry
-            case CallResult():
+            case entries.CallResult():
                 return self._answer(entry)
-            case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+            case entries.SteeringQueued() | entries.SteeringWithdrawn() | entries.SteeringDelivered():
                 return self._steer(entry)
-            case CompactionEntry() | ResultsClearedEntry():
+            case entries.CompactionEntry() | entries.ResultsClearedEntry():
                 self._shorten(entry)
-            case RewindEntry(undo=undo):
+            case entries.RewindEntry(undo=undo):
                 self._undo() if undo else self._rewind(entry)
-            case SessionRecovered():
+            case entries.SessionRecovered():
                 self._lost_entries = True
             case _:
                 self._note(entry)
         return True
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: entries.Entry) -> None:
         """Apply an entry that is beside the conversation."""
         match entry:
-            case SessionSettings(agent=agent):
+            case entries.SessionSettings(agent=agent):
                 self.settings = self.settings.merged(entry)
                 self.handoff = self.handoff if agent is None else ""
-            case Requested():
+            case entries.Requested():
                 self.requested = self.requested.merged(entry) if self.requested else entry
-            case Asked(id=id):
+            case entries.Asked(id=id):
                 self.questions[id] = entry
-            case Decided(question=question, answer=answer):
+            case entries.Decided(question=question, answer=answer):
                 if (asked := self.questions.pop(question, None)) and answer != "withdrawn":
                     self.answered[question] = asked, entry
-            case RunStarted(limits=limits, continues=continues):
+            case entries.RunStarted(limits=limits, continues=continues):
                 if self.run and self.run.status == "waiting" and continues:
                     self.run.status = ""
                 else:
                     self.run = self.run.followed(continues=continues) if self.run else RunState()
                 self.run.counts_repeats = limits.get("max_repeats", 1) is not None
-            case RunStopped(status=status):
-                self._stop(status)
-            case AttemptFailed(usage=usage, model=model) | TitleEntry(usage=usage, model=model):
+            case entries.RunStopped(status=status) if self.run:
+                self.run.status = status
+            case entries.AttemptFailed(usage=usage, model=model) | entries.TitleEntry(usage=usage, model=model):
                 self._use(usage, model)
 
-    def _say(self, entry: MessageEntry) -> None:
+    def _say(self, entry: entries.MessageEntry) -> None:
         message, before = entry.message, self.history.last
         self._add(message)
         self.delivered, self._delivering = self._delivering, ""
@@ -242,7 +219,7 @@ class SessionState:
         else:
             self.final, self._lost_entries = None, False
 
-    def _answer(self, answer: CallResult) -> bool:
+    def _answer(self, answer: entries.CallResult) -> bool:
         call_id = answer.result.tool_use_id
         if call_id not in self._waiting:
             return False
@@ -258,7 +235,7 @@ class SessionState:
                 self.run.count_results(self.calls, results)
             self._add(self.results)
             self._expect(())
-            self.final = _first_final(answers)
+            self.final = next((each for each in answers if each.final), None)
             self.handoff = next((each.handoff for each in answers if each.handoff), "")
         return True
 
@@ -268,24 +245,20 @@ class SessionState:
             return intent.name
         return next((call.name for call in self.calls if call.id == call_id), "")
 
-    def _steer(self, entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered) -> bool:
-        if isinstance(entry, SteeringQueued):
+    def _steer(self, entry: entries.SteeringQueued | entries.SteeringWithdrawn | entries.SteeringDelivered) -> bool:
+        if isinstance(entry, entries.SteeringQueued):
             return self.queued.setdefault(entry.id, entry) is entry
-        if isinstance(entry, SteeringDelivered):
+        if isinstance(entry, entries.SteeringDelivered):
             self._delivering = entry.id
         return self.queued.pop(entry.id, None) is not None
 
-    def _shorten(self, entry: CompactionEntry | ResultsClearedEntry) -> None:
+    def _shorten(self, entry: entries.CompactionEntry | entries.ResultsClearedEntry) -> None:
         self.measured = None
-        if isinstance(entry, CompactionEntry):
+        if isinstance(entry, entries.CompactionEntry):
             self._use(entry.usage, entry.model)
             self.history.compact(entry.summary, entry.kept)
         else:
             self.history.clear_results(entry.kept)
-
-    def _stop(self, status: str) -> None:
-        if self.run:
-            self.run.status = status
 
     def _use(self, usage: Usage | None, model: str) -> None:
         if usage:
@@ -314,7 +287,7 @@ class SessionState:
             self.intents, self.answers, self.questions, self.answered = kept
             self._waiting -= self.answers.keys()
 
-    def _rewind(self, entry: RewindEntry) -> None:
+    def _rewind(self, entry: entries.RewindEntry) -> None:
         self.rewinds.append(entry)
         if not entry.conversation:
             self._saved.append(None)
@@ -343,14 +316,7 @@ class SessionState:
             self.measured = None
 
 
-def _first_final(answers: Sequence[CallResult]) -> CallResult | None:
-    for answer in answers:
-        if answer.final:
-            return answer
-    return None
-
-
-def fold(records: Iterable[Record]) -> SessionState:
+def fold(records: Iterable[entries.Record]) -> SessionState:
     """Return the state of a session after these entries."""
     state = SessionState()
     for record in records:
@@ -358,24 +324,24 @@ def fold(records: Iterable[Record]) -> SessionState:
     return state
 
 
-def start_of_tail(entries: Sequence[Entry]) -> int | None:
+def start_of_tail(page: Sequence[entries.Entry]) -> int | None:
     """Return the index of the first reply, from which replay can start: all earlier calls are closed by then."""
-    for index, entry in enumerate(entries):
-        if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
+    for index, entry in enumerate(page):
+        if isinstance(entry, entries.MessageEntry) and entry.message.role == "assistant":
             return index
     return None
 
 
-def without_rewound(records: Iterable[Record]) -> list[Record]:
+def without_rewound(records: Iterable[entries.Record]) -> list[entries.Record]:
     """Return the entries of the conversation as it is now: without those that a rewind left out."""
-    kept: list[Record] = []
-    former: list[list[Record]] = []
+    kept: list[entries.Record] = []
+    former: list[list[entries.Record]] = []
     state = SessionState()
     for record in records:
         match record.entry:
-            case RewindEntry(undo=True):
+            case entries.RewindEntry(undo=True):
                 kept = former.pop() if former else kept
-            case RewindEntry(dropped=dropped):
+            case entries.RewindEntry(dropped=dropped):
                 former.append(kept)
                 gone = state.seqs[-dropped:] if dropped else []
                 kept = [each for each in kept if not gone or each.seq < gone[0]]
@@ -384,7 +350,7 @@ def without_rewound(records: Iterable[Record]) -> list[Record]:
     return kept
 
 
-def _unknown(call: ToolUseBlock, intent: Intent | None) -> ToolResultBlock:
+def _unknown(call: ToolUseBlock, intent: entries.Intent | None) -> ToolResultBlock:
     arguments = msgspec.json.encode(intent.input if intent else call.input).decode()
     if len(arguments) > 500:
         arguments = f"{arguments[:500]}…"

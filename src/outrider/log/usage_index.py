@@ -17,15 +17,7 @@ from outrider.log.rows import Row
 from outrider.log.session_filter import SessionFilter
 from outrider.log.sql import Index, IndexDatabase
 from outrider.log.summary import Indexable, SessionRow
-from outrider.log.usage_tables import (
-    Dimension,
-    TurnUsage,
-    UsageAdvance,
-    Usages,
-    UsageState,
-    UsageSums,
-    quarter_of,
-)
+from outrider.log.usage_tables import Dimension, TurnUsage, UsageAdvance, Usages, UsageState, UsageSums, quarter_of
 
 STEP_ROWS = 4_000
 """Entries that one step reads at most; others can read and write between two steps."""

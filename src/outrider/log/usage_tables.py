@@ -9,7 +9,7 @@ import msgspec
 
 from outrider.conversation.messages import rounded_cost
 from outrider.log.request_usage import RequestUsage
-from outrider.log.sql import IndexDatabase, Statement, Work
+from outrider.log.sql import IndexDatabase, IndexedUpTo, Statement, Work, take_state
 
 Dimension: TypeAlias = Literal["quarter", "model", "folder"]
 """What sums are grouped by. A quarter of an hour is the largest time that is within one day in every time zone."""
@@ -18,13 +18,9 @@ _LAST_QUARTER = 2**40
 """Imported entries may have any time. No calendar has this one."""
 
 
-class UsageState(msgspec.Struct, frozen=True, array_like=True):
+class UsageState(IndexedUpTo, frozen=True, array_like=True):
     """How far a session is indexed, and what it is now."""
 
-    id: str
-    seq: int = 0
-    checksum: int = 0
-    """That of entry `seq`: another one means another log. 0 if the entry is damaged."""
     model: str = ""
     folder: str = ""
 
@@ -90,12 +86,6 @@ _ADD = (
     f"{', '.join(f'{name} = used.{name} + excluded.{name}' for name in _SUMS)}"
 )
 _ADD_TURN = f"INSERT INTO turn (session, {_TURN}) VALUES ($1, $2, $3, $4, $5, $6)"
-_TAKE = (
-    f"INSERT INTO usage_indexed AS known (session, {_STATE}) SELECT $1, $2, $3, $4, $5, $6 {{sessions}} "
-    f"ON CONFLICT (session) DO UPDATE SET ({_STATE}) = "
-    "(excluded.id, excluded.seq, excluded.checksum, excluded.model, excluded.folder) "
-    "WHERE known.seq = $7 AND known.checksum = $8 RETURNING 1"
-)
 _COLUMNS: dict[Dimension, str] = {
     "quarter": "used.quarter",
     "model": "coalesce(nullif(used.model, ''), usage_indexed.model)",
@@ -125,17 +115,13 @@ class Usages:
 
     def advance(self, step: UsageAdvance) -> UsageState:
         """Add the changes in one transaction, if the state is still the old one. Return the state then."""
-        number, new = step.number, msgspec.structs.astuple(step.new)
+        number = step.number
         sums = [(number, *key, *msgspec.structs.astuple(each)) for key, each in step.sums.items()]
-        known = "$7 = 0 OR EXISTS (SELECT 1 FROM usage_indexed WHERE session = $1)"
 
         def work() -> Work[UsageState]:
-            # The row of the state is taken first, so that one process at a time indexes a session. Appends do not wait.
-            take = f"{_TAKE.format(sessions=f'{self._database.sessions} AND ({known})')}"
-            if not (yield Statement(take, (number, *new, step.old.seq, step.old.checksum))):
-                # Another process was quicker, or has emptied the index, or the session is gone.
-                found = yield Statement(f"SELECT {_STATE} FROM usage_indexed WHERE session = $1", (number,))
-                return UsageState(*found[0]) if found else UsageState(step.new.id)
+            state = yield from take_state("usage_indexed", self._database.sessions, number, step.old, step.new)
+            if state is not None:
+                return state
             yield Statement(_ADD, rows=sums)
             yield Statement(_ADD_TURN, rows=[(number, *turn) for turn in step.turns])
             return step.new

@@ -30,28 +30,19 @@ class WorkingFolder(Protocol):
     """A folder whose state can be recorded and restored. Its methods block, and raise only LogError."""
 
     def snapshot(self, *, opens: bool = False) -> SnapshotEntry | None:
-        """Record what changed, and return the entry to write; None if the folder has no snapshots, for its size.
-
-        `opens`: calls that may write run next.
-        """
-        ...
+        """Record what changed, before calls that may write if `opens`. Return the entry; None for a large folder."""
 
     def forget(self) -> None:
         """Start the next snapshot from what the log has: the last one was not stored. Does not block."""
-        ...
 
     def take_notices(self) -> list[str]:
         """Return sentences for the user that came up since the last call."""
-        ...
 
     def timeline(self) -> Timeline:
         """Return the snapshots in the log."""
-        ...
 
     def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
         """Return what must change to bring the folder from its newest snapshot to a point."""
-        ...
 
     def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
         """Bring these files to a point. Return those that could not be restored, with the reasons."""
-        ...

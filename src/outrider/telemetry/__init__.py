@@ -6,9 +6,7 @@ TYPE_CHECKING = False  # as in typing: nothing is imported before it is used
 if TYPE_CHECKING:
     from outrider.telemetry.telemetry import Telemetry as Telemetry
 
-_EXPORTED = {
-    "outrider.telemetry.telemetry": "Telemetry",
-}
+_EXPORTED = {"outrider.telemetry.telemetry": "Telemetry"}
 
 __all__ = sorted(" ".join(_EXPORTED.values()).split())
 

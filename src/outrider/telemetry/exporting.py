@@ -20,10 +20,7 @@ _EXPORTERS = ("otlp", "console", "none")
 
 
 def tracer_provider(*, at_exit: bool) -> TracerProvider:
-    """Return a provider whose spans are sent in the background, and if `at_exit` before the process ends.
-
-    Raises ConfigError for a wrong variable.
-    """
+    """Return a provider that sends spans in the background, and if `at_exit` at the end. Raises ConfigError."""
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 
@@ -44,10 +41,7 @@ def tracer_provider(*, at_exit: bool) -> TracerProvider:
 
 
 def meter_provider(*, at_exit: bool) -> MeterProvider:
-    """Return a provider whose metrics are sent each minute, and if `at_exit` before the process ends.
-
-    Raises ConfigError for a wrong variable.
-    """
+    """Return a provider that sends metrics each minute, and if `at_exit` at the end. Raises ConfigError."""
     from opentelemetry.sdk.metrics import MeterProvider
     from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
 

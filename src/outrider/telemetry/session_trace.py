@@ -15,22 +15,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from outrider.conversation.messages import Message, Usage
 from outrider.providers.credentials.secrets import masked
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
-from outrider.runtime.events import (
-    Compacted,
-    CompactionStarted,
-    Event,
-    HandedOff,
-    MessageAdded,
-    ModelSwitched,
-    ReplyDiscarded,
-    Retrying,
-    RunFinished,
-    SubagentEvent,
-    SubagentStarted,
-    ToolFinished,
-    ToolStarted,
-    TurnStarted,
-)
+from outrider.runtime import events
 from outrider.telemetry import conventions as names
 from outrider.telemetry.request_span import RequestSpan
 from outrider.telemetry.signals import Signals
@@ -61,10 +46,7 @@ class _Open:
         self.context = set_span_in_context(span, around)
 
     def enter(self) -> None:
-        """Make the span the current one for this task, and for what the task starts.
-
-        It is not left again: a session works in a task of its own, which ends with the run.
-        """
+        """Make the span the current one for this task, which ends with the run, and for what the task starts."""
         otel_context.attach(self.context)
         set_trace_context(self._fields)
 
@@ -100,14 +82,14 @@ class SessionTrace:
         self._children: dict[str, tuple[str, SessionTrace]] = {}
         """The traces of sub-agents by their session, with the call that started each."""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         """Take an event."""
         if take := _TAKERS.get(type(event)):
             take(self, event)
 
     # Runs and turns
 
-    def turn_started(self, event: TurnStarted) -> None:
+    def turn_started(self, event: events.TurnStarted) -> None:
         """Begin a turn, and before the first the run."""
         self._end_compaction("error")
         if self._run is None:
@@ -117,7 +99,7 @@ class SessionTrace:
         self._turn.enter()
         self._begin_request()
 
-    def run_finished(self, event: RunFinished) -> None:
+    def run_finished(self, event: events.RunFinished) -> None:
         """End the run and all that is still open in it."""
         error = event.error and masked(event.error, *self._secrets)
         if self._request:
@@ -151,7 +133,7 @@ class SessionTrace:
 
     def _begin_run(self) -> None:
         subject = self._subject()
-        self._know(subject)
+        self._about = _about(subject.model)
         attributes = {
             names.OPERATION_NAME: names.INVOKE_AGENT,
             names.AGENT_NAME: subject.agent,
@@ -175,7 +157,7 @@ class SessionTrace:
 
     # Requests
 
-    def message_added(self, event: MessageAdded) -> None:
+    def message_added(self, event: events.MessageAdded) -> None:
         """End a request with its reply, or take a message that the next one sends."""
         if event.usage is None:
             self._take_input(event.message)
@@ -193,15 +175,15 @@ class SessionTrace:
         if self._signals.content:
             self._new_messages.append(message)
 
-    def delta(self, _: Event) -> None:
+    def delta(self, _: events.Event) -> None:
         """Note the first part of a reply. A reply that continues a paused one begins without a turn."""
         (self._request or self._begin_request()).delta()
 
-    def retrying(self, event: Retrying) -> None:
+    def retrying(self, event: events.Retrying) -> None:
         """Note that the request is sent again."""
         (self._request or self._begin_request()).retry(event)
 
-    def model_switched(self, event: ModelSwitched) -> None:
+    def model_switched(self, event: events.ModelSwitched) -> None:
         """End the request of a model that could not answer, and begin that of the next one."""
         if self._request:
             self._request.finish(None, error="error", reason=masked(event.reason, *self._secrets))
@@ -210,17 +192,17 @@ class SessionTrace:
         if self._run:
             self._begin_request()
 
-    def handed_off(self, _: HandedOff) -> None:
+    def handed_off(self, _: events.HandedOff) -> None:
         """Forget the model: the next request is that of another agent."""
         self._about = {}
 
-    def discarded(self, event: ReplyDiscarded) -> None:
+    def discarded(self, event: events.ReplyDiscarded) -> None:
         """Note that a reply broke off."""
         (self._request or self._begin_request()).discard(event)
 
     def _begin_request(self) -> RequestSpan:
         if self._run is None or not self._about:  # think() alone, or another agent
-            self._know(self._subject())
+            self._about = _about(self._subject().model)
         self._request = request = RequestSpan(self._signals, self._spans, self._about, self._here, self._new_messages)
         if self._run is None and self._prompted_at:
             request.begin_at(self._prompted_at)
@@ -229,7 +211,7 @@ class SessionTrace:
 
     # Calls and sub-agents
 
-    def tool_started(self, event: ToolStarted) -> None:
+    def tool_started(self, event: events.ToolStarted) -> None:
         """Begin a call. The tool runs in a task that starts after this, and so inside the span."""
         attributes = {
             names.OPERATION_NAME: names.EXECUTE_TOOL,
@@ -244,7 +226,7 @@ class SessionTrace:
         self._calls[event.call_id] = call
         call.enter()
 
-    def tool_finished(self, event: ToolFinished) -> None:
+    def tool_finished(self, event: events.ToolFinished) -> None:
         """End a call. One that was refused has not begun."""
         if event.call_id not in self._calls:
             attributes = {
@@ -268,14 +250,14 @@ class SessionTrace:
                 del self._children[session]
         self._end(self._calls.pop(call_id), names.EXECUTE_TOOL, error, reason)
 
-    def subagent_started(self, event: SubagentStarted) -> None:
+    def subagent_started(self, event: events.SubagentStarted) -> None:
         """Begin the trace of a sub-agent, inside the call that started it."""
         subject = Subject(event.session, event.name, event.model, task=event.title)
         call = self._calls.get(event.call_id)
         child = SessionTrace(self._signals, lambda: subject, self._secrets, call.context if call else self._here)
         self._children[event.session] = event.call_id, child
 
-    def subagent_event(self, event: SubagentEvent) -> None:
+    def subagent_event(self, event: events.SubagentEvent) -> None:
         """Pass an event on to the trace of its sub-agent."""
         if found := self._children.get(event.session):
             found[1](event.event)
@@ -283,18 +265,18 @@ class SessionTrace:
     def give_up(self) -> None:
         """End what is open: no more events come."""
         if self._run:
-            self.run_finished(RunFinished("cancelled", 0, Usage()))
+            self.run_finished(events.RunFinished("cancelled", 0, Usage()))
 
     # Compactions
 
-    def compaction_started(self, event: CompactionStarted) -> None:
+    def compaction_started(self, event: events.CompactionStarted) -> None:
         """Begin a compaction."""
         if self._run is None:
-            self._know(self._subject())
+            self._about = _about(self._subject().model)
         attributes = {names.COMPACTION_REASON: event.reason, names.TOKENS_BEFORE: event.tokens}
         self._compaction = self._start(names.COMPACTION, self._turn, attributes)
 
-    def compacted(self, event: Compacted) -> None:
+    def compacted(self, event: events.Compacted) -> None:
         """End a compaction, with the request for the summary inside it."""
         if self._compaction is None:
             return
@@ -324,9 +306,6 @@ class SessionTrace:
         outer = otel_context.get_value(self._outer, current)  # `current` may be that of a call that has ended
         return outer if isinstance(outer, Context) else otel_context.set_value(self._outer, current, current)
 
-    def _know(self, subject: Subject) -> None:
-        self._about = _about(subject.model)
-
     def _start(self, name: str, inside: _Open | None, attributes: dict[str, Any], started: int = 0) -> _Open:
         started = started or time_ns()
         around = inside.context if inside else self._here
@@ -352,20 +331,20 @@ def _about(name: str) -> dict[str, str]:
 
 
 _TAKERS: dict[type, Callable[[SessionTrace, Any], None]] = {
-    TurnStarted: SessionTrace.turn_started,
-    RunFinished: SessionTrace.run_finished,
-    MessageAdded: SessionTrace.message_added,
+    events.TurnStarted: SessionTrace.turn_started,
+    events.RunFinished: SessionTrace.run_finished,
+    events.MessageAdded: SessionTrace.message_added,
     TextDelta: SessionTrace.delta,
     ThinkingDelta: SessionTrace.delta,
     ToolCallDelta: SessionTrace.delta,
-    Retrying: SessionTrace.retrying,
-    ModelSwitched: SessionTrace.model_switched,
-    HandedOff: SessionTrace.handed_off,
-    ReplyDiscarded: SessionTrace.discarded,
-    ToolStarted: SessionTrace.tool_started,
-    ToolFinished: SessionTrace.tool_finished,
-    SubagentStarted: SessionTrace.subagent_started,
-    SubagentEvent: SessionTrace.subagent_event,
-    CompactionStarted: SessionTrace.compaction_started,
-    Compacted: SessionTrace.compacted,
+    events.Retrying: SessionTrace.retrying,
+    events.ModelSwitched: SessionTrace.model_switched,
+    events.HandedOff: SessionTrace.handed_off,
+    events.ReplyDiscarded: SessionTrace.discarded,
+    events.ToolStarted: SessionTrace.tool_started,
+    events.ToolFinished: SessionTrace.tool_finished,
+    events.SubagentStarted: SessionTrace.subagent_started,
+    events.SubagentEvent: SessionTrace.subagent_event,
+    events.CompactionStarted: SessionTrace.compaction_started,
+    events.Compacted: SessionTrace.compacted,
 }

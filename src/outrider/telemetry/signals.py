@@ -49,10 +49,7 @@ class Signals:
 
 def usage_attributes(usage: Usage) -> dict[str, int | float]:
     """Return the tokens and the cost of a request as attributes of its span; what is zero is left out."""
-    found: dict[str, int | float] = {
-        names.INPUT_TOKENS: usage.input_tokens,
-        names.OUTPUT_TOKENS: usage.output_tokens,
-    }
+    found: dict[str, int | float] = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
     if usage.cached_tokens:
         found[names.CACHE_READ_TOKENS] = usage.cached_tokens
     if usage.cache_write_tokens:

@@ -15,13 +15,7 @@ from opentelemetry.sdk.trace import ReadableSpan, SynchronousMultiSpanProcessor
 from opentelemetry.sdk.trace import Span as SdkSpan
 from opentelemetry.sdk.trace import Tracer as SdkTracer
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import (
-    ALWAYS_ON,
-    ParentBased,
-    ParentBasedTraceIdRatio,
-    Sampler,
-    TraceIdRatioBased,
-)
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON, ParentBased, ParentBasedTraceIdRatio, Sampler, TraceIdRatioBased
 from opentelemetry.trace import Span, SpanContext, SpanKind, Status, StatusCode, Tracer, get_current_span
 from opentelemetry.util.types import AnyValue, Attributes
 
@@ -68,13 +62,7 @@ class LightSpan(Span):
     """Has what spans of ours need. If a tool adds to it, it becomes a span of the SDK, with its limits and checks."""
 
     def __init__(
-        self,
-        spans: LightSpans,
-        name: str,
-        around: Context,
-        kind: SpanKind,
-        attributes: dict[str, Any],
-        started: int,
+        self, spans: LightSpans, name: str, around: Context, kind: SpanKind, attributes: dict[str, Any], started: int
     ) -> None:
         self._spans = spans
         self._name = name

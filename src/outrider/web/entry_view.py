@@ -25,26 +25,7 @@ from outrider.conversation.messages import (
     Usage,
 )
 from outrider.errors import LogError
-from outrider.log.entries import (
-    AttemptFailed,
-    CallResult,
-    CompactionEntry,
-    Entry,
-    Intent,
-    MessageEntry,
-    Record,
-    ResultsClearedEntry,
-    RewindEntry,
-    RunCancelled,
-    RunStopped,
-    SessionRecovered,
-    SessionSettings,
-    SessionStarted,
-    SteeringQueued,
-    SteeringWithdrawn,
-    SubagentLinked,
-    UnknownEntry,
-)
+from outrider.log import entries as logged
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.runtime.entry_events import change_of
@@ -68,34 +49,34 @@ class EntryView:
         self._folder = Path(folder) if folder else None
         self._limit = limit
 
-    def entries(self, records: Iterable[Record]) -> list[Json]:
+    def entries(self, records: Iterable[logged.Record]) -> list[Json]:
         """Return the entries that people look at. Those of bookkeeping are left out."""
         return [shown for record in records if (shown := self.entry(record))]
 
-    def entry(self, record: Record) -> Json | None:
+    def entry(self, record: logged.Record) -> Json | None:
         """Return one entry, or None for bookkeeping."""
         fields = self._fields(record.entry)
         return fields and {"seq": record.seq, "time": record.time, "kind": record.entry.kind, **fields}
 
-    def _fields(self, entry: Entry) -> Json | None:
+    def _fields(self, entry: logged.Entry) -> Json | None:
         match entry:
-            case MessageEntry():
+            case logged.MessageEntry():
                 return self._message_entry(entry)
-            case CallResult(result=result, details=details):
+            case logged.CallResult(result=result, details=details):
                 return self.result(result, details)
-            case CompactionEntry():
+            case logged.CompactionEntry():
                 return _compaction(entry)
-            case SteeringQueued(id=id, message=message):
+            case logged.SteeringQueued(id=id, message=message):
                 return {"id": id, "blocks": self.blocks(message)}
-            case SteeringWithdrawn(id=id):
+            case logged.SteeringWithdrawn(id=id):
                 return {"id": id}
-            case Intent(call_id=call_id, name=name):
+            case logged.Intent(call_id=call_id, name=name):
                 return {"call_id": call_id, "name": safe_lines(name)}
-            case SubagentLinked(call_id=call_id, session=session):
+            case logged.SubagentLinked(call_id=call_id, session=session):
                 return {"call_id": call_id, "session": session}
         return _note(entry)
 
-    def _message_entry(self, entry: MessageEntry) -> Json:
+    def _message_entry(self, entry: logged.MessageEntry) -> Json:
         message = entry.message
         fields: Json = {"role": message.role, "blocks": self.blocks(message)}
         if message.role == "user" and message.text == prompt("interrupted"):
@@ -201,7 +182,7 @@ def usage_fields(usage: Usage) -> Json:
     return {name: getattr(usage, name) for name in names}
 
 
-def _compaction(entry: CompactionEntry) -> Json:
+def _compaction(entry: logged.CompactionEntry) -> Json:
     return {
         "reason": entry.reason,
         "tokens_before": entry.tokens_before,
@@ -210,21 +191,27 @@ def _compaction(entry: CompactionEntry) -> Json:
     }
 
 
-_NOTES: tuple[tuple[type[Entry], Callable[[Any], Json]], ...] = (
-    (SessionStarted, lambda each: {"version": each.version, "forked_from": each.forked_from, "at": each.forked_at}),
-    (AttemptFailed, lambda each: {"reason": safe_lines(each.reason), "delay": each.delay}),
-    (ResultsClearedEntry, lambda each: {"count": each.count, "tokens": each.tokens}),
-    (RewindEntry, lambda each: {"to": each.to, "undo": each.undo, "files": each.files, "said": each.conversation}),
-    (RunCancelled, lambda each: {"cancelled": True}),
-    (RunStopped, lambda each: {"status": safe_lines(each.status), "error": safe_lines(each.error)}),
-    (SessionRecovered, lambda each: {"count": each.count}),
-    (UnknownEntry, lambda each: {"name": safe_lines(each.name)}),
+_NOTES: tuple[tuple[type[logged.Entry], Callable[[Any], Json]], ...] = (
+    (
+        logged.SessionStarted,
+        lambda each: {"version": each.version, "forked_from": each.forked_from, "at": each.forked_at},
+    ),
+    (logged.AttemptFailed, lambda each: {"reason": safe_lines(each.reason), "delay": each.delay}),
+    (logged.ResultsClearedEntry, lambda each: {"count": each.count, "tokens": each.tokens}),
+    (
+        logged.RewindEntry,
+        lambda each: {"to": each.to, "undo": each.undo, "files": each.files, "said": each.conversation},
+    ),
+    (logged.RunCancelled, lambda each: {"cancelled": True}),
+    (logged.RunStopped, lambda each: {"status": safe_lines(each.status), "error": safe_lines(each.error)}),
+    (logged.SessionRecovered, lambda each: {"count": each.count}),
+    (logged.UnknownEntry, lambda each: {"name": safe_lines(each.name)}),
 )
 
 
-def _note(entry: Entry) -> Json | None:
+def _note(entry: logged.Entry) -> Json | None:
     """Return an entry that is one line on the page, or None for bookkeeping."""
-    if isinstance(entry, SessionSettings):
+    if isinstance(entry, logged.SessionSettings):
         if change := change_of(entry):
             return {"text": safe_lines(change.text)}
         changed = {"model": entry.model, "folder": entry.cwd, "effort": entry.effort, "title": entry.title}

@@ -34,10 +34,7 @@ class Figures:
         self._is_closed = threading.Event()
 
     def by(self, dimension: str, *, days: float | None = None, seconds: float = threading.TIMEOUT_MAX) -> Json:
-        """Return the sums by day, by model or by folder in order of their names, and whether they are complete.
-
-        What is new is indexed first, for about `seconds`.
-        """
+        """Return the sums by day, model or folder, sorted, and whether about `seconds` were enough to index all."""
         if dimension not in DIMENSIONS:
             raise ValueError(f"choose one of {', '.join(DIMENSIONS)}")
         since = _midnight(time.time() - days * 86400) if days else 0.0

@@ -57,10 +57,7 @@ class PageSessions:
                 return
 
     async def go_on(self, id: str) -> None:
-        """Let a session work here whose question was answered, unless a process has it open, or its tools are others'.
-
-        One that cannot work here waits for who can.
-        """
+        """Let a session with an answer work here. If a process has it open, or its tools are others', it waits."""
         async with self._changing:
             with suppress(OutriderError):
                 session = await asyncio.to_thread(self._log.inbox.root_of, id)

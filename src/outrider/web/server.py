@@ -60,7 +60,7 @@ class Server:
         app.on_response_prepare.append(add_headers)
         below = self.access.path
         app.router.add_get("/", self._welcome)
-        app.router.add_get("/{name:welcome\\.(?:css|js)}", self._public_file)
+        app.router.add_get("/{name:welcome\\.(?:css|js)}", self._file)
         app.router.add_get(f"{below}/", partial(self._file, name="index.html"))
         app.router.add_get(f"{below}/page/{{name:.+}}", self._file)
         self._add_reading(app.router, f"{below}/api")
@@ -114,9 +114,6 @@ class Server:
         page = page_file("welcome.html")
         page.set_status(401 if token is None else 403)
         return page
-
-    async def _public_file(self, request: web.Request) -> web.Response:
-        return page_file(request.match_info["name"])
 
     async def _file(self, request: web.Request, name: str = "") -> web.Response:
         return page_file(name or request.match_info["name"])
@@ -221,14 +218,12 @@ async def explain_errors(request: web.Request, handler: Handler) -> web.StreamRe
     """Turn errors into responses that say what is wrong."""
     try:
         return await handler(request)
-    except UnknownSessionError as error:
+    except (UnknownSessionError, AttachmentError) as error:
         return refused(404, str(error))
     except SessionHeldError as error:
         return refused(409, str(error))
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:  # the latter for a number that no log has
         return refused(400, f"the request cannot be read: {error}")
-    except AttachmentError as error:
-        return refused(404, str(error))
     except OutriderError as error:
         return refused(422, str(error))
     except web.HTTPException as error:

@@ -25,8 +25,7 @@ async def serve(port: int, *, lan: bool) -> None:
         try:
             hosts = ["127.0.0.1", *filter(None, [lan_address() if lan else ""])]
             for host in hosts:
-                listening = await _listen(runner, host, port)
-                port = listening
+                port = await _listen(runner, host, port)
             access.origins = [f"http://{host}:{port}" for host in (*hosts, "localhost")]
             if lan and len(hosts) == 1:
                 print("This machine has no address in a local network; only it can open the page.", file=sys.stderr)

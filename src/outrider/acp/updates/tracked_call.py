@@ -23,15 +23,7 @@ REPEAT_LIMIT = 1_024
 _REPEATED_FIELDS = ("content", "locations")
 _JSON_FIELDS = ("raw_input", "raw_output")
 _FIELD_NAMES = frozenset(FIELDS)
-_DEFAULTS: dict[str, Any] = {
-    "title": "",
-    "name": "",
-    "kind": "other",
-    "status": "pending",
-    "content": (),
-    "locations": (),
-    "parent": "",
-}
+_DEFAULTS = {name: getattr(CallState(""), name) for name in FIELDS if name not in _JSON_FIELDS}
 _SIZES = {name: size_of_field(name, _DEFAULTS[name]) for name in ("title", "kind", "status")}
 """Every status is counted with the same size, so that a change of status does not change sizes."""
 
@@ -143,10 +135,7 @@ class TrackedCall:
         return values
 
     def difference(self, *, full: bool = False, repeat_limit: int = REPEAT_LIMIT) -> dict[str, Any]:
-        """Return the fields that differ from those sent.
-
-        The end repeats content and locations of up to `repeat_limit` bytes, for observers that forget them.
-        """
+        """Return the fields that differ from those sent. The end repeats small content: up to `repeat_limit` bytes."""
         sent = self.sent
         assert sent is not None, "announce the call first"
         visible = self._visible_fields()
@@ -156,7 +145,9 @@ class TrackedCall:
             self._dirty.clear()
             return changed
         if self.is_ended:
-            small = [name for name in _REPEATED_FIELDS if visible[name] and self._is_small(name, repeat_limit)]
+            small = [
+                name for name in _REPEATED_FIELDS if visible[name] and self.ledger.sizes.get(name, 0) <= repeat_limit
+            ]
             changed |= {name: visible[name] for name in small}
             if self.exit_code is not UNSET:
                 changed["exit_code"] = self.exit_code
@@ -218,9 +209,6 @@ class TrackedCall:
 
     def _as_text(self, printed: str) -> Text:
         return Text(self._format_output(printed))
-
-    def _is_small(self, name: str, limit: int) -> bool:
-        return self.ledger.sizes.get(name, 0) <= limit
 
     def _size(self, name: str, value: Any) -> int:
         if name == "exit_code":

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from outrider.environment import data_folder
 from outrider.errors import DamagedLogError, UnknownSessionError
 from outrider.log.append import Append
+from outrider.log.backend import ROW, Backend
 from outrider.log.copying import Fork, Import
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.holder import STALE_SECONDS, Holder
@@ -28,7 +29,6 @@ from outrider.log.postgres.whole_sessions import PAGE, Deletion, write_fork, wri
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_files import remove_unreferenced
-from outrider.log.session_reads import ROW, SessionReads
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Index
 from outrider.log.summary import SessionRow
@@ -44,11 +44,8 @@ OPEN_SERVER = (
 )
 
 
-class PostgresBackend(SessionReads):
-    """The schema `outrider` of a database. asyncpg runs in an event loop in a thread of this object.
-
-    `Backend` describes its methods.
-    """
+class PostgresBackend(Backend):
+    """The schema `outrider` of a database. asyncpg runs in an event loop in a thread of this object."""
 
     @staticmethod
     def _setting(*path: str) -> str:
@@ -57,6 +54,7 @@ class PostgresBackend(SessionReads):
 
     def __init__(self, url: str, held: dict[int, int]) -> None:
         self._address = Address(url)
+        self.url, self.location = self._address.complete_url, self._address.location
         self._thread = LoopThread()
         self._database = Database(self._address)
         self._reader = SteadyConnection(self._database)
@@ -64,19 +62,8 @@ class PostgresBackend(SessionReads):
         self.store = PostgresStore(self._change)
         self._finalizer = weakref.finalize(self, _stop, self._thread, self._writer, self._reader, UNCLOSED_SECONDS)
 
-    @property
-    def url(self) -> str:
-        """The URL as it was given, with its password."""
-        return self._address.complete_url
-
-    @property
-    def location(self) -> str:
-        """The URL without its password."""
-        return self._address.location
-
     @cached_property
     def folder(self) -> Path:
-        """A folder of this machine for the snapshots of working folders."""
         return data_folder() / "postgres" / self._address.name
 
     @property
@@ -85,18 +72,21 @@ class PostgresBackend(SessionReads):
         return OPEN_SERVER if self._database.is_open else ""
 
     def exists(self) -> bool:
-        """Return whether the database has a log."""
         return self._database.is_current or self._read(self._database.exists)
 
     def close(self) -> None:
-        """Finish the queued writes and disconnect."""
         _stop(self._thread, self._writer, self._reader, STOP_SECONDS)
 
     # Reading
 
     def rows(self, extent: Extent, upto: int | None = None) -> Iterator[Row]:
-        """Iterate over the rows of a session, which are read in pages."""
-        return self._rows_after(extent, 0, LAST_SEQ if upto is None else upto, min(extent.last, upto or extent.last))
+        pages = self._pages(extent.session, LAST_SEQ if upto is None else upto)
+        try:
+            yield from in_order(pages, extent, 0, min(extent.last, upto or extent.last))
+        except DamagedLogError:
+            if not self.numbered([extent.session]):
+                raise UnknownSessionError("the session was just deleted") from None
+            raise
 
     def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
         rows = self._fetch_rows("session = $1 AND seq > $2 ORDER BY seq LIMIT $3", extent.session, after, count)
@@ -113,7 +103,6 @@ class PostgresBackend(SessionReads):
     def rows_of_each(
         self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
     ) -> Iterator[list[Row]]:
-        """Yield the next intact rows of these kinds of each session, which one query reads."""
         rows = self._fetch(
             f"SELECT {ROW} FROM unnest($1::bigint[], $2::bigint[]) AS start (number, after), LATERAL ("
             f"SELECT {ROW} FROM event WHERE session = number AND seq > after AND kind = ANY($3) "
@@ -137,15 +126,8 @@ class PostgresBackend(SessionReads):
         found = self._fetch(query, list(places), list(places.values()))
         return {number: (name, checksum) for number, name, checksum in found}
 
-    def _rows_after(self, extent: Extent, after: int, upto: int, last: int) -> Iterator[Row]:
-        try:
-            yield from in_order(self._pages(extent.session, after, upto), extent, after, last)
-        except DamagedLogError:
-            if not self.numbered([extent.session]):
-                raise UnknownSessionError("the session was just deleted") from None
-            raise
-
-    def _pages(self, session: int, after: int, upto: int) -> Iterator[Row]:
+    def _pages(self, session: int, upto: int) -> Iterator[Row]:
+        after = 0
         while True:
             condition = f"session = $1 AND seq > $2 AND seq <= $3 ORDER BY seq LIMIT {PAGE}"
             page = self._fetch_rows(condition, session, after, upto)
@@ -175,16 +157,11 @@ class PostgresBackend(SessionReads):
     # Holding
 
     def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
-        """Create a session, held with fence 1."""
         creation = Creation(started, append, holder, link, self._writer.positions)
         return self._writer.run(creation.run, *[link.number] if link else [])
 
     def acquire(self, found: SessionRow, holder: Holder) -> bool:
-        """Hold a session, unless another did meanwhile."""
-
-        def work(connection: Connection) -> Coroutine[Any, Any, bool]:
-            return acquire(connection, found, holder, self._writer.positions)
-
+        work = partial(acquire, found=found, holder=holder, positions=self._writer.positions)
         return self._writer.run(work, found.number)
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
@@ -192,13 +169,12 @@ class PostgresBackend(SessionReads):
         (self._writer.run_or_post if wait else self._writer.post)(work, number)
 
     def is_held(self, row: SessionRow) -> bool:
-        """Return whether a live process holds the session. The clock of the database judges its lease."""
         holder = row.summary.holder
         if holder is None:
             return False
         if holder.is_visible:
             return bool(holder.is_alive())
-        # A restart of the database keeps holders from beating: the time before it does not count.
+        # By the clock of the database. Its restart keeps holders from beating: the time before it does not count.
         since = "greatest(beaten, extract(epoch from pg_postmaster_start_time())::double precision)"
         query = f"SELECT {NOW} - {since} FROM session WHERE number = $1 AND fence = $2 AND beat = $3"
         age = self._fetch(query, row.number, row.fence, row.beat)
@@ -222,20 +198,17 @@ class PostgresBackend(SessionReads):
         self._change(Deletion(doomed).run)
 
     def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
-        """Delete the files that no session refers to, and those of snapshots on this machine."""
         count, size = self._change(remove_unreferenced_files)
         rows = self._fetch("SELECT body FROM event WHERE kind = $1", SnapshotEntry.kind)
         more, larger = remove_unreferenced(snapshots.folder, snapshots.referenced_by(body for (body,) in rows))
         return count + more, size + larger
 
     def passage_tables(self) -> PassageTables:
-        """Return the search index, which is in the same database."""
         from outrider.log.postgres.passages import PostgresPassageTables  # few programs search
 
         return PostgresPassageTables(self._change)
 
     def usage_index(self) -> Index:
-        """Return the usage index, which is in the same database."""
         from outrider.log.postgres.index import PostgresIndex  # few programs add up
 
         return PostgresIndex(self._change)

@@ -47,13 +47,8 @@ class LoopThread:
         ends the process with a segmentation fault if a connection is used in two threads."""
 
     @property
-    def is_current(self) -> bool:
-        """Whether the caller runs in the thread, also while that is being stopped: what is queued is done first."""
-        return not self.may_wait
-
-    @property
     def may_wait(self) -> bool:
-        """Whether the caller can wait for the thread: it is another one, and not one that the thread waits for."""
+        """Whether the caller can wait for the thread: it is another one, also than the one that is being stopped."""
         return threading.current_thread() not in (self._thread, self._ending)
 
     @property
@@ -63,7 +58,7 @@ class LoopThread:
 
     def check_process(self) -> None:
         """Raise LogError in a process that was forked."""
-        if self._process != os.getpid():
+        if not self.is_of_this_process:
             raise LogError("this Log was created before the process forked; create a new Log in the child process")
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:

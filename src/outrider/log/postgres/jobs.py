@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
 from outrider.log.append import Append
-from outrider.log.pending_write import PendingWrite, resolve_all
+from outrider.log.pending_write import PendingWrite
 from outrider.log.postgres.schema import Connection
 
 T = TypeVar("T")
@@ -26,7 +24,6 @@ class Write(msgspec.Struct, eq=False):
 
     append: Append
     waiting: Future[None] | PendingWrite
-    loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def sessions(self) -> tuple[int, ...]:
@@ -40,7 +37,6 @@ class Other(msgspec.Struct, eq=False):
     work: Work[Any]
     waiting: Future[Any] | PendingWrite
     sessions: tuple[int, ...] = ()
-    loop: asyncio.AbstractEventLoop | None = None
 
 
 def take_batch(jobs: deque[Any]) -> list[Write]:
@@ -54,19 +50,3 @@ def take_batch(jobs: deque[Any]) -> list[Write]:
         batch.append(job)
         jobs.popleft()
     return batch
-
-
-def resolve(jobs: Sequence[Write | Other], errors: Sequence[BaseException | None], value: Any = None) -> None:
-    """Pass outcomes to the callers, with one call for each event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[PendingWrite, BaseException | None]]] = {}
-    for job, error in zip(jobs, errors, strict=True):
-        if isinstance(job.waiting, PendingWrite):
-            assert job.loop
-            loops.setdefault(job.loop, []).append((job.waiting, error))
-        elif error is None:
-            job.waiting.set_result(value)
-        else:
-            job.waiting.set_exception(error)
-    for loop, done in loops.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed, so no task waits
-            loop.call_soon_threadsafe(resolve_all, done)

@@ -6,20 +6,18 @@ Trigrams in a GIN index find candidates; no extension is needed. The text in low
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
 from outrider.conversation.search_query import SearchQuery, best
-from outrider.log.passage_tables import MAX_TRIGRAMS, Hit, IndexedPassage, IndexState, Passages, Scope
+from outrider.log.passage_tables import HIT, MAX_TRIGRAMS, PASSAGE, Hit, IndexedPassage, Passages, Scope
 from outrider.log.postgres.connections import Use
+from outrider.log.postgres.index import PostgresIndex
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import storable
+from outrider.log.sql import Statement, Work
 
 T = TypeVar("T")
-STATE = "id, seq, checksum, messages, calls"
-PASSAGE = "session, seq, time, message, reference, kind, tool, folded, trigrams"
-HIT = "session, seq, time, message, reference, kind, tool"
 PAGE = 100
 """The number of matching passages in one read."""
 
@@ -40,83 +38,31 @@ class PostgresPassageTables:
         return work(_PostgresPassages(self._use))
 
 
-class _PostgresPassages:
+class _PostgresPassages(Passages):
     """The tables. Each method is a transaction of its own."""
 
-    def __init__(self, use: Use) -> None:
-        self._use = use
+    _is_reference = "md5(reference) = md5($2) AND reference = $2"
 
-    def states(self) -> dict[int, IndexState]:
-        rows = self._fetch(f"SELECT session, {STATE} FROM indexed")
-        return {number: IndexState(*state) for number, *state in rows}
+    def __init__(self, use: Use) -> None:
+        self._database, self._use = PostgresIndex(use), use
 
     def clear(self) -> None:
         self.forget(list(self.states()))
 
     def forget(self, numbers: Sequence[int]) -> None:
-        self._use(partial(_forget, list(numbers)))
+        def work() -> Work[None]:
+            for table in ("passage", "indexed"):
+                yield Statement(f"DELETE FROM {table} WHERE session = ANY($1)", (list(numbers),))
 
-    def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
-        return self._use(partial(_add, number, old, new, passages))
+        self._database.run(work)
 
-    def together(self) -> AbstractContextManager[None]:
-        return nullcontext()  # each session has its own transaction, so that others need not wait
+    def _insert(self, passages: Sequence[IndexedPassage]) -> Work[None]:
+        insert = f"INSERT INTO passage ({PASSAGE}, trigrams) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
+        rows = [(*each.columns, _trigrams(each.folded)) for each in passages]
+        yield Statement(f"{insert} ON CONFLICT DO NOTHING", rows=rows)
 
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
         return self._use(partial(_hits, query, scope, limit))
-
-    def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
-        condition = "message = $2" if column == "message" else "md5(reference) = md5($2) AND reference = $2"
-        value = storable(value) if isinstance(value, str) else value
-        return self._fetch(
-            f"SELECT seq, kind FROM passage WHERE session = $1 AND {condition} ORDER BY id", session, value
-        )
-
-    def newest(self, session: int, count: int) -> list[tuple[str, int]]:
-        query = "SELECT reference, message FROM passage WHERE session = $1 ORDER BY id DESC LIMIT $2"
-        return self._fetch(query, session, count)
-
-    def _fetch(self, query: str, *values: object) -> list[Any]:
-        async def work(connection: Connection) -> list[Any]:
-            return [tuple(row) for row in await connection.fetch(query, *values)]
-
-        return self._use(work)
-
-
-async def _forget(numbers: list[int], connection: Connection) -> None:
-    async with connection.transaction():
-        await connection.execute("DELETE FROM passage WHERE session = ANY($1)", numbers)
-        await connection.execute("DELETE FROM indexed WHERE session = ANY($1)", numbers)
-
-
-async def _add(
-    number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage], connection: Connection
-) -> IndexState:
-    async with connection.transaction():
-        # The row of the session is locked, so that one process at a time indexes it, and nobody deletes it meanwhile.
-        if not await connection.fetchval("SELECT true FROM session WHERE number = $1 FOR NO KEY UPDATE", number):
-            return new
-        row = await connection.fetchrow(f"SELECT {STATE} FROM indexed WHERE session = $1", number)
-        found = IndexState(*row) if row else IndexState(new.id)
-        if found != old:  # another process was quicker, or has emptied the index
-            return found
-        await connection.executemany(
-            f"INSERT INTO passage ({PASSAGE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING",
-            [_columns(each) for each in passages],
-        )
-        await connection.execute(
-            f"INSERT INTO indexed (session, {STATE}) VALUES ($1, $2, $3, $4, $5, $6) "
-            "ON CONFLICT (session) DO UPDATE SET (seq, checksum, messages, calls) = "
-            "(excluded.seq, excluded.checksum, excluded.messages, excluded.calls)",
-            *(number, new.id, new.seq, new.checksum, new.messages, new.calls),
-        )
-        return new
-
-
-def _columns(each: IndexedPassage) -> tuple[Any, ...]:
-    row, passage, folded = each.row, each.passage, storable(each.folded)
-    named = storable(passage.reference), passage.kind, storable(passage.tool)
-    return row[0], row[1], row[2], passage.message, *named, folded, _trigrams(folded)
 
 
 def _trigrams(text: str) -> list[str]:

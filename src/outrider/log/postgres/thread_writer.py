@@ -7,13 +7,14 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from outrider.errors import LogError
 from outrider.log.holder import BEAT_SECONDS
+from outrider.log.pending_write import resolve
 from outrider.log.postgres.commit import Commit, Positions
 from outrider.log.postgres.connections import WRITER_SETTINGS, Database, SteadyConnection
-from outrider.log.postgres.jobs import Other, Write, resolve, take_batch
+from outrider.log.postgres.jobs import Other, Write, take_batch
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import beat
 
@@ -24,17 +25,8 @@ STOP_SECONDS = 15.0
 """How long `close` waits for writes that cannot reach Postgres."""
 
 
-class Tend(Protocol):
-    """Looks after the connections in other event loops, at every heartbeat."""
-
-    def __call__(self, *, is_idle: bool) -> None: ...
-
-
 class ThreadWriter:
-    """One connection that writes, in the event loop of its log. While sessions are held, it sends heartbeats.
-
-    Its methods are called in that loop.
-    """
+    """One connection that writes, with heartbeats of held sessions. Its methods are called in the log's loop."""
 
     def __init__(
         self,
@@ -42,10 +34,12 @@ class ThreadWriter:
         positions: Positions,
         held: Mapping[int, int],
         finish: Callable[[Sequence[Write | Other]], None],
-        tend: Tend,
+        tend: Callable[[bool], None],
     ) -> None:
         self._database, self._positions, self._held = database, positions, held
-        self._finish, self._tend = finish, tend
+        self._finish = finish
+        self._tend = tend
+        """Looks after the connections in other event loops, at every heartbeat. It is told whether the log is idle."""
         self._line = SteadyConnection(database, **WRITER_SETTINGS)
         self._jobs: deque[Write | Other | Commit] = deque()
         self._pump: asyncio.Task[None] | None = None
@@ -131,7 +125,7 @@ class ThreadWriter:
         self, jobs: Sequence[Write | Other], errors: Sequence[BaseException | None], value: Any = None
     ) -> None:
         self._finish(jobs)
-        resolve(jobs, errors, value)
+        resolve((job.waiting, value, error) for job, error in zip(jobs, errors, strict=True))
 
     # Heartbeats
 
@@ -139,7 +133,7 @@ class ThreadWriter:
         self._heart = None
         loop = asyncio.get_running_loop()
         is_idle = not self._held and self._pump is None and loop.time() - self._used > IDLE_SECONDS
-        self._tend(is_idle=is_idle)
+        self._tend(is_idle)
         if self._held:
             self.put(Other(partial(beat, held=self._held), Future()))
         elif is_idle:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from outrider.errors import SessionHeldError, UnknownSessionError
+from outrider.log.backend import ROW
 from outrider.log.copying import Fork, Import
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import Addition, add, created_as, forget_inbox, insert
 from outrider.log.rows import Row
-from outrider.log.session_reads import ROW
 from outrider.log.summary import SessionRow
 
 PAGE = 256

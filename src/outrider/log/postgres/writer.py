@@ -17,10 +17,10 @@ import msgspec
 
 from outrider.errors import LogError
 from outrider.log.append import Append
-from outrider.log.pending_write import PendingWrite
+from outrider.log.pending_write import PendingWrite, resolve
 from outrider.log.postgres.commit import Commit, Positions
 from outrider.log.postgres.connections import Database, LoopThread
-from outrider.log.postgres.jobs import Other, Work, Write, resolve
+from outrider.log.postgres.jobs import Other, Work, Write
 from outrider.log.postgres.loop_writer import LoopWriter
 from outrider.log.postgres.thread_writer import ThreadWriter
 
@@ -49,15 +49,14 @@ class PostgresWriter:
     def submit(self, append: Append) -> PendingWrite:
         """Queue entries and return a handle for the running event loop."""
         self._thread.check_process()  # first: a forked process has no running loop
-        write, loop = PendingWrite(), asyncio.get_running_loop()
-        self._place(Write(append, write, loop), self._home(loop))
+        loop = asyncio.get_running_loop()
+        self._place(Write(append, write := PendingWrite(loop)), self._home(loop))
         return write
 
     def submit_work(self, work: Work[None]) -> PendingWrite:
         """Queue work and return a handle for the running event loop."""
         self._thread.check_process()
-        write = PendingWrite()
-        self._place(Other(work, write, (), asyncio.get_running_loop()))
+        self._place(Other(work, write := PendingWrite(asyncio.get_running_loop())))
         return write
 
     def append(self, append: Append) -> None:
@@ -103,7 +102,7 @@ class PostgresWriter:
     def _home(self, loop: asyncio.AbstractEventLoop) -> LoopWriter | None:
         home = self._loops.get(loop)
         if home is None:
-            self._tend(is_idle=False)
+            self._tend(False)
             home = LoopWriter(loop, self._database, self.positions, self._finish, self._recall)
             with self.positions.lock:
                 self._loops[loop] = home
@@ -130,10 +129,10 @@ class PostgresWriter:
                 raise
 
     def _put(self, job: Write | Other | Commit) -> None:
-        if self._thread.is_current:
-            self._own.put(job)
-        else:
+        if self._thread.may_wait:
             self._thread.call(self._own.put, job)
+        else:
+            self._own.put(job)
 
     def _finish(self, jobs: Sequence[Write | Other]) -> None:
         """Forget jobs that are done."""
@@ -156,9 +155,9 @@ class PostgresWriter:
                     self._put(job)
                 except (LogError, RuntimeError) as error:  # there can be no thread any more
                     self._finish(writes)
-                    resolve(writes, [error] * len(writes))
+                    resolve((write.waiting, None, error) for write in writes)
 
-    def _tend(self, *, is_idle: bool) -> None:
+    def _tend(self, is_idle: bool) -> None:
         """Take over from loops that are stuck, and disconnect there; in all loops if the log is idle."""
         with self.positions.lock:
             homes = [each for each in self._loops.values() if each.is_stuck or each.loop.is_closed() or is_idle]

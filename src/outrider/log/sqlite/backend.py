@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,26 +15,27 @@ import msgspec
 from outrider.conversation.store import FolderStore
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.append import Append
-from outrider.log.backend import LOST
+from outrider.log.backend import LOST, Backend
 from outrider.log.entries import SessionStarted, SnapshotEntry
 from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.pending_write import PendingWrite
-from outrider.log.rows import Extent, Row
+from outrider.log.rows import Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_files import remove_unreferenced
-from outrider.log.session_reads import SessionReads
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Statement
 from outrider.log.sqlite.database import explain_errors, has_chain, reading
-from outrider.log.sqlite.event_table import (
-    INSERT,
-    read_after,
-    read_kinds,
-    read_row,
-    read_rows,
-)
 from outrider.log.sqlite.filesystem import network_file_system
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
-from outrider.log.sqlite.session_table import find, forget_inbox, insert, references, write_update
+from outrider.log.sqlite.session_table import (
+    INSERT,
+    SELECT,
+    find,
+    forget_inbox,
+    insert,
+    read_rows,
+    references,
+    write_update,
+)
 from outrider.log.sqlite.statements import execute
 from outrider.log.sqlite.writer import Writer
 from outrider.log.summary import SessionRow
@@ -61,31 +63,27 @@ def _check_name(folder: Path) -> None:
         ) from None
 
 
-class SqliteBackend(SessionReads):
-    """`log.db` in a folder, and `attachments/` beside it. `Backend` describes its methods."""
+class SqliteBackend(Backend):
+    """`log.db` in a folder, and `attachments/` beside it."""
+
+    url = ""
+    folder: Path
 
     def __init__(self, folder: str | os.PathLike[str], held: dict[int, int]) -> None:
         self.folder = Path(folder).expanduser().absolute()
+        self.location = str(self.folder)
         _check_name(self.folder)
         self.path = self.folder / "log.db"
         self.store = FolderStore(self.folder / "attachments")
         self.writer = Writer(self.path, held, partial(heartbeat, held), BEAT_SECONDS)
-
-    url = ""
 
     @staticmethod
     def _setting(*path: str) -> str:
         names = "".join(f'."{name}"' for name in path)
         return f"json_extract(settings, '${names}')"
 
-    @property
-    def location(self) -> str:
-        """The folder."""
-        return str(self.folder)
-
     @cached_property
     def warning(self) -> str:
-        """A warning if the folder is on a network file system."""
         kind = network_file_system(self.folder if self.folder.exists() else self.folder.parent)
         if not kind:
             return ""
@@ -95,12 +93,10 @@ class SqliteBackend(SessionReads):
         )
 
     def exists(self) -> bool:
-        """Return whether the file exists."""
         with explain_errors(self.path, "read"):
             return self.path.exists()
 
     def close(self) -> None:
-        """Finish the queued writes and close the file."""
         self.writer.close()
 
     # Reading
@@ -111,19 +107,27 @@ class SqliteBackend(SessionReads):
 
     def rows_after(self, extent: Extent, after: int, count: int) -> Iterator[Row]:
         with reading(self.path) as connection:
-            yield from read_after(connection, extent, after, count)
+            query = f"{SELECT} WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+            rows = connection.execute(query, (extent.session, after, count))
+            yield from in_order(rows, extent, after, min(extent.last, after + 1))
 
     def rows_at(self, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], Row]:
         with reading(self.path) as connection:
-            return {place: found for place in places if (found := read_row(connection, *place))}
+            query = f"{SELECT} WHERE session = ? AND seq = ?"
+            found = {place: connection.execute(query, place).fetchone() for place in places}
+        for (_, seq), row in found.items():
+            if row is not None and not is_intact(row):
+                raise damaged_entry(seq)
+        return {place: row for place, row in found.items() if row is not None}
 
     def rows_of_each(
         self, starts: Sequence[tuple[Extent, int]], kinds: Sequence[str], count: int
     ) -> Iterator[list[Row]]:
-        """Yield the next intact rows of these kinds of each session."""
         with reading(self.path) as connection:
+            query = f"{SELECT} WHERE session = ? AND seq > ? AND kind IN ({', '.join('?' for _ in kinds)}) ORDER BY seq"
             for extent, after in starts:
-                yield read_kinds(connection, extent, kinds, after, count)
+                rows = connection.execute(query, (extent.session, after, *kinds))
+                yield list(islice(filter(is_intact, rows), count))
 
     def checksums(self, places: Mapping[int, int]) -> dict[int, tuple[str, int]]:
         query = (
@@ -146,8 +150,6 @@ class SqliteBackend(SessionReads):
     # Holding
 
     def create(self, started: SessionStarted, append: Append, holder: Holder, link: Append | None) -> int:
-        """Create a session, held with fence 1."""
-
         def work(connection: sqlite3.Connection) -> int:
             try:
                 append.number = insert(connection, started, holder.encoded)
@@ -161,7 +163,6 @@ class SqliteBackend(SessionReads):
         return self.writer.run(work)
 
     def acquire(self, found: SessionRow, holder: Holder) -> bool:
-        """Hold a session, unless another did meanwhile."""
         return self.writer.run(partial(acquire, found, holder))
 
     def release(self, number: int, fence: int, *, wait: bool) -> None:
@@ -196,9 +197,7 @@ class SqliteBackend(SessionReads):
         self.writer.run(work)
 
     def remove_unreferenced(self, snapshots: SnapshotStore) -> tuple[int, int]:
-        """Delete the files that no session refers to. Nobody writes meanwhile."""
-
-        def work(connection: sqlite3.Connection) -> tuple[int, int]:
+        def work(connection: sqlite3.Connection) -> tuple[int, int]:  # nobody writes meanwhile
             referenced = {name for (name,) in connection.execute("SELECT DISTINCT sha256 FROM reference")}
             count, size = remove_unreferenced(self.store.folder, referenced)
             rows = connection.execute("SELECT body FROM event WHERE kind = ?", (SnapshotEntry.kind,))
@@ -209,13 +208,11 @@ class SqliteBackend(SessionReads):
         return self.writer.run(work)
 
     def passage_tables(self) -> PassageTables:
-        """Return the search index beside the log."""
         from outrider.log.sqlite.passages import SqlitePassageTables  # few programs search
 
         return SqlitePassageTables(self.folder / "search.db")
 
     def usage_index(self) -> Index:
-        """Return the usage index beside the log."""
         from outrider.log.sqlite.usage import usage_file  # few programs add up
 
         return usage_file(self.folder / "usage.db")

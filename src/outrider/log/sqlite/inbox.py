@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from outrider.log.holder import STALE_SECONDS
+from outrider.log.holder import seems_alive
 from outrider.log.sql import Work
 from outrider.log.sqlite.database import has_inbox, reading
 from outrider.log.sqlite.session_table import find
@@ -34,11 +33,7 @@ class SqliteInbox:
             return has_inbox(connection)
 
     def is_alive(self, row: SessionRow) -> bool:
-        holder = row.summary.holder
-        if holder is None:
-            return False
-        alive = holder.is_alive()
-        return abs(time.time() - row.beaten) < STALE_SECONDS if alive is None else alive
+        return seems_alive(row.summary.holder, row.beaten)
 
     def numbered(self, number: int) -> SessionRow | None:
         with reading(self._path) as connection:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
@@ -15,20 +14,18 @@ from typing import TypeVar
 import msgspec
 
 from outrider.conversation.search_query import SearchQuery, best
-from outrider.log.passage_tables import MAX_TRIGRAMS, Hit, IndexedPassage, IndexState, Passages, Scope
-from outrider.log.sqlite.index_file import IndexFile, transaction
+from outrider.log.passage_tables import HIT, MAX_TRIGRAMS, PASSAGE, Hit, IndexedPassage, Passages, Scope
+from outrider.log.sql import Statement, Work
+from outrider.log.sqlite.index_file import IndexFile, SqliteIndex
 
 T = TypeVar("T")
-_HIT = "p.session, p.seq, p.time, p.message, p.reference, p.kind, p.tool"
-
-
 APPLICATION = 0x4F555453
-FORM = 1
+FORM = 2
 """The form of the tables. A file of another form is built again."""
 
 _TABLES = """
-    CREATE TABLE session (
-        number INTEGER PRIMARY KEY,  -- as in the log
+    CREATE TABLE indexed (
+        session INTEGER PRIMARY KEY, -- as in the log
         id TEXT NOT NULL,
         seq INTEGER NOT NULL,        -- the newest entry that is indexed
         checksum INTEGER NOT NULL,   -- of that entry: another one means another log
@@ -96,44 +93,23 @@ class SqlitePassageTables:
         return self._file.run(lambda index: work(_SqlitePassages(index, self._file, self._trigrams)))
 
 
-class _SqlitePassages:
+class _SqlitePassages(Passages):
     """The open index."""
 
     def __init__(self, index: sqlite3.Connection, file: IndexFile, trigrams: bool) -> None:
+        self._database = SqliteIndex(index)
         self._index, self._file, self._trigrams = index, file, trigrams
-
-    def states(self) -> dict[int, IndexState]:
-        return {number: IndexState(*state) for number, *state in self._index.execute("SELECT * FROM session")}
 
     def clear(self) -> None:
         self._file.clear(self._index)
 
-    def add(self, number: int, old: IndexState, new: IndexState, passages: Sequence[IndexedPassage]) -> IndexState:
-        index = self._index
-        with transaction(index):
-            row = index.execute("SELECT * FROM session WHERE number = ?", (number,)).fetchone()
-            found = IndexState(*row[1:]) if row else IndexState(new.id)
-            if found != old:  # another process was quicker, or has emptied the index
-                return found
-            for each in passages:
-                self._insert(each)
-            values = number, new.id, new.seq, new.checksum, new.messages, new.calls
-            index.execute("INSERT OR REPLACE INTO session VALUES (?, ?, ?, ?, ?, ?)", values)
-        return new
-
-    def together(self) -> AbstractContextManager[None]:
-        return transaction(self._index)
-
-    def _insert(self, each: IndexedPassage) -> None:
-        row, passage = each.row, each.passage
-        values = row[0], row[1], row[2], passage.message, passage.reference, passage.kind, passage.tool, each.folded
-        added = self._index.execute(
-            "INSERT OR IGNORE INTO passage (session, seq, time, message, reference, kind, tool, folded) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            values,
-        )
-        if added.rowcount and self._trigrams:
-            self._index.execute("INSERT INTO trigram (rowid, folded) VALUES (?, ?)", (added.lastrowid, each.folded))
+    def _insert(self, passages: Sequence[IndexedPassage]) -> Work[None]:
+        [(newest,)] = yield Statement("SELECT coalesce(max(id), 0) FROM passage")
+        insert = f"INSERT OR IGNORE INTO passage ({PASSAGE}) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)"
+        yield Statement(insert, rows=[each.columns for each in passages])
+        if self._trigrams:
+            trigrams = "INSERT INTO trigram (rowid, folded) SELECT id, folded FROM passage WHERE id > $1"
+            yield Statement(trigrams, (newest,))
 
     def hits(self, query: SearchQuery, scope: Scope, limit: int) -> list[Hit]:
         index, words = self._index, query.words
@@ -141,14 +117,14 @@ class _SqlitePassages:
         order = ("p.id",) if scope.is_one_session else ("p.time", "p.id")
         source, values = self._matching(words, scope)
         newest = ", ".join(["has_whole(p.folded) DESC", *(f"{column} DESC" for column in order)])
-        rows = index.execute(f"SELECT {_HIT} {source} ORDER BY {newest} LIMIT ?", (*values, limit)).fetchall()
+        rows = index.execute(f"SELECT {HIT} {source} ORDER BY {newest} LIMIT ?", (*values, limit)).fetchall()
         if not rows and len(words) > 1:
             parts = [self._matching([word], scope) for word in words]
             matches = [set(index.execute(f"SELECT {', '.join(order)} {part}", given)) for part, given in parts]
             condition, given = _in_scope(scope)
             total = index.execute(f"SELECT count(*) FROM passage p WHERE {condition}", given).fetchone()[0]
             for *_, number in best(matches, total, limit):
-                rows += index.execute(f"SELECT {_HIT} FROM passage p WHERE p.id = ?", (number,)).fetchall()
+                rows += index.execute(f"SELECT {HIT} FROM passage p WHERE p.id = ?", (number,)).fetchall()
         return [Hit(*row) for row in rows]
 
     def _matching(self, words: Sequence[str], scope: Scope) -> tuple[str, list[str]]:
@@ -161,14 +137,6 @@ class _SqlitePassages:
         match = " AND ".join('"{}"'.format(each.replace('"', '""')) for each in trigrams)
         joined = "FROM trigram JOIN passage p ON p.id = trigram.rowid WHERE trigram MATCH ?"
         return f"{joined} AND {checks}", [match, *given, *words]
-
-    def places(self, session: int, column: str, value: str | int) -> list[tuple[int, str]]:
-        query = f"SELECT seq, kind FROM passage WHERE session = ? AND {column} = ? ORDER BY id"
-        return self._index.execute(query, (session, value)).fetchall()
-
-    def newest(self, session: int, count: int) -> list[tuple[str, int]]:
-        query = "SELECT reference, message FROM passage WHERE session = ? ORDER BY id DESC LIMIT ?"
-        return self._index.execute(query, (session, count)).fetchall()
 
     def forget(self, numbers: Sequence[int]) -> None:
         # The index is emptied: its trigrams of one session cannot be overwritten alone.

@@ -22,20 +22,12 @@ from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
 from outrider.log.chain import Chain
 from outrider.log.entries import SessionRecovered, SessionStarted, encode
-from outrider.log.holder import STALE_SECONDS
+from outrider.log.holder import seems_alive
 from outrider.log.key import LogKey
 from outrider.log.rows import Extent, Row, is_intact, known_records
-from outrider.log.sqlite.database import (
-    MIGRATIONS,
-    explain_errors,
-    has_chain,
-    open_for_reading,
-    open_for_writing,
-    refuse_folder,
-)
-from outrider.log.sqlite.event_table import INSERT, read_rows
+from outrider.log.sqlite import database
 from outrider.log.sqlite.salvage import salvage
-from outrider.log.sqlite.session_table import find, references, write_update
+from outrider.log.sqlite.session_table import INSERT, SELECT, find, read_rows, references, write_update
 from outrider.log.sqlite.wal import forget_tally
 from outrider.log.summary import SessionRow
 from outrider.log.summary_update import SummaryUpdate
@@ -64,10 +56,10 @@ class Recovery(msgspec.Struct, frozen=True):
 def recover(folder: Path) -> Recovery:
     """Check every entry of the log in a folder. If anything is damaged, build a new log from the intact entries."""
     path = folder / "log.db"
-    with explain_errors(path, "read"):
+    with database.explain_errors(path, "read"):
         if not path.exists():
             raise LogError(f"there is no log in {folder}")
-        refuse_folder(path)
+        database.refuse_folder(path)
         with tempfile.TemporaryDirectory(prefix="recover-", dir=folder) as scratch:
             copy = Path(scratch, "log.db")
             for each in _files(path):
@@ -83,7 +75,7 @@ def _recover(path: Path, copy: Path) -> Recovery:
         forget_tally(path)  # what it counts beyond the entries that are there cannot be brought back
         return Recovery(len(inspection.sessions or ()), inspection.count, {}, (), None)
     fresh = copy.with_name("new.db")
-    with closing(open_for_writing(fresh)) as connection:
+    with closing(database.open_for_writing(fresh)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         rebuild = _Rebuild(connection, inspection)
         rebuild.copy_entries(copy)
@@ -111,9 +103,9 @@ class _Inspection:
         """The number of entries, if all of them and the file are intact."""
         self.error: LogError | None = None
         try:
-            with closing(open_for_reading(copy)) as connection, explain_errors(path, "read"):
+            with closing(database.open_for_reading(copy)) as connection, database.explain_errors(path, "read"):
                 self.sessions = {found.number: found for found in find(connection, "1")}
-                if has_chain(connection):
+                if database.has_chain(connection):
                     self.heads = dict(connection.execute("SELECT number, chain FROM session"))
                 self.sessions_intact = _is_session_table_intact(connection)
                 self.references_intact = connection.execute("PRAGMA integrity_check(reference)").fetchone() == ("ok",)
@@ -121,7 +113,7 @@ class _Inspection:
                 self.count = self._count(connection)
         except LogError as error:
             self.error = type(error)(str(error).replace(str(copy), str(path)))
-            if isinstance(error, NewerLogError) and len(MIGRATIONS) < _version(copy) <= MOST_VERSIONS:
+            if isinstance(error, NewerLogError) and len(database.MIGRATIONS) < _version(copy) <= MOST_VERSIONS:
                 raise self.error from None
 
     @property
@@ -132,12 +124,8 @@ class _Inspection:
     def check_unused(self) -> None:
         """Raise LogError if a live process holds a session."""
         for each in (self.sessions or {}).values():
-            holder = each.summary.holder
-            alive = holder.is_alive() if holder else False
-            if alive is None:
-                alive = abs(time.time() - each.beaten) < STALE_SECONDS
-            if alive:
-                raise LogError(f"the log is in use: {holder}. Close the sessions there first")
+            if seems_alive(each.summary.holder, each.beaten):
+                raise LogError(f"the log is in use: {each.summary.holder}. Close the sessions there first")
 
     def _count(self, connection: sqlite3.Connection) -> int:
         if connection.execute("PRAGMA integrity_check").fetchone() != ("ok",):
@@ -202,17 +190,17 @@ class _Rebuild:
         found = _SessionScan(old.summary.id if old else "")
         for record in known_records(read_rows(self._connection, Extent(number, 0, gapless=False))):
             found.add(record.seq, record.time, record.entry)
-        lost = found.lost(old.summary.last if old else 0)
+        lost, highest = found.lost(old.summary.last if old else 0)
         name = found.started.session if found.started.session not in self._ids else ""
         name = name or os.urandom(16).hex()
         self._ids.add(name)
         last, head = found.last, self._inspection.heads.get(number, b"")
         if lost.count or not old or not self._inspection.sessions_intact:
-            last = lost.last + 1
+            last = highest + 1
             chain = Chain(self._key, name)  # begins anew: what it was linked to is lost
-            row, head = chain.row(b"", number, last, time.time(), *encode(lost.entry))
+            row, head = chain.row(b"", number, last, time.time(), *encode(lost))
             self._connection.execute(INSERT, row)
-            found.update.add(lost.entry, 0)
+            found.update.add(lost, 0)
         self._connection.execute(
             "INSERT INTO session (number, id, parent, created, updated, opened, fence) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (number, name, found.started.parent, *found.times, rank, (old.fence if old else 0) + 1),
@@ -225,15 +213,6 @@ class _Rebuild:
             "UPDATE session SET updated = ?, opened = ? WHERE number = ?", (found.times[1], rank, number)
         )
         return name, found.count, lost.count
-
-
-class _Lost(msgspec.Struct, frozen=True):
-    """The lost entries of a session."""
-
-    entry: SessionRecovered
-    count: int
-    last: int
-    """The highest seq that the session had, as far as is known."""
 
 
 class _SessionScan:
@@ -265,13 +244,13 @@ class _SessionScan:
         if seq <= self.started.forked_at:
             self.update.usage = Usage()  # it counts for the original of this fork
 
-    def lost(self, claimed: int) -> _Lost:
-        """Return the lost entries, including those at the end, without those that an earlier recovery recorded."""
+    def lost(self, claimed: int) -> tuple[SessionRecovered, int]:
+        """Return the lost entries, without those that an earlier recovery recorded, and the highest seq there was."""
         end = range(self.last + 1, claimed + 1)
         end = end if len(end) < MOST_LOST else range(0)
         count = max(0, self._missing - self._reported) + len(end)
         named = [*self._named, *end[: NAMED - len(self._named)]] if count else []
-        return _Lost(SessionRecovered(tuple(named), count), count, max(self.last, *end[-1:], 0))
+        return SessionRecovered(tuple(named), count), max(self.last, *end[-1:], 0)
 
 
 def _is_session_table_intact(connection: sqlite3.Connection) -> bool:
@@ -283,8 +262,11 @@ def _is_session_table_intact(connection: sqlite3.Connection) -> bool:
 
 
 def _read_by_sqlite(path: Path) -> Iterator[Row]:
-    with suppress(LogError, sqlite3.DatabaseError, UnicodeDecodeError), closing(open_for_reading(path)) as connection:
-        rows = connection.execute("SELECT session, seq, time, kind, body, checksum FROM event ORDER BY session, seq")
+    with (
+        suppress(LogError, sqlite3.DatabaseError, UnicodeDecodeError),
+        closing(database.open_for_reading(path)) as connection,
+    ):
+        rows = connection.execute(f"{SELECT} ORDER BY session, seq")
         yield from filter(is_intact, rows)
 
 

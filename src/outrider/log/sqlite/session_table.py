@@ -1,19 +1,23 @@
-"""The tables of sessions and of their files in SQLite."""
+"""The tables of sessions, of their entries and of their files in SQLite."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from outrider.log.backend import ROW
 from outrider.log.entries import SessionStarted
 from outrider.log.inbox_tables import ANSWERED_SECONDS
+from outrider.log.rows import LAST_SEQ, Extent, Row, in_order
 from outrider.log.summary import COLUMNS, SessionRow, session_row
 from outrider.log.summary_update import SummaryUpdate
 
+INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
+SELECT = f"SELECT {ROW} FROM event"
 _COUNTS = (
     "UPDATE session SET last = ?, chain = ?, updated = coalesce(?, updated), size = size + ?, entries = entries + ?"
 )
@@ -32,6 +36,13 @@ _COUNT_TURNS = (
 def find(connection: sqlite3.Connection, condition: str, *values: Any) -> list[SessionRow]:
     """Return the sessions that match an SQL condition, which may include ORDER BY and LIMIT."""
     return [session_row(row) for row in connection.execute(f"SELECT {COLUMNS} FROM session WHERE {condition}", values)]
+
+
+def read_rows(connection: sqlite3.Connection, extent: Extent, upto: int | None = None) -> Iterator[Row]:
+    """Iterate over the rows of a session up to a seq, in order. Raise DamagedLogError if any is missing or damaged."""
+    query = f"{SELECT} WHERE session = ? AND seq <= ? ORDER BY seq"
+    rows = connection.execute(query, (extent.session, LAST_SEQ if upto is None else upto))
+    return in_order(rows, extent, 0, min(extent.last, upto or extent.last))
 
 
 def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str = "") -> int:
@@ -62,28 +73,18 @@ def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session:
     if update.is_use:
         connection.execute(_USE, (session,))
     if update.settings_changed:
-        _write_settings(connection, update, session)
-    if update.files:
-        add_references(connection, session, update.files)
-
-
-def _write_settings(connection: sqlite3.Connection, update: SummaryUpdate, session: int) -> None:
-    settings = update.settings
-    connection.execute(
-        "UPDATE session SET settings = ? WHERE number = ?", (msgspec.json.encode(settings).decode(), session)
-    )
+        settings = msgspec.json.encode(update.settings).decode()
+        connection.execute("UPDATE session SET settings = ? WHERE number = ?", (settings, session))
     if title := update.set_title:
         connection.execute("UPDATE session SET title = ? WHERE number = ?", (title, session))
+    if update.files:
+        files = [(session, file) for file in update.files]
+        connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", files)
 
 
 def references(connection: sqlite3.Connection, session: int) -> set[str]:
     """Return the hashes of the files that a session may read."""
     return {name for (name,) in connection.execute("SELECT sha256 FROM reference WHERE session = ?", (session,))}
-
-
-def add_references(connection: sqlite3.Connection, session: int, files: Iterable[str]) -> None:
-    """Allow the session to read these files."""
-    connection.executemany("INSERT OR IGNORE INTO reference VALUES (?, ?)", [(session, file) for file in files])
 
 
 def forget_inbox(connection: sqlite3.Connection, number: int) -> None:

@@ -55,10 +55,6 @@ class SqliteWatcher:
         self._version = -1
 
     def watch(self, look: Callable[[InboxView], None], is_busy: Callable[[], bool]) -> Callable[[], None]:
-        """Call `look` soon, and after every change. Return a function that ends it.
-
-        It is called within 0.1 s of a change if `is_busy`, else within 0.5 s.
-        """
         watch = _Watch(look, is_busy)
         self._watches.append(watch)
         self._version = -1

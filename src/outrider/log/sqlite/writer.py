@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from outrider.errors import LogError
-from outrider.log.pending_write import PendingWrite, resolve_all
+from outrider.log.pending_write import PendingWrite, resolve
 from outrider.log.sqlite.database import explain, open_for_writing
 from outrider.log.sqlite.wal import Tally
 
@@ -33,7 +33,6 @@ ATTEMPTS = 3
 class _Job(NamedTuple):
     work: Work[Any]
     waiting: Future[Any] | PendingWrite
-    loop: asyncio.AbstractEventLoop | None = None
 
 
 class _Outcome(NamedTuple):
@@ -65,8 +64,8 @@ class Writer:
 
     def submit(self, work: Work[None]) -> PendingWrite:
         """Queue work and return a handle for the running event loop."""
-        write = PendingWrite()
-        self._put(_Job(work, write, asyncio.get_running_loop()))
+        write = PendingWrite(asyncio.get_running_loop())
+        self._put(_Job(work, write))
         return write
 
     def run(self, work: Work[T]) -> T:
@@ -122,7 +121,7 @@ class Writer:
                 continue
             closing = closing or job is None
             if job is not None:
-                _resolve(self._commit(self._batch(job)))
+                resolve((done.job.waiting, done.value, done.error) for done in self._commit(self._batch(job)))
             del job
             if closing and self._stop_if_idle():
                 return
@@ -267,19 +266,3 @@ def _identity(path: Path) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def _resolve(outcomes: Sequence[_Outcome]) -> None:
-    """Pass outcomes to the callers, with one call for each event loop."""
-    loops: dict[asyncio.AbstractEventLoop, list[tuple[PendingWrite, BaseException | None]]] = {}
-    for (_, waiting, loop), value, error in outcomes:
-        if isinstance(waiting, PendingWrite):
-            assert loop
-            loops.setdefault(loop, []).append((waiting, error))
-        elif error is None:
-            waiting.set_result(value)
-        else:
-            waiting.set_exception(error)
-    for loop, writes in loops.items():
-        with contextlib.suppress(RuntimeError):  # the loop was closed, so no task waits
-            loop.call_soon_threadsafe(resolve_all, writes)
