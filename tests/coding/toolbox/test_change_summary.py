@@ -23,6 +23,7 @@ def edit(old: str, new: str, **more: bool) -> dict[str, object]:
     [
         (ROWS, "row", "ROW", True, "changes 700 lines in 700 places"),
         (ROWS, "row 7\n", "row\nseven\n", False, "changes 2 lines in 1 place"),
+        (ROWS, "row 7\nrow 8\nrow 9\n", "row 7\neight\nrow 9\n", False, "changes 1 line in 1 place"),
         (ROWS, "row", "ROW", False, "changes nothing: the text is in 700 places"),
         (ROWS, "missing", "", False, "changes nothing: the text is in 0 places"),
         ("a a a\nb\r\n", "a", "c", True, "changes 1 line in 3 places"),

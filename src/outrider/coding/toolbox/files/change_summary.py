@@ -38,7 +38,7 @@ def _edit_summary(text: str | None, old: str, new: str, *, replaces_all: bool) -
     if not places or (places > 1 and not replaces_all):
         return f"changes nothing: the text is in {counted(places, 'place')}"
     if "\n" in replacement.old.removesuffix("\n") or "\n" in replacement.new.removesuffix("\n"):
-        lines = counted(places * max(_line_count(old), _line_count(new)), "line")
+        lines = counted(places * sum(map(max, changed_blocks(replacement.old, replacement.new))), "line")
     else:
         lines = counted(sum(replacement.old in line for line in replacement.text.splitlines(keepends=True)), "line")
     return f"changes {lines} in {counted(places, 'place')}"
