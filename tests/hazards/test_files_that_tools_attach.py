@@ -355,7 +355,7 @@ async def test_the_editor_is_asked_and_a_no_keeps_the_file(folder: Path, tmp_pat
         handlers = {"session/request_permission": selecting("no")}
         async with introduced(handlers=handlers, **everywhere(server)) as editor:
             session = await editor.new(folder)
-            assert await editor.prompt(session, "Go.") == "end_turn"
+            assert await editor.prompt(session, "Go.") == "cancelled"
             (asked,) = editor.asked_for("session/request_permission")
             assert asked["toolCall"]["rawInput"] == {"file_path": str(tmp_path / "diary.txt")}
             assert asked["toolCall"]["title"].startswith("give (to attach a file): Read(")
