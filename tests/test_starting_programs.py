@@ -96,7 +96,8 @@ def without_isolation(tree: ast.AST) -> Iterator[int]:
         if isinstance(node, ast.List | ast.Tuple):
             words = [each.value for each in node.elts if isinstance(each, ast.Constant)]
             names = [dotted(each) for each in node.elts]
-            if ("-m" in words[:-1] or ("sys.executable" in names and len(node.elts) > 1)) and not {"-P", "-I"} & set(words):
+            is_python = "-m" in words[:-1] or ("sys.executable" in names and len(node.elts) > 1)
+            if is_python and not {"-P", "-I"} & set(words):
                 yield node.lineno
 
 

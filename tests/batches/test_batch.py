@@ -264,7 +264,7 @@ async def test_a_failing_log_does_not_fail_the_task(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(
     ("tasks", "options", "sentence"),
     [
-        ([Task("x", permissions="all")], {}, "task 1: permissions, allow, ask_later, tools, settings and system_prompt are for"),
+        ([Task("x", permissions="all")], {}, "task 1: permissions, allow, ask_later, tools, settings and system"),
         (["a", {"id": "1", "prompt": "b"}], {}, "task 2: another task has the id '1'"),
         (["a", ""], {}, "task 2: the prompt is empty"),
         ([3], {}, "task 1: a task is text, a Task or a mapping, not int"),

@@ -203,7 +203,7 @@ def test_any_session_goes_on_by_the_beginning_of_its_id() -> None:
 
 
 def test_where_nothing_is_unfinished_that_is_said_and_nothing_is_done() -> None:
-    converse()
+    outrider("-p", "What is 2+2?", *DEMO)
     ended = outrider("--continue")
     assert (ended.returncode, ended.stdout) == (0, "")
     name = latest()[:8]
@@ -512,7 +512,8 @@ async def test_a_run_that_has_used_up_its_turns_is_3_and_can_be_continued(tools:
     look = [Answer("", ((f"call_{number}", "read_file", {"path": path}),)) for number, path in enumerate(paths)]
     async with ModelServer([*look, Answer("Enough.")]) as server:
         model = ("--model", "anthropic/claude-sonnet-4-5")
-        ended = await ask(server, "-p", "Read notes.txt again and again.", *model, *only(tools))
+        limits = ("--max-turns", "50")
+        ended = await ask(server, "-p", "Read notes.txt again and again.", *model, *limits, *only(tools))
         assert (ended.returncode, ended.stdout) == (3, "")
         assert ended.stderr.endswith("\noutrider: stopped by the limit max_turns\n")
         ended = await ask(server, "--continue", *only(tools))

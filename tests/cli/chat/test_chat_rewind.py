@@ -48,6 +48,41 @@ async def test_a_list_with_a_preview_goes_back(project: Path) -> None:
     ):
         await at_the_prompt_with(terminal, "make one", "make two\\\rin two lines", "/rewind x")
         assert "Write /rewind, /rewind N" in terminal.flowing
+        terminal.press("escape", "escape")
+        await terminal.wait_for(re.compile(r"❯  2  make two in two lines +just now\n   1  make one +just now"))
+        await terminal.wait_for(re.compile(r"  make two\n  in two lines"))  # the whole message, below the list
+        terminal.press("down", "enter")
+        await terminal.wait_for("Back to before: make one")
+        await terminal.wait_for(re.compile("❯ the conversation and the files +8 messages less, 2 files change"))
+        await terminal.wait_for("delete  two.txt")
+        terminal.press("down")
+        await terminal.wait_until_gone("delete  two.txt")  # the preview is that of the chosen row
+        terminal.press("escape")
+        await terminal.wait_for("❯  1  make one")
+        terminal.press("up", "enter")
+        await terminal.wait_for("1 file changes")
+        before = terminal.prompts
+        terminal.press("enter")
+        await until(lambda: not (project / "two.txt").exists(), what="the file to go")
+        await until(lambda: terminal.prompts > before, what="the next prompt")
+        assert (project / "one.txt").exists()
+        await terminal.wait_for("Went back to before message 2; restored 1 file.")
+        await terminal.wait_for(re.compile(r"› make two\n· in two lines"))
+
+
+def test_texts_of_one_message_stay_apart_and_files_are_named() -> None:
+    picture = AttachmentBlock("0" * 64, "image/png", 3, name="a.png")
+    message = Message("user", (TextBlock("Look"), picture, TextBlock("first\n"), TextBlock("second")))
+    assert beginning(message) == "Look [a.png] first second"
+    assert beginning(message, 8) == "Look [a…"
+
+
+def test_files_that_someone_else_changed_make_the_conversation_the_first_choice() -> None:
+    file = FileChange("a.txt", "change", is_conflict=True)
+    preview = RewindPreview(1, Message.user("x"), 2, (file,))
+    assert [each.value for each in _parts(preview)] == ["conversation", "both", "files"]
+    assert _parts(preview)[1].detail == "2 messages less, 1 file changes, also 1 that someone else changed since"
+    assert [each.value for each in _parts(RewindPreview(1, Message.user("x"), 2))] == ["conversation"]
 
 
 async def test_undo_goes_further_back_each_time_and_redo_returns(project: Path) -> None:
@@ -85,38 +120,3 @@ async def test_undo_goes_further_back_each_time_and_redo_returns(project: Path) 
         await at_the_prompt_with(terminal, "hello", "/redo")
         assert "Nothing was redone: you have sent a message since." in terminal.flowing
         assert not two.exists()
-        terminal.press("escape", "escape")
-        await terminal.wait_for(re.compile(r"❯  2  make two in two lines +just now\n   1  make one +just now"))
-        await terminal.wait_for(re.compile(r"  make two\n  in two lines"))  # the whole message, below the list
-        terminal.press("down", "enter")
-        await terminal.wait_for("Back to before: make one")
-        await terminal.wait_for(re.compile("❯ the conversation and the files +8 messages less, 2 files change"))
-        await terminal.wait_for("delete  two.txt")
-        terminal.press("down")
-        await terminal.wait_until_gone("delete  two.txt")  # the preview is that of the chosen row
-        terminal.press("escape")
-        await terminal.wait_for("❯  1  make one")
-        terminal.press("up", "enter")
-        await terminal.wait_for("1 file changes")
-        before = terminal.prompts
-        terminal.press("enter")
-        await until(lambda: not (project / "two.txt").exists(), what="the file to go")
-        await until(lambda: terminal.prompts > before, what="the next prompt")
-        assert (project / "one.txt").exists()
-        await terminal.wait_for("Went back to before message 2; restored 1 file.")
-        await terminal.wait_for(re.compile(r"› make two\n· in two lines"))
-
-
-def test_texts_of_one_message_stay_apart_and_files_are_named() -> None:
-    picture = AttachmentBlock("0" * 64, "image/png", 3, name="a.png")
-    message = Message("user", (TextBlock("Look"), picture, TextBlock("first\n"), TextBlock("second")))
-    assert beginning(message) == "Look [a.png] first second"
-    assert beginning(message, 8) == "Look [a…"
-
-
-def test_files_that_someone_else_changed_make_the_conversation_the_first_choice() -> None:
-    file = FileChange("a.txt", "change", is_conflict=True)
-    preview = RewindPreview(1, Message.user("x"), 2, (file,))
-    assert [each.value for each in _parts(preview)] == ["conversation", "both", "files"]
-    assert _parts(preview)[1].detail == "2 messages less, 1 file changes, also 1 that someone else changed since"
-    assert [each.value for each in _parts(RewindPreview(1, Message.user("x"), 2))] == ["conversation"]

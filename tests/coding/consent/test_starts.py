@@ -151,7 +151,7 @@ async def test_a_hook_may_write_its_log_and_runs_again(home: Path, project: Path
 def asking(questions: list[Question]) -> FrontEnd:
     async def ask(question: Question) -> Answer:
         questions.append(question)
-        return Answer("no")
+        return Answer("no", "Not this, but go on.")
 
     return FrontEnd(ask)
 
