@@ -166,7 +166,7 @@ def test_a_setting_is_written_checked_and_removed(home: Home) -> None:
     other = config(home, "set", "limits.max_turns", "8", OUTRIDER_MAX_TURNS="9")
     assert "Here the value comes from OUTRIDER_MAX_TURNS." in other.stdout
     ended = config(home, "unset", "limits.max_turns")
-    assert ended.stdout == f"Removed limits.max_turns from {home.user_file}. It is 50 now.\n"
+    assert ended.stdout == f"Removed limits.max_turns from {home.user_file}. It is none now.\n"
     assert (
         "does not set limits.max_turns; for the project's, add --project"
         in config(home, "unset", "limits.max_turns").stdout

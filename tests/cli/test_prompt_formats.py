@@ -362,7 +362,7 @@ def test_a_closed_standard_output_is_no_reason_for_a_traceback(wanted: str) -> N
 
 
 def test_closed_standard_streams_do_not_end_up_in_the_log() -> None:
-    ended = in_shell("outrider -p 'What is 2+2?' --model demo <&- >&- 2>&-; outrider sessions list")
+    ended = in_shell("outrider -p 'What is 2+2?' --model demo <&- >&- 2>&-; outrider sessions list --all")
     assert (ended.returncode, b"What is 2+2?" in ended.stdout) == (0, True)
 
 

@@ -181,7 +181,7 @@ async def test_everything_works_with_the_keyboard(browser: Browser) -> None:
         await expect(page.get_by_role("searchbox")).to_be_focused()
         await page.keyboard.type("keyboard")
         await expect(page.locator(".row")).to_have_count(1)
-        for _ in range(5):  # over the four filters
+        for _ in range(6):  # over the five filters
             await page.keyboard.press("Tab")
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="Find me by keyboard")).to_be_visible()
