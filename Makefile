@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo bench bench-all bench-peers format clean
+.PHONY: help check test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo eval bench bench-all bench-peers format clean
 
 help:
 	@echo "make demo    run nine short demos, without a key"
@@ -16,6 +16,7 @@ help:
 	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
 	@echo "make docs    build the documentation site into build/site, and check its links"
 	@echo "make check   lint, types and import layers"
+	@echo "make eval MODEL=NAME   let a model try the 20 tasks in evals/, and say how many it solves (REPEATS=3)"
 	@echo "make bench   measure the promises about speed, and in a short form the peers that are there (under 15 minutes)"
 	@echo "make bench-all   measure everything beside every peer at full length, and write bench/RESULTS.md (over an hour)"
 	@echo "make bench-peers   set up the peers (about 1.5 GB below bench/.peers)"
@@ -76,6 +77,13 @@ docs: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.docs)
 
 demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
+
+# A model may be that of a local server: MODEL=http://localhost:8080/v1#name. An eval that was stopped goes on.
+REPEATS ?= 3
+eval: .venv/.ready
+	@test -n "$(MODEL)" || { echo 'name a model, as in: make eval MODEL=anthropic/fast'; exit 2; }
+	@mkdir -p build
+	$(BIN)/outrider eval evals/tasks -o "build/eval-$(subst /,-,$(MODEL)).jsonl" --model "$(MODEL)" --repeats $(REPEATS) --resume
 
 bench: .venv/.ready
 	$(BIN)/python -m bench.frameworks --quick
