@@ -283,9 +283,9 @@ async def test_a_killed_session_goes_on_with_its_searches(tmp_path: Path) -> Non
             await asyncio.to_thread(process.wait)
         resumed = await asyncio.to_thread(lambda: outrider("-p", "--continue", cwd=tmp_path, **environment))
         assert resumed.stdout == "More.\n", resumed.stderr
-        listed = await asyncio.to_thread(lambda: outrider("sessions", "--json", cwd=tmp_path, **environment))
+        listed = await asyncio.to_thread(lambda: outrider("sessions", "--json", "--all", cwd=tmp_path, **environment))
         assert listed.returncode == 0, listed.stderr
-        session = json.loads(listed.stdout.splitlines()[0])["id"]
+        session = json.loads(listed.stdout)[0]["id"]
         forked = await asyncio.to_thread(lambda: outrider("sessions", "fork", session, cwd=tmp_path, **environment))
         assert forked.returncode == 0, forked.stderr
         again = await asyncio.to_thread(lambda: outrider("-p", "Once more", "--continue", cwd=tmp_path, **environment))
