@@ -69,7 +69,7 @@ async def test_a_worker_elsewhere_does_the_work_and_drains(tmp_path: Path, url: 
     found = results_in(tmp_path / "results.jsonl")
     assert {id: each["status"] for id, each in found.items()} == dict.fromkeys("012", "done")  # noqa: A001
     assert len(server.requests) == 3
-    listed = outrider("sessions", "--log", url, cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
+    listed = outrider("sessions", "--all", "--log", url, cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
     assert listed.stdout.count("Question") == 3, listed.stderr
 
 

@@ -89,7 +89,7 @@ def is_edited(report: Json, project: Path) -> None:
 
 
 def is_refused(report: Json, project: Path) -> None:
-    """The person said no: the call has failed, the model knows, and the file is as it was."""
+    """The person said no: the call has failed, the turn is over, and the file is as it was."""
     assert report["stop"] == "end_turn"
     call = calls(report["updates"])["toolu_again"]
     assert call["status"] == "failed"
@@ -97,7 +97,6 @@ def is_refused(report: Json, project: Path) -> None:
     if "permissions" in report:
         _was_asked(report["permissions"], "toolu_again")
     assert (project / "notes.txt").read_text() == EDITED
-    assert words(report["updates"]).endswith("Then it stays.")
 
 
 def _was_asked(permissions: list[Json], id: str, difference: Json | None = None) -> None:

@@ -77,7 +77,6 @@ def edits() -> list[Step]:
         Answer("", calls=(("toolu_edit", "Edit", change),)),
         Answer("It is changed."),
         Answer("", calls=(("toolu_again", "Edit", again),)),
-        Answer("Then it stays."),
     ]
 
 

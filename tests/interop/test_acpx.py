@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.timeout(300), pytest.mark.long]
 
 
 async def test_acpx_runs_single_turns(acpx_program: tuple[str, str], tmp_path: Path) -> None:
-    read, edit, done, again, stays = scenes.edits()
-    steps = [Held(Answer(SAID), "first delta"), read, edit, done, read, again, stays]
+    read, edit, done, again = scenes.edits()
+    steps = [Held(Answer(SAID), "first delta"), read, edit, done, read, again]
     async with scenes.stage(tmp_path, steps) as stage:
         acpx = Acpx(acpx_program, stage)
         seen = await acpx.exec(PROMPTS["read"])
