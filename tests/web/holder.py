@@ -135,7 +135,7 @@ class Holder:
             permissions=PermissionSettings(mode=mode), tools=("Bash", "Read", "Write", "Edit", "AskUser")
         )
         servers = [scripted("shop", form=FORM)] if script == "form" else []
-        front_end = FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose)
+        front_end = FrontEnd(self.ask, self.elicit, remote=self, choose=self.choose, origin="chat")
         self.bench = Workbench(settings, Path.cwd(), servers=servers, front_end=front_end)
         self.session: Session | None = None
         self._tasks: set[asyncio.Task[Any]] = set()
