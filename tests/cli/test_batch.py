@@ -184,7 +184,7 @@ async def test_a_task_may_edit_the_repository_that_it_names(tmp_path: Path) -> N
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: signal.Signals) -> None:
     async with ModelServer(lambda request: Held(Answer("ok"))) as server:
-        write_tasks(tmp_path, *({"id": str(n), "prompt": "x"} for n in range(3)))
+        write_tasks(tmp_path, *({"id": str(n), "prompt": "x"} for n in range(20)))
         options = ("--model", f"{server.url}/v1#tester", "--workers", "1")
         async with Program(tmp_path, *options) as program:
             await server.held.wait()
@@ -198,11 +198,12 @@ async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: si
             code, errors = await program.ended()
         assert (code, "with --resume" in errors) == (128 + number, True), errors
         done = set(results_in(tmp_path / "results.jsonl"))
-        assert done in ({"0"}, {"0", "1"}), "the worker may have taken another task before it heard of the end"
+        assert "0" in done
+        assert len(done) < 10, "the worker may have taken some before it heard of the end"
         async with Program(tmp_path, *options, "--resume") as program:
             assert (await program.ended())[0] == 0
-    assert set(results_in(tmp_path / "results.jsonl")) == {"0", "1", "2"}
-    assert len(server.requests) == 3
+    assert set(results_in(tmp_path / "results.jsonl")) == {str(n) for n in range(20)}
+    assert len(server.requests) == 20
 
 
 @pytest.mark.long
