@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Work
 from outrider.cli.styles import fit
 from outrider.coding import sentences
-from outrider.coding.listings import LISTINGS, listed
 from outrider.errors import ConfigError, OutriderError
 from outrider.tools.threads import Threads
 
@@ -94,6 +93,8 @@ def _write(view: SessionView, lines: Iterable[str]) -> None:
 
 
 def _list(name: str, chat: CommandContext, _: str) -> None:
+    from outrider.coding.listings import listed  # imports the files of hooks
+
     *lines, how = listed(name, chat.current.bench)
     _write(chat.view, lines)
     chat.view.dim(how)
@@ -103,5 +104,5 @@ COMMANDS = (
     ChatCommand("login", "enter an API key, or replace it: /login PROVIDER", _login),
     ChatCommand("config", sentences.COMMANDS["config"], _config),
     ChatCommand("doctor", "check the installation and say what to fix", _doctor),
-    *(ChatCommand(name, sentences.COMMANDS[name], partial(_list, name)) for name in LISTINGS),
+    *(ChatCommand(name, sentences.COMMANDS[name], partial(_list, name)) for name in ("hooks", "skills", "agents")),
 )
