@@ -47,7 +47,7 @@ check: .venv/.ready
 	$(BIN)/python scripts/api-page --check
 
 test: .venv/.ready
-	$(BIN)/pytest -n 6 --dist worksteal -m "not long"
+	$(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
 # A time-out ends the worker: an exception inside hypothesis would only begin the example again.
 test-long: .venv/.ready
