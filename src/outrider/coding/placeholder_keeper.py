@@ -63,8 +63,11 @@ def remove_unused(paths: Iterable[str]) -> None:
 
 def _is_ours(path: str) -> bool:
     """Return whether a protected path has a placeholder, finished or not."""
-    if is_placeholder(path):
-        return True
+    return is_placeholder(path) or is_being_changed(path)
+
+
+def is_being_changed(path: str) -> bool:
+    """Return whether a placeholder is being made or removed at a path: it has no marker yet, or no more."""
     try:
         return bool(os.lstat(path).st_mode & _STICKY) and not os.listdir(path)
     except OSError:

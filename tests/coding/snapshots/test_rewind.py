@@ -517,6 +517,18 @@ async def test_placeholders_of_running_commands_are_neither_removed_nor_conflict
     assert (folder / ".idea/workspace.xml").read_text() == "mine"
 
 
+async def test_placeholders_that_are_being_removed_are_not_recorded(project: Project, folder: Path) -> None:
+    """The keeper removes the marker, and then the folder. A snapshot may fall in between."""
+    half_removed = folder / "Jenkinsfile"
+    half_removed.mkdir()
+    half_removed.chmod(0o1700)
+    await project.say("one", project.bash("echo 1 > one.txt"))
+    half_removed.rmdir()
+    await project.say("two", project.bash("echo 2 > two.txt"))
+    preview = await project.session.rewind_preview(1)
+    assert [file.path for file in preview.files] == ["one.txt", "two.txt"]
+
+
 async def test_placeholders_that_older_versions_recorded_are_not_restored(
     project: Project, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

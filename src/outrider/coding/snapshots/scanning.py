@@ -14,7 +14,7 @@ from stat import S_ISDIR, S_ISLNK, S_ISREG
 
 import msgspec
 
-from outrider.coding.placeholder_keeper import MARKER, is_placeholder
+from outrider.coding.placeholder_keeper import MARKER, is_being_changed, is_placeholder
 from outrider.coding.protected_paths import is_secret
 from outrider.coding.snapshots.ignoring import NAME as IGNORE_FILE
 from outrider.coding.snapshots.ignoring import Ignoring, stamp_of
@@ -187,22 +187,32 @@ class _Walk:
         if self._fresh:
             self.rules.read(place)
         prefix = f"{place}/" if place else ""
+        is_empty = True
         try:
             with os.scandir(self._root + prefix) as entries:
                 for entry in entries:
+                    is_empty = False
                     path = prefix + entry.name
                     known = self._known.get(path)
                     if entry.name.startswith(MARKER) and is_placeholder(self._root + place):
-                        self.files.pop(place, None)
-                        self.folders.pop(place, None)
+                        self._forget(place)
                         return
                     if (known is None or self._fresh) and self._is_left_out(path, entry):
                         continue
-                    self._look(path, entry.stat(follow_symlinks=False), known)
+                    try:
+                        self._look(path, entry.stat(follow_symlinks=False), known)
+                    except FileNotFoundError:
+                        continue  # it has just been removed
         except FileNotFoundError:
-            return  # it has just been removed
+            self._forget(place)
         except OSError:  # it cannot be listed, so nothing is known about what is in it
             self.files |= {path: state for path, state in self._known.items() if prefix and path.startswith(prefix)}
+        if is_empty and place and is_being_changed(self._root + place):
+            self._forget(place)
+
+    def _forget(self, place: str) -> None:
+        self.files.pop(place, None)
+        self.folders.pop(place, None)
 
     def _look(self, path: str, status: os.stat_result, known: FileState | None) -> None:
         mode = status.st_mode
