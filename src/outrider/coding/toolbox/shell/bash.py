@@ -87,20 +87,26 @@ class _Commands:
                 from outrider.coding.toolbox.shell.background import start_in_background  # few commands need it
 
                 return await start_in_background(self._shell, command, access, self._threads, unasked=unasked)
-            seconds, notes = min(timeout, LONGEST_TIMEOUT) / 1000, []
-            if terminals := self._shell.workspace.terminals:
-                from outrider.coding.toolbox.shell.terminal_command import TerminalCommand  # for some editors
-
-                in_terminal = TerminalCommand(
-                    self._shell, terminals, command, access, seconds, context.progress, unasked=unasked
-                )
-                if result := await in_terminal.run(self._threads):
-                    return result
-                notes = in_terminal.notes
-            foreground = _Foreground(self._shell, command, access, seconds, context.progress, notes, unasked=unasked)
-            return await foreground.run(self._threads)
+            seconds = min(timeout, LONGEST_TIMEOUT) / 1000
+            return await self._run_here(command, access, seconds, context.progress, unasked=unasked)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
+
+    async def _run_here(
+        self, command: str, access: Access, seconds: float, progress: Callable[[object], None], *, unasked: bool
+    ) -> ToolResult:
+        """Run a command to its end, in a terminal of the editor if it has some."""
+        notes: Sequence[str] = []
+        if terminals := self._shell.workspace.terminals:
+            from outrider.coding.toolbox.shell.terminal_command import TerminalCommand  # for some editors
+
+            shown = TerminalCommand(self._shell, terminals, command, access, seconds, progress, unasked=unasked)
+            if result := await shown.run(self._threads):
+                return result
+            notes = shown.notes
+        return await _Foreground(self._shell, command, access, seconds, progress, notes, unasked=unasked).run(
+            self._threads
+        )
 
     def _is_unasked(self, call_id: str) -> bool:
         """Return whether only the names of its programs allow a command. Raises ToolCallError if nothing does now."""
