@@ -278,19 +278,6 @@ def format_time(moment: float) -> str:
     return _at(moment, "%Y-%m-%d %H:%M")
 
 
-def format_age(moment: float, now: float | None = None) -> str:
-    """Format how long ago a time was, in a few characters.
-
-    >>> [format_age(0, now) for now in (59, 300, 7_300, 2 * 86_400)], format_age(5e8, 1e9)[:4]
-    (['now', '5 min', '2 h', '2 d'], '1985')
-    """
-    seconds = (time.time() if now is None else now) - moment
-    for unit, length, most in (("min", 60, 3_600), ("h", 3_600, 86_400), ("d", 86_400, 30 * 86_400)):
-        if seconds < most:
-            return f"{int(seconds / length)} {unit}" if seconds >= 60 else "now"
-    return _at(moment, "%Y-%m-%d")
-
-
 def format_moment(moment: float) -> str:
     """Format a time, to the second."""
     return _at(moment, "%Y-%m-%d %H:%M:%S")

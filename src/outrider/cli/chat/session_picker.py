@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,10 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from outrider.cli.chat.picker import Picker, PickerChoice
-from outrider.cli.session_format import format_age
 from outrider.cli.styles import home_relative
 from outrider.coding.session_lists import SessionList
 from outrider.errors import OutriderError
-from outrider.text import counted, dollars
+from outrider.text import ago, counted, dollars
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
@@ -119,4 +119,4 @@ def _facts(summary: Summary, sessions: SessionList) -> tuple[str, ...]:
     where = "" if sessions.is_here(summary) else home_relative(summary.folder)
     where = where if len(where) <= LONGEST_FOLDER else f"…{where[1 - LONGEST_FOLDER :]}"
     made = "" if summary.origin in ("", "chat") else {"print": "-p"}.get(summary.origin, summary.origin)
-    return format_age(summary.updated), counted(summary.turns, "turn"), dollars(summary.usage.cost), made, where
+    return ago(time.time() - summary.updated), counted(summary.turns, "turn"), dollars(summary.usage.cost), made, where
