@@ -13,7 +13,7 @@ help:
 	@echo "make dist    build sdist, wheel, bill of materials and licences in dist/"
 	@echo "make coverage    measure the branches that the tests take, and fail below 95 %"
 	@echo "make mcp-servers   install the MCP servers that the tests use where they are there (about 300 MB below .venv)"
-	@echo "make conformance   run the official MCP conformance suite for clients, for both protocol versions"
+	@echo "make conformance   run the official MCP conformance suite for clients and servers, for both protocol versions"
 	@echo "make docs    build the documentation site into build/site, and check its links"
 	@echo "make check   lint, types and import layers"
 	@echo "make eval MODEL=NAME   let a model try the 20 tasks in evals/, and say how many it solves (REPEATS=3)"
@@ -79,11 +79,13 @@ demo: $(if $(wildcard .venv/.ready),.venv/.ready,.venv/.runs)
 	@$(BIN)/outrider demo
 
 # A model may be that of a local server: MODEL=http://localhost:8080/v1#name. An eval that was stopped goes on.
+# scripts/install-small-model installs a small one; a server with one slot has one worker: WORKERS=1.
 REPEATS ?= 3
+WORKERS ?= 2
 eval: .venv/.ready
 	@test -n "$(MODEL)" || { echo 'name a model, as in: make eval MODEL=anthropic/fast'; exit 2; }
 	@mkdir -p build
-	$(BIN)/outrider eval evals/tasks -o "build/eval-$(subst /,-,$(MODEL)).jsonl" --model "$(MODEL)" --repeats $(REPEATS) --resume
+	$(BIN)/outrider eval evals/tasks -o "build/eval-$(subst /,-,$(MODEL)).jsonl" --model "$(MODEL)" --repeats $(REPEATS) --workers $(WORKERS) --resume
 
 bench: .venv/.ready
 	$(BIN)/python -m bench.frameworks --quick

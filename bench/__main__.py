@@ -12,7 +12,7 @@ from bench.figure import Figure
 MEASUREMENTS = (
     *("imports", "startup", "turns", "sessions", "providers", "log", "postgres", "long_sessions", "context"),
     *("large_results", "shell", "sandbox", "snapshots", "subagents", "updates", "acp", "mcp", "batch"),
-    *("telemetry", "web"),
+    *("telemetry", "web", "serve"),
 )
 
 

@@ -102,7 +102,7 @@ class _Server:
     @asynccontextmanager
     async def events(self, session: str, after: int) -> AsyncIterator[aiohttp.StreamReader]:
         """Watch a session as a page does."""
-        place = {"session": session, "after": str(after)}
+        place = {"session": session, "after": str(after), "form": "view"}
         async with self.client.get(f"{self.api}/events", params=place) as response:
             response.raise_for_status()
             yield response.content
@@ -117,7 +117,7 @@ class _Server:
 @asynccontextmanager
 async def _serving(environment: dict[str, str]) -> AsyncIterator[_Server]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-P", "-m", "outrider", "web", "--port", "0"),
+        *(sys.executable, "-P", "-m", "outrider", "serve", "--port", "0"),
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -130,7 +130,7 @@ async def _serving(environment: dict[str, str]) -> AsyncIterator[_Server]:
             async with client.get(link) as response:
                 response.raise_for_status()
                 page = str(response.url)
-            yield _Server(process, client, f"{page.rstrip('/')}/api")
+            yield _Server(process, client, f"{page.rstrip('/')}/api/v1")
     finally:
         process.terminate()
         await process.wait()

@@ -1,6 +1,6 @@
 """Evaluate an Outrider agent with Inspect (inspect_ai): its data sets, scorers, log viewer and limits around our agent.
 
-    pip install outrider inspect_ai
+    pip install inspect_ai                                # beside Outrider
     python examples/inspect_eval.py                       # the demo model
     inspect eval examples/inspect_eval.py -T model=openai/fast
     inspect view                                          # look at the samples

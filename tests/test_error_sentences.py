@@ -38,11 +38,14 @@ from outrider import (
 from outrider.batches import BatchLimits, batch
 from outrider.coding.config.loading import load
 from outrider.coding.consent.store import Consents
+from outrider.coding.hands.programs import ProgramStarter
+from outrider.coding.hands.protocol import MoveRunning
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.conversation.messages import Message
 from outrider.errors import OutriderError
 from outrider.hooks import HookResult
+from outrider.log.entries import SessionRecovered
 from outrider.mcp.client import Client
 from outrider.mcp.oauth import OAuth
 from outrider.mcp.servers import HttpServer, StdioServer
@@ -52,10 +55,13 @@ from outrider.providers.adapters.ollama import Ollama
 from outrider.providers.adapters.openai_chat import OpenAIChat
 from outrider.providers.adapters.openai_responses import OpenAIResponses
 from outrider.providers.base import Reply
+from outrider.runtime.budget import Budget
 from outrider.runtime.retry import Retry
 from outrider.stores import FolderStore
-from outrider.testing import Cut, Delay, ScriptedModel, call
+from outrider.testing import Cut, Delay, ScriptedModel, call, replay
 from tests.cli.program import outrider
+from tests.coding.hands.elsewhere import hands_of
+from tests.coding.hands.test_protocol import HostileStarter
 from tests.mcp.login_server import login_server
 from tests.modelserver import Broken, ModelServer, Page, Status, Step
 from tests.postgres import own_server, worker_role
@@ -256,6 +262,28 @@ def a_session_is_asked_for_two_things_at_once(where: Path) -> object:
     return asyncio.run(twice())
 
 
+@provokes(errors.BudgetError, culprit=r"today's budget is used up: \$2\.00 of \$1\.00", way_out=r"raise budget\.day")
+def a_day_costs_more_than_its_budget(where: Path) -> object:
+    model = ScriptedModel([Reply(Message.assistant("Done."), usage=Usage(cost=2.0))])
+    with Log(where) as log, Session.open(log, agent=Agent(model, budget=Budget(day=1.0))) as session:
+        asyncio.run(session.run("Go on."))
+        return asyncio.run(session.think("Go on."))
+
+
+@provokes(errors.HandsError, culprit="/no/such/program cannot be started", way_out="check the place")
+def a_place_that_cannot_be_reached(where: Path) -> object:
+    return hands_of(ProgramStarter(["/no/such/program"], "the moon")).open()
+
+
+@provokes(errors.HandsLostError, culprit="the hands in a hostile host was lost", way_out="check before")
+def hands_that_end_while_a_call_runs(where: Path) -> object:
+    hands = hands_of(HostileStarter(lambda _: [b"\xff\xff\xff\xff"]))
+    try:
+        return hands.connection.ask_now(MoveRunning(), type(None), repeats=False)
+    finally:
+        hands.close()
+
+
 @provokes(errors.HookBlockedError, culprit=r"a hook blocked the prompt \(not today\)", way_out="change the prompt")
 def a_hook_refuses_a_prompt(where: Path) -> object:
     async def refuse(_: object) -> HookResult:
@@ -330,6 +358,14 @@ def a_closed_session_is_used(where: Path) -> object:
     with Session.open(Log(where), agent=Agent(model="demo")) as session:
         pass
     return asyncio.run(session.think("Hello"))
+
+
+@provokes(errors.LogError, culprit="cannot be replayed: a part of it was lost", way_out="sessions show .* shows it")
+def a_damaged_session_is_replayed(where: Path) -> object:
+    journal = Log(where).create()
+    journal.write_now(SessionRecovered((3,), 1))
+    journal.close()
+    return asyncio.run(replay(Log(where), journal.id))
 
 
 @provokes(errors.UnknownSessionError, culprit="no session 'nonsense'", way_out="`outrider sessions` lists them")

@@ -24,15 +24,28 @@ def workspaces_folder() -> Path:
 
     It is not in the data folder, which no agent may change.
     """
+    return _outside("workspaces")
+
+
+def worktrees_folder() -> Path:
+    """Return the folder with the git worktrees of sub-agents and tasks, in the same place."""
+    return _outside("worktrees")
+
+
+def _outside(name: str) -> Path:
     if home := os.environ.get("OUTRIDER_HOME"):
-        return _path(f"{_path(home).absolute()}-workspaces")
+        return _path(f"{_path(home).absolute()}-{name}")
     from platformdirs import user_cache_path
 
-    return user_cache_path("outrider") / "workspaces"
+    return user_cache_path("outrider") / name
 
 
 LOG_VARIABLE = "OUTRIDER_LOG"
 LOG_HELP = "a folder, or the URL of a Postgres database, for the sessions"
+WORKSPACE_HELP = (
+    "let the tools work elsewhere: ssh://[user@]host[:port]/path, container:NAME/path, pod:NAME/path, or 'COMMAND …' "
+    "that runs a command there"
+)
 LOG_KEY_VARIABLE = "OUTRIDER_LOG_KEY"
 
 

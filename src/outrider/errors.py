@@ -7,7 +7,7 @@ OutriderError
 ├── ToolDefinitionError    a function that cannot be a tool, or a name that cannot be used (a TypeError)
 ├── AttachmentError        a file that is missing, too large, or not what its label says
 ├── ConfigError            settings that cannot be used; names the file and the key (a ValueError)
-├── BudgetError            the budget of a batch is used up; the batch can be continued
+├── BudgetError            the budget of a batch or of a day is used up; the work can be continued
 ├── RunError               an agent's run ended without an answer; has the result of the run
 ├── UnknownModelError      a model name that no provider has (a ValueError)
 ├── ProviderError              the request to the model failed; the conversation is unchanged
@@ -23,6 +23,8 @@ OutriderError
 │   │   └── McpLoginError      the server needs a login, or refuses the one there is
 │   ├── McpRefusedError        the server was not started: it is not what the user agreed to
 │   └── McpTimeoutError        the server did not answer in time
+├── HandsError                 the tools of a session elsewhere cannot be reached, or said something invalid
+│   └── HandsLostError         the connection ended while a call ran; whether it did its work is unknown
 ├── HookBlockedError       a hook refused the prompt
 ├── AnsweredError          a question that was answered before, or is not asked any more
 ├── SessionBusyError       a call on a session that is still busy with another one
@@ -77,7 +79,7 @@ class ConfigError(OutriderError, ValueError):
 
 
 class BudgetError(OutriderError):
-    """The budget of a batch is used up. Results are kept, and the batch can be continued."""
+    """The budget of a batch or of a day is used up. Results and conversations are kept, and can be continued."""
 
 
 class RunError(OutriderError):
@@ -188,6 +190,14 @@ class McpRefusedError(McpError):
 
 class McpTimeoutError(McpError):
     """An MCP server did not answer in time."""
+
+
+class HandsError(OutriderError):
+    """The tools of a session elsewhere cannot be started or reached, or said something invalid."""
+
+
+class HandsLostError(HandsError):
+    """The connection ended while a call ran. Whether it did its work is unknown."""
 
 
 class HookBlockedError(OutriderError):

@@ -9,6 +9,8 @@ from outrider.runtime.events import CompactionReason as CompactionReason
 from outrider.runtime.events import CompactionStarted as CompactionStarted
 from outrider.runtime.events import Delta as Delta
 from outrider.runtime.events import Event as Event
+from outrider.runtime.events import GoalChecked as GoalChecked
+from outrider.runtime.events import GoalCheckStarted as GoalCheckStarted
 from outrider.runtime.events import HandedOff as HandedOff
 from outrider.runtime.events import MessageAdded as MessageAdded
 from outrider.runtime.events import ModelSwitched as ModelSwitched
@@ -27,6 +29,7 @@ from outrider.runtime.events import ServerToolStarted as ServerToolStarted
 from outrider.runtime.events import SteeringQueued as SteeringQueued
 from outrider.runtime.events import SteeringWithdrawn as SteeringWithdrawn
 from outrider.runtime.events import SubagentEvent as SubagentEvent
+from outrider.runtime.events import SubagentFinished as SubagentFinished
 from outrider.runtime.events import SubagentStarted as SubagentStarted
 from outrider.runtime.events import TextDelta as TextDelta
 from outrider.runtime.events import ThinkingDelta as ThinkingDelta

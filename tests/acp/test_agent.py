@@ -204,8 +204,8 @@ async def test_commands_are_told_of_and_answered_without_the_model(tmp_path: Pat
         await editor.until(lambda: seen.commands, "the commands")
         assert (
             " ".join(seen.commands)
-            == "model effort permissions tools context mcp cost config hooks skills agents compact rewind undo redo "
-            "tasks continue init"
+            == "model effort permissions tools context mcp cost config hooks skills agents compact goal rewind "
+            "undo redo tasks continue init"
         )
         answers = {}
         for command in (

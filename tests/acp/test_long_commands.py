@@ -62,7 +62,7 @@ async def test_an_editor_lists_shows_and_ends_background_commands(tmp_path: Path
             assert await editor.prompt(session, text) == "end_turn"
             return editor.seen(session).text()[before:]
 
-        assert "No commands run" in await said("/tasks")
+        assert "Nothing runs" in await said("/tasks")
         await said("Start the server")
         assert "   1  running" in await said("/tasks")
         assert "```\nready\n```" in await said("/tasks 1")

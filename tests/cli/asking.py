@@ -121,6 +121,8 @@ def check_result(result: dict[str, Any]) -> None:
         "cache_write_tokens",
         "reasoning_tokens",
         "web_searches",
+        "cache_write_1h_tokens",
+        "cached_share",
     ]
 
 

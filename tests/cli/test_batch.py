@@ -281,7 +281,7 @@ async def test_calls_that_need_approval_wait_for_an_answer(tmp_path: Path) -> No
 
     def answer(request: Recorded) -> Step:
         messages = request.json["messages"]
-        said = next(each["content"] for each in messages if each["role"] == "user")
+        said = next(each["content"] for each in messages if each["role"] == "user").rpartition("\n")[2]
         if messages[-1]["role"] == "tool" or "plain" in said:
             return Answer(str(messages[-1]["content"]))
         return Answer(calls=(("c1", "Write", {"file_path": f"{said}.txt", "content": "hello"}),))

@@ -42,6 +42,7 @@ from outrider.stores import MemoryStore
 from outrider.sync import default_log
 from outrider.version import __version__
 from tests.cli.program import clean_environment, outrider, start
+from tests.log.test_other_agents import Project, rollout
 
 Run: TypeAlias = Callable[..., subprocess.CompletedProcess[str]]
 COMMANDS = ("list", "show", "audit", "export", "import", "fork", "rewind", "rename", "delete", "gc", "recover")
@@ -613,10 +614,7 @@ BROKEN = {
     "nothing": (b"", "there is nothing to import"),
     "only a header": (exported(), "there is nothing to import"),
     "words": (b"Dear Sir or Madam\n", "line 1 is not a line of an exported session: JSON is malformed"),
-    "another object": (
-        b'{"version": 1}\n',
-        "line 1 is not a line of an exported session: Object missing required field",
-    ),
+    "another object": (b'{"version": 1}\n', "it is not a session of Outrider, Claude Code or Codex"),
     "a newer export": (
         exported(BEGAN, outrider_session=2),
         "line 1 is not a line of an exported session: it was written by",
@@ -1046,7 +1044,7 @@ def test_the_help_names_every_command_and_the_exit_codes() -> None:
     assert "OUTRIDER_HOME" in said
 
 
-@pytest.mark.parametrize("arguments", [["shwo"], ["show"], ["delete"], ["rename", "a"], ["import", "a", "b"]])
+@pytest.mark.parametrize("arguments", [["shwo"], ["show"], ["delete"], ["rename", "a"], ["export", "a", "b"]])
 def test_a_wrong_or_missing_word_is_wrong_usage(arguments: list[str], own_data_folder: Path, here: Run) -> None:
     ended = here(*arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
@@ -1121,3 +1119,37 @@ def test_a_closed_standard_input_is_said_in_a_sentence(command: list[str]) -> No
     assert ended.stderr.startswith("outrider sessions: ")
     assert ended.stderr.count("\n") == 1
     assert listed() == [session]
+
+
+def test_folders_of_other_agents_come_in_at_once_and_only_once(tmp_path: Path, here: Run) -> None:
+    said, agent = Project("one"), Project("one")
+    said.user("Why is the till slow?")
+    said.reply({"type": "tool_use", "id": "t", "name": "Task", "input": {"prompt": "Measure."}})
+    said.result("t", "9 s", toolUseResult={"agentId": "a1"})
+    agent.user("Measure.", isSidechain=True, agentId="a1", after=None)
+    claude, codex = tmp_path / "projects" / "-shop", tmp_path / "codex" / "2026" / "02"
+    claude.mkdir(parents=True), codex.mkdir(parents=True)
+    (claude / "agent-a1.jsonl").write_bytes(b"".join(agent.bytes()))  # before the session that started it
+    (claude / "one.jsonl").write_bytes(b"".join(said.bytes()))
+    odd = rollout(
+        ("response_item", {"type": "odd"}), ("response_item", {"type": "message", "role": "user", "content": "Hi"})
+    )
+    (codex / "rollout.jsonl").write_bytes(b"".join(odd) + b'{"timest')
+    (codex / "index.jsonl").write_bytes(b'{"something": "else"}\n')
+    (claude / "empty.jsonl").write_bytes(b'{"type":"summary","summary":"Empty","leafUuid":"x"}\n')
+    came = here("import", str(tmp_path / "projects"), str(tmp_path / "codex"))
+    assert (came.returncode, len(came.stdout.split())) == (1, 3)
+    lines = came.stderr.splitlines()
+    assert "rollout.jsonl: skipped 1 damaged line (4)" in came.stderr
+    assert "index.jsonl: it is not a session of Outrider, Claude Code or Codex" in came.stderr
+    assert lines[-1] == (
+        "Imported 3 sessions; 1 file had no messages; 1 file could not be read. Kept as text: 1 part of unknown form "
+        "(odd 1)."
+    )
+    again = here("import", str(tmp_path / "projects"))
+    assert (again.returncode, again.stdout) == (0, "")
+    assert again.stderr == "Imported 0 sessions; 2 were here already; 1 file had no messages.\n"
+    assert "nobody says anything" in here("import", str(claude / "empty.jsonl")).stderr
+    one = here("import", str(claude / "one.jsonl"))
+    assert one.stderr == "“Why is the till slow?” was imported before.\n"
+    assert "sub-agents" in here("show", one.stdout.strip()[:8]).stdout

@@ -56,7 +56,7 @@ def test_every_command_and_every_option_of_the_parsers_is_completed() -> None:
         ("acp --effort l", ["low"]),
         ("-m dem", ["demo"]),
         ("-m anthropic/bal", ["anthropic/balanced"]),
-        ("config set limits.max_c", ["limits.max_cost"]),
+        ("config set limits.max_co", ["limits.max_cost"]),
         ("config set permissions.mode ", ["ask", "edits", "all", "plan"]),
         ("config set chat.vi_keys --project t", ["true"]),
         ("login gem", ["gemini"]),

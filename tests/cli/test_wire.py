@@ -327,7 +327,7 @@ def test_a_session_has_its_prompt_and_its_tools(tmp_path: Path, capsysbinary: py
     body = json.loads(capsysbinary.readouterr().out)
     assert [tool["function"]["name"] for tool in body["tools"]] == ["Read", "Grep"]
     assert body["messages"][0]["role"] == "system"
-    assert str(tmp_path) in body["messages"][0]["content"]
+    assert str(tmp_path) in body["messages"][1]["content"]
 
 
 def told_twice() -> str:

@@ -112,7 +112,7 @@ def test_only_the_agent_that_talks_to_the_user_asks_the_user(folder: Path) -> No
     bench = bench_in(folder)
     assert "AskUser" in [tool.name for tool in bench.tools]
     for profile in bench.profiles:
-        with bench._start_subagent(profile, "a task", "") as setup:
+        with bench.subagents.start(profile, "a task", "") as setup:
             names = [tool.name for tool in setup.agent.tools]
             assert names
             assert "AskUser" not in names

@@ -123,6 +123,8 @@ def test_what_was_used_has_every_number() -> None:
         "cost": None,
         "web_searches": 0,
         "context_tokens": None,
+        "cache_write_1h_tokens": 0,
+        "cached_share": 0.0,
         "total_tokens": 3,
     }
     assert RESULT["usage"]["total_tokens"] == 5

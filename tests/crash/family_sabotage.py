@@ -36,7 +36,7 @@ def links_it_again() -> None:
 
 def says_the_prompt_again() -> None:
     """A sub-agent that is taken up is told again what to do."""
-    task._prompt_for = lambda child, prompt: prompt
+    task._Assignment.prompt_for = lambda self, child: self.prompt  # type: ignore[method-assign]
 
 
 def reminds_again() -> None:

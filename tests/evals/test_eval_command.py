@@ -25,7 +25,7 @@ def two_of_three(request: Recorded) -> Step:
     messages = request.json["messages"]
     if messages[-1]["role"] == "tool":
         return Answer("I have written it.")
-    found = re.search(r"(\S*-workspaces\S*-(\d))\b", str(messages[0]["content"]))
+    found = re.search(r"(\S*-workspaces\S*-(\d))\b", str(messages[1]["content"]))
     assert found
     path, repeat = found.groups()
     said = "hello" if repeat in "12" else "good day"

@@ -159,7 +159,7 @@ async def test_two_empty_replies_after_a_failed_call_are_an_error_that_says_so()
     "steps",
     [
         [EMPTY],
-        [call("works"), EMPTY],
+        [call("works"), EMPTY, EMPTY],
         [call("fails"), Reply(Message("assistant", ()), StopReason.REFUSAL)],
         [call("fails"), Reply(Message("assistant", ()), StopReason.MAX_TOKENS)],
     ],

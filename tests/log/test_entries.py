@@ -34,10 +34,12 @@ from outrider.log.entries import (
     Asked,
     AttachmentStored,
     AttemptFailed,
+    BackgroundTask,
     CallResult,
     CompactionEntry,
     Decided,
     Entry,
+    GoalChecked,
     Intent,
     MessageEntry,
     Requested,
@@ -92,6 +94,8 @@ EXAMPLES: list[Entry] = [
     AttachmentStored(FILE),
     RunCancelled(),
     SubagentLinked("c", "4567"),
+    BackgroundTask("4567", "c", "Explore", "find it"),
+    BackgroundTask("4567", "c", "Explore", "find it", "done", "It is there.", is_told=True, isolation="worktree"),
     SessionRecovered((2, 3), 2),
     CompactionEntry(Message.user("The goal."), 4, "manual", 9_000, 800, Usage(3, 4), "demo", {"native": [1]}),
     ResultsClearedEntry(3, 700, 2),
@@ -104,6 +108,7 @@ EXAMPLES: list[Entry] = [
     Requested(),
     RunStarted(),
     RunStarted({"max_turns": 3}, continues=True),
+    GoalChecked("pytest -q", False, "1 failed", "ab12"),
     RunStopped("done"),
     RunStopped("error", 2, Usage(3, 4, cost=0.5), "it broke", "text", {"n": [1]}),
     Asked("q", "c", {"kind": "permission", "tool": "Bash"}),
@@ -113,7 +118,7 @@ EXAMPLES: list[Entry] = [
     Requested(
         "Be brief.", (ToolSpec("read", "Reads.", {"type": "object"}),), ({"name": "web_search"},), {"effort": "low"}
     ),
-    Requested(output_schema=None, reminder="This is the last turn."),
+    Requested(output_schema=None, reminder="This is the last turn.", situation="Today is Monday."),
 ]
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -182,10 +187,12 @@ def test_the_kinds_are_those_that_files_out_there_have() -> None:
         "asked",
         "attachment",
         "attempt_failed",
+        "background",
         "began",
         "cancelled",
         "compacted",
         "decided",
+        "goal_checked",
         "message",
         "recovered",
         "requested",

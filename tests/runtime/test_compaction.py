@@ -11,7 +11,7 @@ import pytest
 
 from outrider import Agent, Compaction, Limits, Log, Session, tool
 from outrider.conversation.history import violations
-from outrider.conversation.messages import Message, ToolUseBlock
+from outrider.conversation.messages import Message, TextBlock, ToolUseBlock
 from outrider.errors import (
     ContextExceededError,
     ConversationError,
@@ -22,10 +22,10 @@ from outrider.errors import (
 from outrider.events import Compacted, CompactionStarted, Event, ResultsCleared, Retrying
 from outrider.log.entries import CompactionEntry
 from outrider.providers.base import Request
-from outrider.providers.catalogue.windows import message_tokens
+from outrider.providers.catalogue.windows import SMALL_WINDOW, message_tokens
 from outrider.runtime.answer_schema import Answer, AnswerSchema
 from outrider.runtime.retry import Retry
-from outrider.runtime.summary import newest_words, summary_message, summary_without_model
+from outrider.runtime.summary import WORDS, newest_words, summary_message, summary_without_model
 from outrider.testing import Delay, ScriptedModel, Step, call
 
 SUMMARY = "## Goal\nCount the files."
@@ -109,12 +109,29 @@ def test_a_person_can_compact_with_a_focus() -> None:
 
 
 def test_the_request_for_the_summary_extends_the_one_before_it() -> None:
-    model = ScriptedModel(working(30), window=8_000)
-    asyncio.run(session_with(model).run("Count the files."))
-    index = next(index for index, request in enumerate(model.requests) if is_summary_request(request))
-    before, asked = model.requests[index - 1], model.requests[index]
-    assert list(asked.messages[: len(before.messages)]) == list(before.messages)
-    assert (asked.system, asked.tools, asked.settings) == (before.system, before.tools, before.settings)
+    for window in (8_000, 40_000):
+        model = ScriptedModel(working(30 if window < 10_000 else 200), window=window)
+        model.is_local = True  # type: ignore[attr-defined]
+        asyncio.run(session_with(model).run("Count the files."))
+        index = next(index for index, request in enumerate(model.requests) if is_summary_request(request))
+        before, asked = model.requests[index - 1], model.requests[index]
+        assert list(asked.messages[: len(before.messages)]) == list(before.messages)
+        assert (asked.system, asked.settings) == (before.system, before.settings)
+        assert asked.tools == (() if window < SMALL_WINDOW else before.tools), "a small model would call them"
+
+
+def test_in_a_small_window_the_words_of_the_user_come_first_and_whole() -> None:
+    wish = "Count the files, and never touch those of Mr. Okoro. " * 12
+    for window in (8_000, 40_000):
+        model = ScriptedModel(working(30 if window < 10_000 else 200), window=window)
+        session = session_with(model)
+        asyncio.run(session.run(wish))
+        assert session.history.summary
+        first, *_ = blocks = [block.text for block in session.history.summary.content if isinstance(block, TextBlock)]
+        is_small = window < SMALL_WINDOW
+        assert first.startswith(WORDS) is is_small
+        assert any(wish.strip() in block for block in blocks)
+        assert SUMMARY in session.history.summary.text
 
 
 def test_there_is_nothing_to_compact_in_a_new_session() -> None:

@@ -12,6 +12,8 @@ from outrider.runtime.events import (
     Compacted,
     CompactionStarted,
     Event,
+    GoalChecked,
+    GoalCheckStarted,
     HandedOff,
     MessageAdded,
     ModelSwitched,
@@ -29,6 +31,7 @@ from outrider.runtime.events import (
     SteeringQueued,
     SteeringWithdrawn,
     SubagentEvent,
+    SubagentFinished,
     SubagentStarted,
     TextDelta,
     ThinkingDelta,
@@ -72,6 +75,18 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
     ),
     (PartialOutput({"name": "Ad"}), {"type": "partial_output", "data": {"name": "Ad"}}),
     (TitleMade("Sums"), {"type": "title_made", "title": "Sums"}),
+    (GoalCheckStarted("pytest -q", 2), {"type": "goal_check_started", "goal": "pytest -q", "check": 2}),
+    (
+        GoalChecked("pytest -q", False, 2, "1 failed", 9),
+        {
+            "type": "goal_checked",
+            "goal": "pytest -q",
+            "passed": False,
+            "check": 2,
+            "last_line": "1 failed",
+            "entry": 9,
+        },
+    ),
     (ResultsCleared(3, 5000), {"type": "results_cleared", "count": 3, "tokens": 5000}),
     (Retrying(2, 0.5, "torn"), {"type": "retrying", "attempt": 2, "delay": 0.5, "reason": "torn"}),
     (
@@ -169,6 +184,17 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
     (
         SubagentStarted("c1", "s2", "Explore", "find it"),
         {"type": "subagent_started", "call_id": "c1", "session": "s2", "name": "Explore", "title": "find it"},
+    ),
+    (
+        SubagentFinished("c1", "s2", "Explore", "find it", "done"),
+        {
+            "type": "subagent_finished",
+            "call_id": "c1",
+            "session": "s2",
+            "name": "Explore",
+            "title": "find it",
+            "status": "done",
+        },
     ),
     (
         SubagentEvent("c1", "s2", TextDelta("x")),

@@ -13,6 +13,7 @@ from outrider.log.entries import (
     CallResult,
     Decided,
     Entry,
+    GoalChecked,
     Intent,
     MessageEntry,
     RunStarted,
@@ -22,7 +23,7 @@ from outrider.log.entries import (
 from outrider.log.state import SessionState
 from outrider.providers.base import StopReason
 from outrider.runtime.answer_schema import AnswerSchema
-from outrider.runtime.step import Act, Correct, Deliver, Step, Stop, Terms, Think, ends_with, next_step
+from outrider.runtime.step import Act, Check, Correct, Deliver, Step, Stop, Terms, Think, ends_with, next_step
 from outrider.runtime.structured_output import Report
 
 A, B = ToolUseBlock("a", "look", {}), ToolUseBlock("b", "write", {})
@@ -62,7 +63,12 @@ TWELVE_TOKENS = Terms(Limits(max_total_tokens=12))
 CENTS = Terms(Limits(max_cost=0.4))
 ELSEWHERE = Terms(Limits(max_total_tokens=12), elsewhere=Usage(10, 10))
 OUTER = Terms(Limits(), outer="max_cost")
+SMALL = Terms(Limits(), keeps_on_task=True)
 ATTENDED = Terms(Limits(), is_attended=True)
+GOAL, GOAL_IN_ONE = Terms(Limits(), has_goal=True), Terms(Limits(max_turns=1), has_goal=True)
+TWO_CHECKS = Terms(Limits(max_checks=2), has_goal=True)
+FAILED = [GoalChecked("make", False, "no", "ab"), PROMPT]
+OTHERWISE = [GoalChecked("make", False, "no", "cd"), PROMPT]
 TYPED, TYPED_IN_ONE = Terms(Limits(), schema()), Terms(Limits(max_turns=1), schema())
 
 TABLE: list[tuple[str, Sequence[Entry], Terms, Step]] = [
@@ -108,6 +114,27 @@ TABLE: list[tuple[str, Sequence[Entry], Terms, Step]] = [
         Think(2, False, False, "empty_reply"),
     ),
     (
+        "it says nothing after a result",
+        [RUN, PROMPT, CALL_A, result(A), SILENT],
+        NO_LIMITS,
+        Think(2, False, False, "empty_reply"),
+    ),
+    (
+        "it says nothing after a result, twice",
+        [RUN, PROMPT, CALL_A, result(A), SILENT, SILENT],
+        NO_LIMITS,
+        Stop("done"),
+    ),
+    ("a small model has results", [RUN, PROMPT, CALL_A, result(A)], SMALL, Think(2, True, False, "on_task")),
+    ("a small model has a prompt", [RUN, PROMPT], SMALL, Think(1)),
+    (
+        "a small model repeats itself",
+        [RUN, PROMPT, *[CALL_A, result(A)] * 2],
+        SMALL,
+        Think(3, True, False, "repeating"),
+    ),
+    ("another model repeats itself once", [RUN, PROMPT, *[CALL_A, result(A)] * 2], ATTENDED, Think(3)),
+    (
         "it says nothing again",
         [RUN, PROMPT, CALL_A, result(A, failed=True), SILENT, SILENT],
         NO_LIMITS,
@@ -124,6 +151,18 @@ TABLE: list[tuple[str, Sequence[Entry], Terms, Step]] = [
     ("a question of a process that is gone", [RUN, PROMPT, CALL_A, asked(A, "")], NO_LIMITS, Act((A,))),
     ("the answer has come", [RUN, PROMPT, CALL_A, asked(A), ALLOWED], NO_LIMITS, Act((A,))),
     ("a call that waits comes before limits", [RUN, PROMPT, CALL_A, asked(A)], ONE_TURN, Stop("waiting")),
+    ("the model answers, and has a goal", [RUN, PROMPT, ANSWER], GOAL, Check(1)),
+    ("a final result, and there is a goal", [RUN, PROMPT, CALL_A, result(A, final=True)], GOAL, Check(1)),
+    ("a message comes before the check", [RUN, PROMPT, ANSWER, QUEUED], GOAL, Deliver()),
+    ("calls come before the check", [RUN, PROMPT, CALL_A], GOAL, Act((A,))),
+    ("the check failed", [RUN, PROMPT, ANSWER, *FAILED], GOAL, Think(2)),
+    ("the model answers again", [RUN, PROMPT, ANSWER, *FAILED, ANSWER], GOAL, Check(2)),
+    ("it was the last turn", [RUN, PROMPT, ANSWER, *FAILED], GOAL_IN_ONE, Stop("max_turns")),
+    ("the last turn is checked as well", [RUN, PROMPT, ANSWER], GOAL_IN_ONE, Check(1)),
+    ("the last check failed", [RUN, PROMPT, *[ANSWER, *FAILED] * 2], TWO_CHECKS, Stop("max_checks")),
+    ("five failed alike", [RUN, PROMPT, *[ANSWER, *FAILED] * 5], GOAL, Stop("max_repeats")),
+    ("one of them failed otherwise", [RUN, PROMPT, *[ANSWER, *FAILED] * 4, ANSWER, *OTHERWISE], GOAL, Think(6)),
+    ("a new run counts its own checks", [RUN, *[ANSWER, *FAILED] * 5, RunStopped("max_repeats"), RUN], GOAL, Think(1)),
     (
         "what waited and goes on is the same run",
         [RUN, PROMPT, CALL_A, asked(A), RunStopped("waiting"), ALLOWED, RunStarted({}, True), result(A)],

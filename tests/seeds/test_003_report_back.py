@@ -236,7 +236,7 @@ async def test_the_tool_comes_beside_those_of_the_profile(tmp_path: Path, monkey
 def test_task_has_the_parameter_and_says_what_it_does() -> None:
     """5.1, 5.2."""
     parameters = parameters_of_task()
-    assert {"description", "prompt"} <= set(parameters["required"])
+    assert {"description", "prompt"} <= set(parameters["properties"])
     assert parameters["additionalProperties"] is False
     described = parameters["properties"]["output_schema"]
     assert described["type"] == "object"

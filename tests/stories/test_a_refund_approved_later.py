@@ -1,7 +1,7 @@
 """Story 11: a refund is approved on a phone an hour later, while no process runs.
 
 A program of ours works on a case until a refund has to be approved, and ends. An hour later someone opens the page of
-`outrider web` on a phone and taps Allow. The page does not have the program's tools, so it only keeps the answer. The
+`outrider serve` on a phone and taps Allow. The page does not have the program's tools, so it only keeps the answer. The
 program is started again: the refund happens, once, and the log says who allowed it, where and when.
 """
 

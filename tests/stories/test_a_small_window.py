@@ -124,7 +124,8 @@ async def test_two_hundred_turns_fit_into_a_small_window(case: Case, turns: int)
     changes = compactions + sum(isinstance(event, ResultsCleared) for event in seen)
     bodies = [_LENGTHS.sub(b"", body) for body in model.bodies]
     rewritten = [after for before, after in pairwise(bodies) if not after.startswith(before.rstrip(b"]}"))]
-    assert len(rewritten) <= changes
+    alone = sum(b'"tools":' not in body for body in model.bodies)  # local servers write summaries without tools
+    assert len(rewritten) <= changes + alone
     assert changes < turns // 3
 
 

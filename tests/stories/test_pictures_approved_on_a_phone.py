@@ -1,7 +1,7 @@
 """Story 7: an MCP server draws pictures, and each call is approved on a phone.
 
 `outrider -p --ask-later --wait` works on the desk, with a real MCP server in a process of its own. The phone is a real
-Chromium with 360 pixels and touch, on the page of `outrider web`. It is let in by a link, shows the question with the
+Chromium with 360 pixels and touch, on the page of `outrider serve`. It is let in by a link, shows the question with the
 arguments of the call, and a tap on Allow lets the call run. Then the picture is on the phone, and in the request to the
 model. A second picture is denied with a reason, and the server never hears of it.
 """

@@ -75,6 +75,8 @@ async def test_a_typed_question_is_decoded_by_its_schema() -> None:
     assert schema["required"] == ["lines", "name"]
     assert "tools" not in request, "servers refuse tools beside a schema"
     assert '"lines"' in request["messages"][-1]["content"], "the model sees the schema"
+    assert "report_back" not in str(request["messages"]), "the reply is the answer, not a call"
+    assert request["temperature"] == 0
 
 
 async def test_a_report_after_other_tools_is_decoded_as_the_last_step() -> None:

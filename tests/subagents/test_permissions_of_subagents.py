@@ -265,10 +265,10 @@ async def test_what_its_commands_print_can_be_read_by_it_without_a_question(fold
 
 
 async def test_what_a_sub_agent_has_read_its_sender_has_not(folder: Path) -> None:
-    """To change a file, whoever changes it has to have seen it."""
+    """To replace a file, whoever replaces it has to have seen it."""
     read = [call("Read", file_path="notes.txt")]
-    edit = [call("Edit", file_path="notes.txt", old_string="one", new_string="three")]
-    model = play([[task("a", "Explore")], edit, "Done."], {"a": [read, "I saw it."]})
+    write = [call("Write", file_path="notes.txt", content="three")]
+    model = play([[task("a", "Explore")], write, "Done."], {"a": [read, "I saw it."]})
     session = await run_in(bench_in(folder, permissions__mode="all"), model)
     assert results_of(session)[1].is_error
     assert (folder / "notes.txt").read_text() == "one\ntwo\n"

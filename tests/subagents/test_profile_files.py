@@ -280,7 +280,7 @@ def test_a_project_s_profile_does_not_go_beyond_what_the_user_allows(folder: Pat
     bench = bench_in(folder, limits__max_turns=10, limits__max_cost=1.0)
     bench.agent(model="demo")
     helper = next(each for each in bench.profiles if each.name == "Helper")
-    with bench._start_subagent(helper, "try", "") as worker:
+    with bench.subagents.start(helper, "try", "") as worker:
         limits = worker.agent.limits
     assert limits == Limits(max_turns=10, max_cost=1.0)
 

@@ -247,7 +247,7 @@ async def test_a_model_that_gives_two_calls_the_same_id_gets_two_sub_agents(log:
         ({"subagent_type": "Nobody"}, "Nobody"),
         ({"model": "openai/gpt-6-luna"}, "model"),
         ({"prompt": ""}, "prompt"),
-        ({"prompt": " "}, "blank"),
+        ({"prompt": " "}, "a prompt must be given"),
         ({"cwd": "/"}, "cwd"),
     ],
 )
@@ -312,7 +312,7 @@ async def test_null_for_what_is_needed_is_still_missing() -> None:
     wanted = {"description": "do it", "prompt": None, "subagent_type": "Helper"}
     team = Team(play([[call("Task", **wanted)], "Done."], {"a": ["Never."]}))
     await team.run()
-    assert '"prompt" is a required property' in team.results[0].text
+    assert "a prompt must be given" in team.results[0].text
 
 
 async def test_a_result_that_is_final_ends_the_sub_agent_alone() -> None:
@@ -349,7 +349,7 @@ async def test_in_a_workbench_the_sender_reads_the_guidance_and_its_sub_agents_d
     assert BEGINNING not in child.system
     assert prompt("subagent") in child.system
     assert prompt("explore") in child.system
-    assert str(folder) in child.system
+    assert str(folder) in child.situation
 
 
 @pytest.mark.parametrize("tools", [["Read", "Bash"], []])
@@ -401,14 +401,14 @@ async def test_a_task_that_names_no_type_goes_to_the_only_one_or_to_general(name
     profiles = [Profile(name=name, description=f"{name}.") for name in names]
     steps = [call("Task", description="A task", prompt="Do it."), "Done it.", "Fine."]
     team = with_subagents(Agent(ScriptedModel(steps)), profiles)
-    assert team.tools[-1].parameters["required"] == ["description", "prompt"]
     seen: list[Event] = []
     result = await Session(team, observer=seen.append).run("go")
     assert result.conversation[2].tool_results[0].text == "Done it."
     assert [event.name for event in seen if isinstance(event, SubagentStarted)] == [chosen]
 
 
-def test_of_several_types_without_general_one_must_be_named() -> None:
+async def test_of_several_types_without_general_one_must_be_named() -> None:
     profiles = [Profile(name=name, description=f"{name}.") for name in ("Poet", "Critic")]
-    team = with_subagents(Agent(ScriptedModel([])), profiles)
-    assert "subagent_type" in team.tools[-1].parameters["required"]
+    steps = [call("Task", description="A task", prompt="Do it."), "Fine."]
+    result = await Session(with_subagents(Agent(ScriptedModel(steps)), profiles)).run("go")
+    assert "subagent_type must be one of Poet, Critic" in result.conversation[2].tool_results[0].text

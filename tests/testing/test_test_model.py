@@ -85,7 +85,7 @@ def test_a_schema_that_is_too_hard_fails_the_test_and_says_what_to_do() -> None:
 
 
 def test_sub_agents_are_started_too() -> None:
-    model = TestModel()
+    model = TestModel(arguments={"Task": {"prompt": "Read."}})
     team = with_subagents(Agent(model), [Profile(name="Reader", description="Reads.")])
     assert asyncio.run(team.run("Go.")).status == "done"
     assert len(model.requests) == 3

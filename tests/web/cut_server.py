@@ -9,14 +9,17 @@ from aiohttp.web import AppRunner, TCPSite
 
 from outrider.sync import default_log
 from outrider.web.access import Access
+from outrider.web.aiohttp_front import AiohttpFront
+from outrider.web.opener import CodingOpener
+from outrider.web.owners import ServerLimits
 from outrider.web.server import Server
 
 
 async def main() -> None:
     access = Access()
     with default_log() as log:
-        server = Server(log, access)
-        runner = AppRunner(server.app(), shutdown_timeout=1.0)
+        server = Server(log, CodingOpener(log), ServerLimits(), is_shared=False)
+        runner = AppRunner(AiohttpFront(server, access).app(), shutdown_timeout=1.0)
         await runner.setup()
         await TCPSite(runner, "127.0.0.1", 0).start()
         access.origins = [f"http://127.0.0.1:{runner.addresses[0][1]}"]

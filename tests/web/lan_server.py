@@ -1,4 +1,4 @@
-"""`outrider web --lan` on a machine whose address in the local network is the one that this program is given.
+"""`outrider serve --lan` on a machine whose address in the local network is the one that this program is given.
 
 An address of the loopback network stands for it, so that tests need no network and no packet leaves the machine.
 """
@@ -9,6 +9,7 @@ import asyncio
 import sys
 
 from outrider.web import serving
+from outrider.web.owners import ServerLimits
 
 serving.lan_address = lambda: sys.argv[1]
-asyncio.run(serving.serve(0, lan=True))
+asyncio.run(serving.serve(0, lan=True, tokens=(), limits=ServerLimits()))

@@ -55,6 +55,10 @@ class Program:
                 return found
         raise AssertionError(f"the program ended without {pattern!r}: {self.lines}")
 
+    def kill(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
     def tell(self, line: str) -> None:
         """Write a line to its standard input."""
         assert self._process.stdin
@@ -89,8 +93,8 @@ async def started(module: str, *arguments: str, cwd: Path = ROOT) -> AsyncIterat
 
 @asynccontextmanager
 async def web_server(*options: str) -> AsyncIterator[Server]:
-    """Start `outrider web` on the log of this test."""
-    async with started("outrider", "web", "--port", "0", *options) as program:
+    """Start `outrider serve` on the log of this test."""
+    async with started("outrider", "serve", "--port", "0", *options) as program:
         link = (await program.line("^http://")).string
         yield Server(program, link)
 

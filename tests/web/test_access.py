@@ -18,6 +18,9 @@ from outrider.log.log import Log
 from outrider.sync import default_log
 from outrider.testing import call
 from outrider.web.access import HEADERS, LINK_SECONDS, Access
+from outrider.web.aiohttp_front import AiohttpFront
+from outrider.web.opener import CodingOpener
+from outrider.web.owners import ServerLimits
 from outrider.web.server import Server
 from tests.web.logs import prints, session
 
@@ -62,7 +65,8 @@ def log() -> Log:
 @pytest.fixture
 async def client(log: Log) -> AsyncIterator[Client]:
     access = Access()
-    async with TestServer(Server(log, access).app()) as server:
+    served = Server(log, CodingOpener(log), ServerLimits(), is_shared=False)
+    async with TestServer(AiohttpFront(served, access).app()) as server:
         origin = f"http://127.0.0.1:{server.port}"
         access.origins = [origin]
         async with ClientSession(cookie_jar=DummyCookieJar()) as http:
@@ -73,7 +77,7 @@ async def client(log: Log) -> AsyncIterator[Client]:
 async def test_a_link_lets_one_browser_in_once(client: Client) -> None:
     link = client.access.new_link(client.origin).removeprefix(client.origin)
     assert (await client.get("/")).status == 401
-    assert (await client.get(f"{client.access.path}/api/sessions")).status == 401
+    assert (await client.get(f"{client.access.path}/api/v1/sessions")).status == 401
     first = await client.get(link)
     assert (first.status, first.headers["Location"]) == (303, f"{client.access.path}/")
     assert (await client.get(link)).status == 403  # replayed
@@ -81,7 +85,7 @@ async def test_a_link_lets_one_browser_in_once(client: Client) -> None:
     for part in ("HttpOnly", "SameSite=Strict", f"Path={client.access.path}/"):
         assert part in cookie
     client.cookie = cookie.partition(";")[0]
-    assert (await client.get(f"{client.access.path}/api/sessions")).status == 200
+    assert (await client.get(f"{client.access.path}/api/v1/sessions")).status == 200
 
 
 @pytest.mark.parametrize("token", ["", "x", "é", "a" * 2_000])
@@ -94,7 +98,7 @@ async def test_a_wrong_token_lets_nobody_in(client: Client, token: str) -> None:
 
 async def test_a_link_that_nobody_used_expires() -> None:
     now = [0.0]
-    access = Access(lambda: now[0])
+    access = Access(now=lambda: now[0])
     token = access.new_link("http://127.0.0.1:1").partition("=")[2]
     now[0] = LINK_SECONDS + 1
     assert access.use_link(token) is None
@@ -126,15 +130,15 @@ async def test_requests_from_elsewhere_are_refused(client: Client, headers: dict
     for path in (
         "/",
         f"{client.access.path}/",
-        f"{client.access.path}/api/sessions",
-        f"{client.access.path}/api/links",
+        f"{client.access.path}/api/v1/sessions",
+        f"{client.access.path}/api/v1/links",
     ):
         assert (await client.get(path, method, **headers)).status == 403
 
 
 async def test_a_change_needs_to_say_where_it_comes_from(client: Client) -> None:
     await client.enter()
-    path = f"{client.access.path}/api/links"
+    path = f"{client.access.path}/api/v1/links"
     assert (await client.get(path, "POST")).status == 403
     assert (await client.get(path, "POST", Origin=client.origin)).status == 200
     assert (await client.get(path, "POST", Sec_Fetch_Site="same-origin")).status == 200
@@ -142,7 +146,7 @@ async def test_a_change_needs_to_say_where_it_comes_from(client: Client) -> None
 
 async def test_every_response_forbids_scripts_of_others(client: Client) -> None:
     responses = [await client.get("/"), await client.get("/nothing"), await client.enter()]
-    for path in ("/", "/page/app.js", "/page/nothing.js", "/api/sessions", "/api/sessions/none", "/api/links"):
+    for path in ("/", "/page/app.js", "/page/nothing.js", "/api/v1/sessions", "/api/v1/sessions/none", "/api/v1/links"):
         responses.append(await client.get(client.access.path + path))
     for response in responses:
         for name, value in HEADERS.items():
@@ -175,7 +179,7 @@ async def test_files_that_may_hold_scripts_are_downloads(
     stored = stored_file(log, found)
     await client.enter()
     for query in ("", f"?type={mime_type}", "?name=evil.html", f"?type={mime_type}&name=x", "?type=image/png&name=x"):
-        response = await client.get(f"{client.access.path}/api/sessions/{found}/files/{stored.sha256}{query}")
+        response = await client.get(f"{client.access.path}/api/v1/sessions/{found}/files/{stored.sha256}{query}")
         assert response.status == 200
         assert response.headers["Content-Type"] == "application/octet-stream"
         assert response.headers["Content-Disposition"].startswith("attachment")
@@ -188,7 +192,7 @@ async def test_a_session_shows_only_its_own_files(client: Client, log: Log) -> N
     other = await session(log, "Nothing", ["Nothing."])
     stored = stored_file(log, owner)
     await client.enter()
-    path = f"{client.access.path}/api/sessions/{{}}/files/{stored.sha256}"
+    path = f"{client.access.path}/api/v1/sessions/{{}}/files/{stored.sha256}"
     assert (await client.get(path.format(owner))).status == 200
     assert (await client.get(path.format(other))).status == 404
 
@@ -196,7 +200,7 @@ async def test_a_session_shows_only_its_own_files(client: Client, log: Log) -> N
 async def test_bad_requests_are_explained(client: Client, log: Log) -> None:
     name = await session(log, "Hello", ["Hello."])
     await client.enter()
-    api = f"{client.access.path}/api"
+    api = f"{client.access.path}/api/v1"
     one = f"{api}/sessions/{name}"
     for path in (
         *(f"{api}/sessions?offset=x", f"{api}/figures/colour"),

@@ -1,4 +1,4 @@
-"""Every page hears of every change, whatever other pages come and go at the same moment."""
+"""Every client hears of every change, whatever other pages come and go at the same moment."""
 
 from __future__ import annotations
 
@@ -8,12 +8,28 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from outrider.log.log import Log
 from outrider.log.questions import Option, PermissionQuestion
 from outrider.sync import default_log
+from outrider.web.api_types import EventsQuery
 from outrider.web.event_stream import EventStream
+from outrider.web.feed import Feed, Place
 from outrider.web.hub import Hub
+from outrider.web.live_sessions import LiveSessions
+from outrider.web.opener import CodingOpener
+from outrider.web.owners import Owners, ServerLimits
 from tests.log import asked
 from tests.web.logs import again, session
+
+
+def hub_of(log: Log) -> Hub:
+    sessions = LiveSessions(log, CodingOpener(log))
+    return Hub(log, sessions, Owners(log, sessions, ServerLimits()))
+
+
+async def joined(feed: Feed, stream: EventStream, after: int) -> None:
+    async for _ in feed.catch_up(stream, Place(str(after)), "view"):
+        raise AssertionError("a page does not catch up by itself")
 
 
 def sent(stream: EventStream) -> str:
@@ -28,8 +44,9 @@ async def test_a_stream_that_joins_while_the_last_one_leaves_gets_what_comes_nex
     may_read = threading.Event()
     with default_log() as log:
         name = await session(log, "One", ["Hello."])
-        hub, first, second = Hub(log), EventStream(), EventStream()
-        await hub._feed(name).join(first, log.session(name).last)
+        hub, first, second = hub_of(log), EventStream(), EventStream()
+        feed = hub._feeds[name] = Feed(log, name, hub._live)
+        await joined(feed, first, log.session(name).last)
         after = log.after
 
         def slowly(*given: int) -> object:
@@ -37,7 +54,7 @@ async def test_a_stream_that_joins_while_the_last_one_leaves_gets_what_comes_nex
             return after(*given)  # type: ignore[arg-type]
 
         monkeypatch.setattr(log, "after", slowly)
-        joining = asyncio.create_task(hub._feed(name).join(second, 0))
+        joining = asyncio.create_task(joined(feed, second, 0))
         await asyncio.sleep(0)
         hub._leave(first, name)
         may_read.set()
@@ -55,8 +72,8 @@ async def test_a_question_that_a_new_page_finds_reaches_the_others() -> None:
     )
     with default_log() as log:
         name = await session(log, "One", ["Hello."])
-        hub, page = Hub(log), EventStream()
-        hub._streams.add(page)
+        hub, page = hub_of(log), EventStream()
+        hub._streams[page] = EventsQuery(form="view")
         journal = log.open(name)
         await log.inbox.listen(journal.id).ask(asked("call_1", question))
         await hub._look_at_questions()  # as when another page arrives
@@ -77,7 +94,7 @@ async def test_it_closes_whatever_changes_at_that_moment(monkeypatch: pytest.Mon
         pass
 
     with default_log() as log:
-        hub = Hub(log)
+        hub = hub_of(log)
         monkeypatch.setattr(log.inbox, "changes", changes)
         monkeypatch.setattr(hub, "_look", look)
         hub._watching = asyncio.create_task(hub._watch())

@@ -1,4 +1,4 @@
-"""`outrider web --lan`: the page in the local network needs a link as well, and answers to its own address only."""
+"""`outrider serve --lan`: the page in the local network needs a link as well, and answers to its own address only."""
 
 from __future__ import annotations
 

@@ -305,7 +305,7 @@ async def test_a_lost_connection_catches_up(browser: Browser) -> None:
             await expect(page.locator("article.message").last).to_contain_text("Hello.")
             program.tell("wait")
             await program.line("^done wait")
-            await page.route("**/api/events**", lambda route: route.abort())
+            await page.route("**/api/v1/events**", lambda route: route.abort())
             program.tell("cut")
             await expect(page.get_by_text("The connection is lost.")).to_be_visible()
             with default_log() as log:

@@ -9,7 +9,8 @@ from playwright.async_api import Browser, expect
 
 from outrider.coding.session_lists import SessionList
 from outrider.sync import default_log
-from outrider.web.session_list import ListQuery, list_sessions
+from outrider.web.api_types import ListQuery
+from outrider.web.session_list import list_sessions
 from tests.web.logs import session
 from tests.web.pages import ROOT, visitor, web_server
 
@@ -25,13 +26,13 @@ async def test_chats_of_the_repository_come_first_and_all_kinds_on_request(tmp_p
         listed = SessionList(log, tmp_path / "shop")
 
         def shown(**query: object) -> list[str]:
-            return [each["id"] for each in list_sessions(listed, ListQuery(**query))["sessions"]]  # type: ignore[arg-type]
+            return [each.id for each in list_sessions(listed, ListQuery(**query)).sessions]  # type: ignore[arg-type]
 
-        assert shown() == shown(search="elephant") == [here, other]
-        assert shown(every=True) == [script, here, other]
-        assert {*shown(every=True, search="elephant")} == {script, here, other}
-        assert shown(every=True, offset=2) == [other]
-        assert list_sessions(listed, ListQuery())["folders"] == (str(tmp_path / "shop"),)
+        assert shown(chats=True) == shown(chats=True, search="elephant") == [here, other]
+        assert shown() == [script, here, other]
+        assert {*shown(search="elephant")} == {script, here, other}
+        assert shown(offset=2) == [other]
+        assert list_sessions(listed, ListQuery()).folders == (str(tmp_path / "shop"),)
 
 
 async def test_a_switch_shows_all_kinds(browser: Browser) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from outrider.coding import stored_request
+from outrider.cli.session_format import context_lines
+from outrider.coding import sentences, stored_request
 from outrider.coding.stored_request import session_request
-from outrider.conversation.messages import Message
-from outrider.log.entries import MessageEntry
+from outrider.conversation.messages import Message, Usage
+from outrider.log.entries import MessageEntry, Requested
 from outrider.log.log import Log
 from outrider.providers.resolution import resolve
 from outrider.sync import default_log
@@ -39,7 +40,7 @@ def test_the_pages_of_a_long_request_have_all_its_messages(
         count = 0
         while count == 0 or before:
             page = turn_request(log, name, seq, model, before)
-            body, before = json.loads(page["body"]), page["earlier"]
+            body, before = json.loads(page.body), page.earlier
             items = body.pop(field) + items
             count += 1
             assert body == {name: value for name, value in expected.items() if name != field}
@@ -52,5 +53,23 @@ def test_a_request_that_is_not_long_is_one_page() -> None:
         name = written(log, [MessageEntry(Message.user("Hello?")), MessageEntry(Message.assistant("Hello."))])
         model = "anthropic/claude-opus-5-5"
         found = turn_request(log, name, 3, model)
-        assert json.loads(found["body"]) == whole(log, name, 3, model)
-        assert found["earlier"] is None
+        assert json.loads(found.body) == whole(log, name, 3, model)
+        assert found.earlier is None
+
+
+def test_a_request_that_lost_its_cache_says_why() -> None:
+    model = "anthropic/claude-sonnet-4-5"
+    replies = [
+        MessageEntry(Message.assistant("Yes."), usage, "end", model)
+        for usage in (Usage(20_000, 1, 0, 20_000), Usage(21_000, 1, 0, 21_000))
+    ]
+    asked = MessageEntry(Message.user("Really?"))
+    with default_log() as log:
+        name = written(log, [asked, Requested(system="a"), replies[0], asked, Requested(system="b"), replies[1]])
+        last = log.session(name).last
+        why = "20k cached tokens were paid again (+$0.0690): the system prompt changed"
+        assert turn_request(log, name, last, model).lost == why
+        assert turn_request(log, name, last - 3, model).lost == ""
+        assert sentences.cache_lines(log, name, "") == [f"The newest request: {why}."]
+        assert sentences.cache_lines(log, name, "turns")[1:] == [f"turn 2: {why}"]
+        assert any("the last:" in line for line in context_lines(log, log.session(name)))

@@ -207,8 +207,8 @@ class EditorAgent:
 
         editor = self._session(request.session_id).editor
         mode = parse_mode(request.mode_id)
-        if mode is None:
-            raise RpcError.invalid_params(f"unknown mode {request.mode_id!r}")
+        if mode is None or mode not in editor.modes:
+            raise RpcError.invalid_params(f"unknown mode {request.mode_id!r}, or not allowed on this machine")
         editor.set_mode(mode)
         return schema.Empty()
 
@@ -218,7 +218,7 @@ class EditorAgent:
 
         editor, value = self._session(request.session_id).editor, request.value
         mode = parse_mode(str(value))
-        if request.config_id == MODE and mode:
+        if request.config_id == MODE and mode in editor.modes:
             editor.set_mode(mode)
         elif request.config_id == MODEL and isinstance(value, str):
             editor.set_model(value)

@@ -15,7 +15,7 @@ from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
 from outrider.acp.writer import EditorWriter
 from outrider.coding.permissions.question import MODES
-from outrider.environment import LOG_HELP
+from outrider.environment import LOG_HELP, WORKSPACE_HELP
 from outrider.processes.starting import python_module
 from outrider.providers.base import EFFORTS
 
@@ -72,6 +72,7 @@ def make_parser() -> argparse.ArgumentParser:
         "--lean", action="store_true", help="a short prompt and few tools, for models with a small context window"
     )
     parser.add_argument("--log", metavar="PLACE", help=LOG_HELP)
+    parser.add_argument("--in", dest="workspace", metavar="PLACE", help=WORKSPACE_HELP)
     parser.add_argument("--full-updates", action="store_true", help="send every field of a tool call in each update")
     parser.add_argument(
         "--update-interval",
@@ -111,6 +112,7 @@ def _flags(options: argparse.Namespace) -> dict[str, Any]:
         "lean": "on" if options.lean else None,
         "acp.full_updates": ["*"] if options.full_updates else None,
         "acp.update_interval": options.update_interval,
+        "workspace": options.workspace,
     }
     return {key: value for key, value in given.items() if value is not None}
 

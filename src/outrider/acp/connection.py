@@ -50,8 +50,11 @@ class Connection:
         *,
         max_line: int = MAX_LINE,
         max_running: int = MAX_RUNNING,
+        cancel: str = CANCEL,
     ) -> None:
+        """`cancel` is the notification that cancels a request, in both directions."""
         self._write = write
+        self._cancel_method = cancel
         self._lines = LineSplitter(max_line)
         self._max_line = max_line
         self._handlers = Handlers(requests, notifications, self._send, limit=max_running)
@@ -94,7 +97,7 @@ class Connection:
             message = await response
         except asyncio.CancelledError:
             if self._pending.pop(own_id, None) is not None:  # no response yet, and not closed
-                self.notify(CANCEL, {"requestId": number})
+                self.notify(self._cancel_method, {"requestId": number})
             raise
         if message is None:
             raise ClosedError
@@ -145,7 +148,7 @@ class Connection:
     def _dispatch(self, method: str, message: IncomingMessage) -> None:
         if message.id:
             self._handlers.start_request(bytes(message.id), method, message.params)
-        elif method == CANCEL:
+        elif method == self._cancel_method:
             self._cancel(message.params)
         else:
             self._handlers.start_notification(method, message.params)

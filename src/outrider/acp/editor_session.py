@@ -26,7 +26,7 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.front_end import FrontEnd
-from outrider.coding.permissions.question import Mode, Question
+from outrider.coding.permissions.question import Mode, Question, modes_within
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
@@ -164,13 +164,19 @@ class EditorSession:
     @property
     def config_options(self) -> list[ConfigOption]:
         """The options of the session with their values."""
-        return config_options(self.mode, self.model, self.session.provider, self.session.agent.effort)
+        effort = self.session.agent.effort
+        return config_options(self.mode, self.model, self.session.provider, effort, self.modes)
+
+    @property
+    def modes(self) -> tuple[Mode, ...]:
+        """The permission modes that are allowed on this machine."""
+        return modes_within(self.bench.settings.managed.max_mode)
 
     def set_mode(self, mode: Mode) -> None:
         """Change the permission mode and notify the editor."""
-        self.chosen_mode = mode
         self.bench.use_mode(mode, self.session)
-        self.sender.send(CurrentModeUpdate(mode))
+        self.chosen_mode = self.mode
+        self.sender.send(CurrentModeUpdate(self.mode))
         self._send_config_options()
 
     def set_model(self, model: str) -> None:
@@ -178,6 +184,7 @@ class EditorSession:
         from outrider.providers.resolution import resolve
 
         resolve(model)
+        self.bench.models.check(model)
         if self.turn:
             raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
         self.session.close()

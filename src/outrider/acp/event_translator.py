@@ -79,10 +79,16 @@ class EventTranslator:
         match event:
             case events.ToolFinished():
                 self._on_finished(event)
+            case events.SubagentFinished(name=name, title=about, status=status) if not self.is_replaying:
+                self._engine.flush()
+                self._sender.send_notice(sentences.subagent_ended(name, about, status), "info")
             case events.TitleMade(title=title):
                 self._sender.send_title(title)
             case events.SubagentStarted() | events.SubagentEvent():
                 self._on_subagent(event)
+            case events.GoalChecked(text=text):
+                self._engine.flush()
+                self._sender.send_notice(text, "info")
             case events.CompactionStarted() | events.Compacted() | events.ResultsCleared():
                 self._engine.flush()
                 self._compactions.handle(event, is_replaying=self.is_replaying)

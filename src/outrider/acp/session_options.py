@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from outrider.acp.schema.requests import ConfigOption, ConfigOptionValue, SessionMode, SessionModeState
 from outrider.coding.permissions.question import MODE_WORDS, MODES
 from outrider.coding.permissions.question import Mode as PermissionMode
@@ -15,9 +17,9 @@ MODE, MODEL, EFFORT = "mode", "model", "effort"
 DEFAULT_EFFORT = "default"
 
 
-def mode_state(current: PermissionMode) -> SessionModeState:
-    """Return all modes and the current one."""
-    return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in MODES])
+def mode_state(current: PermissionMode, modes: Sequence[PermissionMode] = MODES) -> SessionModeState:
+    """Return the modes that are allowed and the current one."""
+    return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in modes])
 
 
 def parse_effort(name: str) -> EffortChoice | None:
@@ -25,9 +27,15 @@ def parse_effort(name: str) -> EffortChoice | None:
     return next((effort for effort in EFFORT_CHOICES if effort == name), None)
 
 
-def config_options(mode: PermissionMode, model: str, provider: Provider, effort: str | None) -> list[ConfigOption]:
+def config_options(
+    mode: PermissionMode,
+    model: str,
+    provider: Provider,
+    effort: str | None,
+    allowed: Sequence[PermissionMode] = MODES,
+) -> list[ConfigOption]:
     """Return the mode, the model and its effort as config options, with their possible values."""
-    modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in MODES]
+    modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in allowed]
     names = list(dict.fromkeys([model, *known_models()]))
     models = [ConfigOptionValue(name, name) for name in names]
     options = [

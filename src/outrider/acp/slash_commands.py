@@ -23,7 +23,7 @@ from outrider.errors import OutriderError
 from outrider.providers.base import EFFORT_CHOICES
 from outrider.text import dollars, thousands
 
-CONTINUE, COMPACT, TASKS = "continue", "compact", "tasks"
+CONTINUE, COMPACT, GOAL, TASKS = "continue", "compact", "goal", "tasks"
 """The commands that the session runs itself, because they take a while."""
 
 
@@ -38,8 +38,9 @@ def available_commands(editor: EditorSession) -> list[AvailableCommand]:
         AvailableCommand(name, sentences.COMMANDS[name], AvailableCommandInput(hint))
         for name, (_, _, hint) in PARSERS.items()
     ]
+    goal = AvailableCommand(GOAL, sentences.COMMANDS[GOAL], AvailableCommandInput("a command, or off"))
     tasks = AvailableCommand(TASKS, sentences.COMMANDS[TASKS], AvailableCommandInput("N, or end N"))
-    ours = [*commands, compact, *rewinding, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+    ours = [*commands, compact, goal, *rewinding, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
     return [*ours, *_own_commands(editor.bench.prompt_commands, {each.name for each in ours})]
 
 
@@ -76,6 +77,9 @@ def run_command(session: EditorSession, text: str) -> str | None:
     name, _, argument = text.removeprefix("/").partition(" ")
     if name == CONTINUE and not session.session.is_unfinished:
         return sentences.NOT_INTERRUPTED
+    if name == GOAL and argument.strip() in ("", "off"):
+        session.session.set_goal("") if argument.strip() else None
+        return sentences.goal_is(session.session)
     if name not in _COMMANDS:
         return None
     try:
@@ -101,8 +105,8 @@ def _effort(session: EditorSession, name: str) -> str:
 
 def _permissions(session: EditorSession, name: str) -> str:
     mode = parse_mode(name)
-    if name and mode is None:
-        return sentences.unknown_mode(name)
+    if name and mode not in session.modes:
+        return sentences.unknown_mode(name, session.modes)
     if mode:
         session.set_mode(mode)
     return sentences.mode_is(session.mode)
@@ -116,14 +120,20 @@ def _tools(session: EditorSession, _: str) -> str:
     return "\n".join(f"- **{name}**: {text}" for name, text in described)
 
 
-def _context(session: EditorSession, _: str) -> str:
+def _context(session: EditorSession, wanted: str) -> str:
+    lost = sentences.cache_lines(session.log, session.id, wanted)
+    if wanted == "turns":
+        return "\n".join(f"- {line}" for line in lost)
     usage = session.session.context
     total = usage.window or usage.used
     rows = (
         f"| {name} | {thousands(tokens)} | {tokens / max(1, total):.1%} |"
         for name, tokens in sentences.context_parts(usage).items()
     )
-    return "\n".join([f"{sentences.context_is(usage)}.\n", "| part | tokens | share |", "|---|---:|---:|", *rows])
+    cached = sentences.cached_is(session.session.total_usage)
+    table = ["| part | tokens | share |", "|---|---:|---:|", *rows]
+    more = [f"\n{line}" for line in (cached, *lost) if line]
+    return "\n".join([f"{sentences.context_is(usage)}.\n", *table, *more])
 
 
 def _mcp(session: EditorSession, _: str) -> str:
@@ -134,7 +144,8 @@ def _mcp(session: EditorSession, _: str) -> str:
 def _cost(session: EditorSession, _: str) -> str:
     usage = session.session.total_usage
     cost = dollars(usage.cost) or "unknown"
-    return f"{usage.input_tokens:,} input tokens, {usage.output_tokens:,} output tokens; cost {cost}."
+    spent = (f" {each.text}." for each in session.bench.spent_today(session.log))
+    return f"{usage.input_tokens:,} input tokens, {usage.output_tokens:,} output tokens; cost {cost}.{''.join(spent)}"
 
 
 def _config(session: EditorSession, words: str) -> str:
@@ -161,7 +172,7 @@ _COMMANDS: dict[str, tuple[str, Callable[[EditorSession, str], str]]] = {
     "effort": ("none, low, medium, high, max or default", _effort),
     "permissions": ("ask, edits, all or plan", _permissions),
     "tools": ("", _tools),
-    "context": ("", _context),
+    "context": ("turns, or nothing", _context),
     "mcp": ("", _mcp),
     "cost": ("", _cost),
     "config": ("all, set KEY VALUE, or unset KEY", _config),

@@ -18,6 +18,7 @@ from outrider.acp.session_options import mode_state
 from outrider.acp.slash_commands import (
     COMPACT,
     CONTINUE,
+    GOAL,
     TASKS,
     argument_of,
     available_commands,
@@ -37,6 +38,7 @@ from outrider.conversation.messages import Message
 from outrider.errors import ConversationError, OutriderError, SessionBusyError, SessionCancelledError
 from outrider.log.log import Log
 from outrider.preloading import FOR_REQUESTS, preload
+from outrider.prompts import prompt as prompt_text
 from outrider.runtime.events import QuestionAnswered, QuestionAsked
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.steering import QueuedMessage
@@ -92,7 +94,7 @@ class Turns:
     def open_response(self, *, with_id: bool) -> OpenSessionResponse:
         """Return the response to the request that opened the session. Commands and notices are sent right after it."""
         asyncio.get_running_loop().call_soon(self._introduce)
-        state = mode_state(self.editor.mode), self.editor.config_options
+        state = mode_state(self.editor.mode, self.editor.modes), self.editor.config_options
         return OpenSessionResponse(*state, self.editor.id) if with_id else OpenSessionResponse(*state)
 
     def _introduce(self) -> None:
@@ -162,6 +164,9 @@ class Turns:
             raise ConversationError("there is nothing to answer: write a message, or /continue to go on")
         if command and (reason := await self._run_command(command)):
             return reason
+        if goal := argument_of(GOAL, command):
+            self.editor.session.set_goal(goal)
+            parts = [prompt_text("goal_set").format(goal=self.editor.session.goal)]
         while run := self.editor.turn:
             try:
                 queued = await self.editor.session.steer(await self._expanded(parts))
@@ -179,7 +184,8 @@ class Turns:
         if (output := run_command(self.editor, text)) is not None:
             return self._say(output)
         if (words := argument_of(TASKS, text)) is not None:
-            return self._say(await run_tasks(self.editor.bench.workspace.background, words, fenced))
+            commands, agents = self.editor.bench.workspace.background, self.editor.session.background
+            return self._say(await run_tasks(commands, agents, words, fenced))
         work = self._command(text)
         if work and self.editor.turn:
             work.close()
@@ -290,5 +296,5 @@ class Turns:
             return _STOP_REASONS.get(result.stop_reason, "end_turn")
         if result.status == "cancelled":
             return "cancelled"
-        self.editor.sender.send_notice(ENDINGS[result.status])
+        self.editor.sender.send_notice(result.error or ENDINGS[result.status])
         return "max_turn_requests"

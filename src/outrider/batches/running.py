@@ -30,9 +30,11 @@ if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
     from outrider.mcp.session_servers import Mcp
 
+BUDGET_SECONDS = 60.0
+"""How often a task looks whether the budget of the day allows more."""
 MAX_FAILURES = 3
 """How often a run is resumed that the log has ended."""
-ANEW = "The worker that ran this task was stopped. The repository was checked out again: earlier changes are gone."
+ANEW = "The worker that ran this task was stopped. The task goes on in a new workspace: earlier changes are gone."
 """What a model reads whose task goes on in another workspace."""
 
 
@@ -133,7 +135,7 @@ class TaskRunner:
     async def _run(self, claim: Claim, id: str) -> TaskResult:
         task = claim.task
         if not task.repository:
-            return await self._run_in(claim, task, id)
+            return await self._run_in(claim, task, id, ANEW if task.image else "")
         async with self._workspaces.checkout(task.repository, task.revision, id) as workspace:
             here = msgspec.structs.replace(task, repository="", revision="", cwd=str(workspace.folder))
             return await self._run_in(claim, here, id, ANEW if workspace.is_new else "")
@@ -144,6 +146,9 @@ class TaskRunner:
         async with self._sessions(task, id, meter) as session:
             prompt = task.prompt if not session.messages else news if session.is_unfinished else ""
             run = _spent(session, goes_on=not prompt) or await _run_session(session, task, prompt)
+            while run.status == "budget":  # of the day: it goes on tomorrow
+                await asyncio.sleep(BUDGET_SECONDS)
+                run = await _run_session(session, task, "")
             if run.status == "cancelled" or (run.status == "error" and meter.is_spent):
                 raise Unfinished
             result = _result(session, task, run)

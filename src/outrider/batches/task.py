@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Generic, cast
 
@@ -20,6 +21,7 @@ from outrider.text import clean_value
 LONGEST_ID = 200
 """Characters of a task's id."""
 _STATUSES = ("done",)
+_IMAGE = re.compile(r"[A-Za-z0-9][\w./:@-]*")
 
 
 class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
@@ -43,6 +45,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """A git repository, instead of `cwd`: the worker checks it out into a workspace of the task's own."""
     revision: str = ""
     """The branch, tag or commit of the repository; empty for its default branch."""
+    image: str = ""
+    """An image, for tasks of the coding agent: the worker makes a container of it, in which the tools work, in the
+    folder `cwd` or that of the image, and removes it afterwards."""
     schema: dict[str, Any] | bool | None = None
     """The JSON Schema of the answer; None for text."""
     limits: dict[str, Any] = {}
@@ -61,6 +66,9 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
     """More settings of the coding agent by their keys, as in {"lean": "on"}."""
     metadata: Any = None
     """Any JSON. It comes back with the result."""
+    isolation: str = ""
+    """`worktree`: the task works in a git worktree of its `cwd`, whose changes are merged when it is done, or kept in a
+    branch that is named for its session; for tasks of the coding agent."""
 
     def checked(self) -> Task:
         """Return the task with clean text. Raises ValueError or SchemaError, which say what is wrong."""
@@ -70,8 +78,15 @@ class Task(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_field
             raise ValueError(f"the id has {len(self.id)} characters; at most {LONGEST_ID} are possible")
         if self.effort not in ("", *EFFORTS):
             raise ValueError(f"effort is {self.effort!r}; it must be one of {', '.join(EFFORTS)}")
+        if self.isolation not in ("", "worktree"):
+            raise ValueError(f"isolation is {self.isolation!r}; it must be worktree")
+        if self.isolation and self.repository:
+            raise ValueError("a task with a repository has a checkout of its own: leave isolation out")
         if self.cwd and self.repository:
             raise ValueError("a task has a cwd or a repository, not both")
+        if self.image and (self.repository or not _IMAGE.fullmatch(self.image)):
+            reason = "has an image or a repository, not both" if self.repository else f"has no image {self.image!r}"
+            raise ValueError(f"a task {reason}: an image is named as in python:3.12 or host/name@sha256:…")
         if self.repository or self.revision:
             from outrider.batches.workspaces import check_repository  # few tasks have one
 

@@ -23,8 +23,9 @@ COMMANDS = {
     "logout": "remove a key that was kept",
     "models": "list the models and show what each can do",
     "sessions": "list, show, export, import, fork, rewind, rename or delete stored sessions",
+    "usage": "show what requests have used and cost, and today's cost against the budget",
     "config": "show the settings and where each value comes from, or change one",
-    "mcp": "add, list, test and remove MCP servers, and log in to them",
+    "mcp": "add, list, test and remove MCP servers, log in to them, or be one",
     "trust": "show all that a project wants, and agree to it or not",
     "skills": "list the skills, where they come from and what was refused",
     "commands": 'list the commands of your own that a prompt can call, as in -p "/review src"',
@@ -34,9 +35,11 @@ COMMANDS = {
     "demo": "run nine short demos; no API key needed",
     "completion": "print a script that completes outrider's words in bash, zsh or fish",
     "acp": "serve an editor (Zed, JetBrains, Neovim, Emacs) over the Agent Client Protocol",
-    "web": "serve a page: look at sessions, search them, answer their questions",
+    "serve": "serve a page and an HTTP API: look at sessions, search them, answer, prompt",
     "batch": "run many tasks from a file, with results in another",
     "worker": "run tasks of batches, on as many machines as you like",
+    "replay": "run a recorded session again, or ask another model at each of its steps",
+    "hands": "serve files and commands of this machine to a session elsewhere",
     "eval": "let models try tasks, and say how many they solve",
     "wire": "show the exact request for a conversation, for any provider",
 }
@@ -58,6 +61,7 @@ options:
   -m, --model MODEL   the model to use
   --permissions MODE  which calls run without asking: ask, edits, all, plan
   --effort LEVEL      how much the model thinks: none, low, medium, high, max
+  --in PLACE          let the tools work elsewhere: ssh://host/path, container:NAME
   --log PLACE         keep sessions in this folder or Postgres database (a URL)
   --attach FILE, --tools TOOLS, --cwd DIR, --max-turns N, --max-cost DOLLARS
   -h, --help          show this help
@@ -65,7 +69,7 @@ options:
 
 In Python: from outrider import think, run, tool
 """.replace("{commands}", "\n".join(f"  {name:12} {does}" for name, does in COMMANDS.items()))
-FRONT_ENDS = ("acp", "web")
+FRONT_ENDS = {"acp": "acp", "serve": "web"}
 """Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""
@@ -207,7 +211,7 @@ def _start_debug_log() -> bool:
 
 def _command(name: str) -> Callable[[list[str]], int]:
     room = "login" if name == "logout" else name
-    module = f"outrider.{name}.command" if name in FRONT_ENDS else f"outrider.cli.{room}"
+    module = f"outrider.{FRONT_ENDS[name]}.command" if name in FRONT_ENDS else f"outrider.cli.{room}"
     command: Callable[[list[str]], int] = getattr(import_module(module), name)
     return command
 

@@ -7,12 +7,13 @@ import sys
 
 from outrider.cli.command_parser import add_tools_option, command_parser
 from outrider.cli.options import UsageError
-from outrider.environment import LOG_HELP
+from outrider.environment import LOG_HELP, WORKSPACE_HELP
 
 DESCRIPTION = """\
 Run many tasks, each in a session of its own. TASKS.jsonl has one JSON object a line: {"id": "a", "prompt": "…"}, and
 where it differs from the options below: model, effort, cwd, schema, limits, permissions, allow, tools, metadata.
-Instead of cwd, a task can have a git repository and a revision, which the worker checks out into a folder of its own.
+Instead of cwd, a task can have a git repository and a revision, which the worker checks out into a folder of its own,
+or an image, of which the worker makes a container for the task.
 Results are appended to the output file in the order in which they come, each once, whatever is killed when. Ctrl-C lets
 the running tasks finish; --resume continues. With --ask-later, calls that need approval are not denied: their tasks
 wait, without a worker, until the questions are answered.
@@ -98,6 +99,8 @@ def _add_defaults(parser: argparse.ArgumentParser) -> None:
         "built-in tools to offer, as in Read,Grep (default: all), or none; or a Python file with @tool functions "
         "to add, which every worker needs; may be repeated",
     )
+    add("--in", dest="workspace", metavar="PLACE", help=WORKSPACE_HELP)
+    add("--image", metavar="IMAGE", help="make a container of this image for each task, and remove it afterwards")
     add("--cwd", metavar="DIR", help="the folder to work in (default: the one that the worker is started in)")
     add("--system-prompt", metavar="TEXT", help="replace the system prompt")
     add("--max-turns", metavar="N", help="stop a task after N model replies (default 50)")

@@ -77,7 +77,8 @@ class BatchRun:
         given = {
             "model": settings.model or default_model(),
             "effort": options.effort,
-            "cwd": options.cwd and os.path.abspath(options.cwd),
+            "cwd": options.cwd and (options.cwd if options.image else os.path.abspath(options.cwd)),
+            "image": options.image,
             "schema": None if options.schema is None else read_schema(options.schema).schema,
             "permissions": options.permissions,
             "allow": options.allow or None,
@@ -85,6 +86,7 @@ class BatchRun:
             "tools": names,
             "system_prompt": options.system_prompt,
             "limits": self._limits() or None,
+            "settings": {"workspace": options.workspace} if options.workspace else None,
         }
         return {name: value for name, value in given.items() if value is not None}
 
@@ -103,7 +105,7 @@ class BatchRun:
 
         def check(task: Task) -> None:
             """Check a task, unless one with the same settings was checked already."""
-            key = task.model, task.effort, task.cwd, task.permissions, task.allow, task.tools
+            key = task.model, task.effort, task.cwd, task.permissions, task.allow, task.tools, str(task.settings)
             if key not in checked:
                 check_task(task, os.environ, here=here)
                 checked.add(key)

@@ -29,7 +29,7 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     yield PRINT, import_module("outrider.cli.prompt_options").make_parser()
     for name in COMMANDS:
         room = "login" if name == "logout" else name
-        module = import_module(f"outrider.{name}.command" if name in FRONT_ENDS else f"outrider.cli.{room}")
+        module = import_module(f"outrider.{FRONT_ENDS[name]}.command" if name in FRONT_ENDS else f"outrider.cli.{room}")
         yield name, (module.make_logout_parser if name == "logout" else module.make_parser)()
 
 

@@ -29,6 +29,7 @@ EPILOG = """\
 files, in this order: your own ~/.config/outrider/config.toml (OUTRIDER_CONFIG overrides the path), then the project's
 .outrider/config.toml. Environment variables such as OUTRIDER_PERMISSIONS override both files, and flags override all.
 Values in the project's file that allow more than your own settings apply only after `outrider trust`.
+/etc/outrider/managed.toml says what is allowed at most on this machine.
 
 examples:
   outrider config set limits.max_turns 100
@@ -140,7 +141,8 @@ def _files(loaded: Loaded) -> Iterator[str]:
     yield "\nfiles"
     width = max(map(len, loaded.files))
     for name, exists in loaded.files.items():
-        yield f"  {safe_line(name):{width}}  {'read' if exists else 'not found'}"
+        keys = f", managed: {', '.join(loaded.managed[name])}" if name in loaded.managed else ""
+        yield f"  {safe_line(name):{width}}  {'read' if exists else 'not found'}{keys}"
 
 
 def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
@@ -165,6 +167,7 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
             ).items()
         },
         "files": loaded.files,
+        "managed": loaded.managed,
         "remembered": _masked(remembered),
         "waiting": [{"key": item.name, "fields": _masked(item.fields)} for item in loaded.waiting],
         "notes": list(loaded.notes),

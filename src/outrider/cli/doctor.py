@@ -318,7 +318,9 @@ def _settings(loaded: Loaded | ConfigError) -> Iterator[Finding]:
         yield Finding("broken", safe_line(f"settings: {loaded}"))
         return
     for name, exists in loaded.files.items():
-        yield Finding("fine", safe_line(f"settings from {name}")) if exists else Finding("absent", f"no file {name}")
+        what = f"managed settings from {name}: {', '.join(loaded.managed[name])}" if name in loaded.managed else ""
+        found = Finding("fine", safe_line(what or f"settings from {name}"))
+        yield found if exists else Finding("absent", f"no file {name}")
     if loaded.waiting:
         keys = ", ".join(item.name for item in loaded.waiting)
         yield Finding("absent", f"the project's settings need your consent ({keys}): outrider trust")

@@ -6,25 +6,30 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.command_parser import command_parser
 from outrider.cli.options import UsageError
 from outrider.environment import LOG_HELP
+from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from outrider.batches.task import TaskResult
+    from outrider.evals.containers import TrialContainers
     from outrider.evals.task_folder import TaskFolder
     from outrider.evals.trial import Outcome, Trial
+    from outrider.evals.verifier import Verdict
 
 DESCRIPTION = """\
 Let models try tasks, each several times, and say how many they solve, how sure that is, and what it costs. A task is a
 folder in Harbor's format: task.toml, instruction.md, environment/, tests/test.sh, solution/. Each trial is a session
 in a copy of the environment, with the permissions `all` in the sandbox; the tests run afterwards on a copy of what it
-left. Results are appended to the output file, each once, whatever is killed when; --resume continues. Results at one
-temperature still differ from run to run, so repeat: a task that only some trials solve is listed.
+left. A task with an image or a Dockerfile gets a container for each trial, where docker or podman runs. Results are
+appended to the output file, each once, whatever is killed when; --resume continues. Results at one temperature still
+differ from run to run, so repeat: a task that only some trials solve is listed.
 """
 EXAMPLES = """\
 examples:
@@ -41,8 +46,6 @@ exit codes: 0 all trials have results, 1 error, or the oracle found a task that 
 
 def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
     """Run the command and return its exit code."""
-    from outrider.text.visible import safe_lines
-
     options = make_parser().parse_args(arguments)
     from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
     from outrider.errors import OutriderError
@@ -54,8 +57,7 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
             return 0
         from outrider.evals.task_folder import find_tasks
 
-        tasks = _without_containers(find_tasks(map(Path, options.tasks)))
-        return asyncio.run(_oracle(tasks)) if options.oracle else _run(tasks, options)
+        return _start(find_tasks(map(Path, options.tasks)), options)
     except (OutriderError, UsageError) as error:
         print(safe_lines(f"outrider eval: {error}"), file=sys.stderr)
         return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
@@ -107,27 +109,61 @@ def _check(options: argparse.Namespace) -> None:
         options.budget = positive("--budget", options.budget)
 
 
-def _without_containers(tasks: Sequence[TaskFolder]) -> list[TaskFolder]:
-    """Return the tasks that need no container. The others are named."""
+def _start(tasks: Sequence[TaskFolder], options: argparse.Namespace) -> int:
+    """Check the tasks, or try them, in containers where they need one. Those that cannot be run here are named."""
+    containers, why = _containers(tasks)
+    left_out = {task.name: _several(task) or why for task in tasks if task.container}
     for task in tasks:
-        if task.container:
-            print(f"outrider eval: {task.name} is left out: it needs a container ({task.container})", file=sys.stderr)
-    if left := [task for task in tasks if not task.container]:
-        return left
-    raise UsageError("every task needs a container; there is nothing to run here")
+        if reason := left_out.get(task.name):
+            said = f"{task.name} is left out: it needs a container ({task.container}), and {reason}"
+            print(safe_lines(f"outrider eval: {said}"), file=sys.stderr)
+    possible = [task for task in tasks if not left_out.get(task.name)]
+    if not possible:
+        raise UsageError("every task needs a container; there is nothing to run here")
+    try:
+        return asyncio.run(_oracle(possible, containers)) if options.oracle else _run(possible, options, containers)
+    finally:
+        if containers:
+            asyncio.run(containers.close())
+
+
+def _several(task: TaskFolder) -> str:
+    return "Outrider makes one, not several" if task.is_composed else ""
+
+
+def _containers(tasks: Sequence[TaskFolder]) -> tuple[TrialContainers | None, str]:
+    """Return what makes containers, or why there is nothing that does."""
+    if not any(task.container for task in tasks):
+        return None, ""
+    from outrider.coding.config.loading import load
+    from outrider.coding.hands.containers import Containers, Engine
+    from outrider.errors import HandsError
+    from outrider.evals.containers import TrialContainers
+
+    try:
+        engine = Engine(load(Path.cwd(), environment=os.environ).settings.container_program or "")
+        asyncio.run(engine.run("ps", "--quiet"))
+    except HandsError as error:
+        return None, str(error)
+    return TrialContainers(Containers(engine)), ""
 
 
 # The oracle
 
 
-async def _oracle(tasks: Sequence[TaskFolder]) -> int:
+async def _oracle(tasks: Sequence[TaskFolder], containers: TrialContainers | None) -> int:
     """Show for each task that its tests fail on the untouched environment, and pass after its solution."""
     from outrider.evals.verifier import verify
 
+    async def tried(task: TaskFolder, script: Path | None) -> Verdict:
+        if containers and task.container:
+            return await containers.try_solution(task, script)
+        return await verify(task, task.environment, script)
+
     wrong = 0
     for task in tasks:
-        before = await verify(task, task.environment)
-        after = await verify(task, task.environment, task.solution) if task.solution else None
+        before = await tried(task, None)
+        after = await tried(task, task.solution) if task.solution else None
         faults = ["the tests pass without a solution"] if before.is_solved else []
         faults += ["it has no solution/solve.sh"] if after is None else []
         faults += [f"the solution fails: {after.output.strip()[-300:]}"] if after and not after.is_solved else []
@@ -140,27 +176,47 @@ async def _oracle(tasks: Sequence[TaskFolder]) -> int:
 # Trials
 
 
-def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace) -> int:
+def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: TrialContainers | None) -> int:
     from outrider.cli.batch_run import BatchRun
     from outrider.coding.batch_sessions import check_task
     from outrider.environment import workspaces_folder
+    from outrider.evals.stored import store
     from outrider.evals.trial import trials_of
+    from outrider.sync import default_log
 
     results = Path(options.output).absolute()
     folder = workspaces_folder() / "evals" / _name_of(results)
     trials = trials_of(tasks, options.model, options.repeats, folder)
     settings = dict(map(_setting, options.set))
     limits: dict[str, Any] = {} if options.max_turns is None else {"max_turns": options.max_turns}
-    made = [trial.batch_task(settings, limits).checked() for trial in trials]
+    if containers:
+        done = _done(options) if options.resume else set()
+        asyncio.run(containers.prepare(trial for trial in trials if trial.task.container and trial.id not in done))
+    made = [trial.batch_task(settings | _place(trial, containers), limits).checked() for trial in trials]
     for task in {task.model: task for task in made}.values():
         check_task(task, os.environ, here=False)
     for trial in trials:
         trial.prepare()
-    judge = _Judge({trial.id: trial for trial in trials}, options.workers)
     options.concurrency, options.rates, options.wait = 1, {}, False
-    code = BatchRun(options, judge).run_tasks(made)
+    with default_log() as log:
+        keep = partial(store, log, folder.name)
+        judge = _Judge({trial.id: trial for trial in trials}, options.workers, keep, containers)
+        code = BatchRun(options, judge).run_tasks(made)
     print("\n".join(_report(_read(options.output), options.against)))
+    print("`outrider serve` shows it with plots, and each trial.", file=sys.stderr)
     return 0 if code == 1 else code  # trials that failed are results
+
+
+def _done(options: argparse.Namespace) -> set[str]:
+    """Return the ids of the trials that have a result."""
+    from outrider.batches.results_file import ResultsFile
+
+    with ResultsFile(options.output, resume=True) as results:
+        return set(results.ids)
+
+
+def _place(trial: Trial, containers: TrialContainers | None) -> dict[str, str]:
+    return containers.settings(trial) if containers and trial.id in containers.names else {}
 
 
 def _name_of(results: Path) -> str:
@@ -179,18 +235,30 @@ def _setting(text: str) -> tuple[str, str]:
 class _Judge:
     """Runs the tests of trials, a few at a time."""
 
-    def __init__(self, trials: dict[str, Trial], at_once: int) -> None:
-        self._trials = trials
+    def __init__(
+        self,
+        trials: Mapping[str, Trial],
+        at_once: int,
+        store: Callable[[Outcome], None],
+        containers: TrialContainers | None,
+    ) -> None:
+        self._trials, self._store, self._containers = trials, store, containers
         self._room = asyncio.Semaphore(at_once)
 
     async def __call__(self, result: TaskResult) -> TaskResult:
         """Return the result with what the tests say."""
-        from outrider.evals.trial import judged
+        from outrider.evals.trial import judged, outcome_of
         from outrider.evals.verifier import verify
 
         trial = self._trials[result.id]
         async with self._room:
-            return judged(result, await verify(trial.task, trial.folder))
+            in_container = self._containers if trial.task.container else None
+            verdict = await (in_container.verify(trial) if in_container else verify(trial.task, trial.folder))
+            result = judged(result, verdict)
+            outcome = outcome_of(result)
+            if outcome and outcome.session:
+                await asyncio.to_thread(self._store, outcome)
+            return result
 
 
 # The table
@@ -218,7 +286,8 @@ def _read(name: str) -> list[Outcome]:
 
 
 def _report(outcomes: Sequence[Outcome], against: str | None) -> list[str]:
-    from outrider.cli.eval_table import comparison_lines, table_lines
+    from outrider.cli.eval_table import table_lines
+    from outrider.evals.comparison import comparison_lines
 
     lines = table_lines(outcomes)
     return [*lines, *comparison_lines(outcomes, _read(against))] if against else lines

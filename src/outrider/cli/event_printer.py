@@ -24,6 +24,7 @@ from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, 
 from outrider.runtime.events import (
     Compacted,
     Event,
+    GoalChecked,
     HandedOff,
     MessageAdded,
     ModelSwitched,
@@ -34,6 +35,7 @@ from outrider.runtime.events import (
     ServerToolFinished,
     ServerToolStarted,
     SubagentEvent,
+    SubagentFinished,
     SubagentStarted,
     TextDelta,
     ToolFinished,
@@ -96,14 +98,16 @@ class EventPrinter:
 
     def _show_state(self, event: Event) -> None:
         match event:
+            case SubagentFinished(name=name, title=about, status=status):
+                self.line(safe_line(f"    {sentences.subagent_ended(name, about, status)}"))
             case Notice(text=text) | ModelSwitched(text=text):
                 self.failure(safe_lines(text))
             case HandedOff(text=text):
                 self.line(self._styled(DIM, safe_line(text)))
             case Retrying():
                 self._count_down(event)
-            case Compacted() | ResultsCleared():
-                self.line(self._styled(DIM, sentences.shortened(event)))
+            case Compacted() | ResultsCleared() | GoalChecked():
+                self.line(self._styled(DIM, safe_line(sentences.remark(event))))
             case RunFinished():
                 self._finish_calls()
 
@@ -149,11 +153,12 @@ class EventPrinter:
             self._subagents[event.session] = SubagentLine(event)
             return
         subagent = self._subagents[event.session]
+        is_called = event.call_id in self._calls  # else it works in the background
         subagent.show(event.event)
         if subagent.was_denied(event.event):
             assert isinstance(event.event, ToolFinished)
             self.failure(fit(safe_line(f"{subagent.name}: {event.event.result.text}"), LONGEST_REFUSAL))
-        if self.live:
+        if self.live and is_called:
             self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
         elif isinstance(event.event, ToolStarted):
             started = safe_line(_call_title(event.event.name, event.event.input))

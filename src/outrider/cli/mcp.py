@@ -1,4 +1,4 @@
-"""`outrider mcp`: add, list, remove and test MCP servers, and log in to them."""
+"""`outrider mcp`: add, list, remove and test MCP servers, log in to them; and be one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,8 @@ from outrider.coding.mcp.server_files import (
     server_item,
     user_file,
 )
-from outrider.environment import data_folder
+from outrider.coding.permissions.question import MODES
+from outrider.environment import LOG_HELP, data_folder
 from outrider.errors import ConfigError
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
 from outrider.mcp.stdio import program_of
@@ -45,6 +47,7 @@ examples:
   outrider mcp add github https://example.org/mcp --header "Authorization=Bearer ${GITHUB_TOKEN}"
   outrider mcp test time
   outrider mcp login docs
+  outrider mcp serve --folder ~/code --permissions edits
 
 In both files, ${VAR} and ${VAR:-default} are replaced by variables of the environment.
 
@@ -100,11 +103,45 @@ def make_parser() -> argparse.ArgumentParser:
     test.add_argument("--json", action="store_true", help=JSON_HELP)
     test.set_defaults(action=_test)
 
+    _add_serve(commands)
     login = commands.add_parser("login", help="log in to a server with a browser (OAuth)")
     login.add_argument("name", metavar="SERVER")
     login.add_argument("--no-browser", action="store_true", help="print the address, and do not open it")
     login.set_defaults(action=_login)
     return parser
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser(
+        *("serve",),
+        help="be an MCP server: other programs give tasks to this agent",
+        description="Serve one tool over MCP, run_task: it runs a task in a durable session with your settings. Calls "
+        "that need approval are asked by elicitation, or denied where the client has none.",
+    )
+    serve.add_argument(
+        *("--folder",), action="append", metavar="DIR", help="a folder that tasks may work in (default: this one)"
+    )
+    serve.add_argument(
+        *("--http",),
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="PORT",
+        help="serve HTTP on 127.0.0.1 instead of standard input and output; prints the address and a token",
+    )
+    serve.add_argument("-m", "--model", metavar="MODEL", help="the model to use")
+    serve.add_argument("--permissions", metavar="MODE", choices=MODES, help="which calls run without asking")
+    serve.add_argument("--max-turns", type=int, metavar="N", help="replies of the model in one task")
+    serve.add_argument("--max-cost", type=float, metavar="USD", help="US dollars for one task")
+    serve.add_argument("--no-questions", action="store_true", help="deny what needs approval, and ask nobody")
+    serve.add_argument("--log", metavar="PLACE", help=LOG_HELP)
+    serve.set_defaults(action=_serve)
+
+
+def _serve(options: argparse.Namespace) -> int:
+    serving = import_module("outrider.mcp_server.serving")  # a front end of its own, above the commands
+    code: int = serving.run(options)
+    return code
 
 
 # Files

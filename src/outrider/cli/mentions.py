@@ -4,63 +4,41 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import PurePath
 
 from outrider.coding.mcp.server_offers import mentioned_resources
+from outrider.coding.named_files import NamedFiles
 from outrider.conversation.attachments import Attachment
 
 _MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|(\S+))')
 _PUNCTUATION = ".,;:!?)]}'\""
 
 
-def mentioned_files(text: str, folder: Path) -> list[Path]:
-    """Return the files named with an @, each once. Words that name no file are ignored.
+class Mentions:
+    """The words after an @ in a text. Words that name nothing stay text."""
 
-    >>> mentioned_files("mail me@example.org about @nothing", Path("."))
-    []
-    """
-    found: dict[Path, None] = {}
-    for quoted, word in _MENTION.findall(text):
-        for name in (quoted,) if quoted else (word, word.rstrip(_PUNCTUATION)):
-            if path := _file(name, folder):
-                found[path] = None
-                break
-    return list(found)
+    def __init__(self, text: str, files: NamedFiles) -> None:
+        """Look the words up. May block."""
+        self._text, self._files = text, files
+        found = _MENTION.findall(text)
+        tried = [(quoted,) if quoted else (word, word.rstrip(_PUNCTUATION)) for quoted, word in found]
+        names = list(dict.fromkeys(name for each in tried for name in each))
+        kinds = dict(zip(names, files.kinds(names) if names else [], strict=True))
+        self._tried = tried
+        named = [next((name for name in each if kinds[name] == "file"), "") for each in tried]
+        self.files = list({str(PurePath(name)): name for name in reversed(named) if name}.values())[::-1]
+        """The files, each once."""
+        self.folders = [each[-1] for each in tried if kinds[each[-1]] == "folder"]
+        """The folders."""
+        self._is_there = {each[-1] for each in tried if any(kinds[name] for name in each)}
 
+    def missing(self, servers: Sequence[str] = ()) -> list[str]:
+        """Return the words that look like paths but name no file, and no resource of these MCP servers."""
+        resources = {f"{each.server}:{each.uri}" for each in mentioned_resources(self._text, servers)}
+        words = [each[-1] for each in self._tried]
+        missing = [word for word in words if ("." in word or "/" in word) and word not in self._is_there]
+        return [word for word in missing if word.rstrip(_PUNCTUATION) not in resources]
 
-def missing_files(text: str, folder: Path, servers: Sequence[str] = ()) -> list[str]:
-    """Return the words after an @ that look like paths but name no file, and no resource of these MCP servers."""
-    words = [quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text)]
-    resources = {f"{each.server}:{each.uri}" for each in mentioned_resources(text, servers)}
-    missing = [word for word in words if ("." in word or "/" in word) and not _exists(word, folder)]
-    return [word for word in missing if word.rstrip(_PUNCTUATION) not in resources]
-
-
-def mentioned_folders(text: str, folder: Path) -> list[str]:
-    """Return the words after an @ that name folders."""
-    words = (quoted or word.rstrip(_PUNCTUATION) for quoted, word in _MENTION.findall(text))
-    return [word for word in words if word and _is_folder(word, folder)]
-
-
-def with_mentioned_files(text: str, folder: Path, more: Sequence[Attachment]) -> list[str | Attachment]:
-    """Return the message with the attached files and the files that it mentions."""
-    return [text, *more, *map(Attachment.from_path, mentioned_files(text, folder))]
-
-
-def _exists(name: str, folder: Path) -> bool:
-    return _file(name, folder) is not None or _is_folder(name, folder)
-
-
-def _is_folder(name: str, folder: Path) -> bool:
-    try:
-        return (folder / Path(name).expanduser()).is_dir()
-    except (OSError, RuntimeError, ValueError):
-        return False
-
-
-def _file(name: str, folder: Path) -> Path | None:
-    try:
-        path = folder / Path(name).expanduser()
-        return path if name and path.is_file() else None
-    except (OSError, RuntimeError, ValueError):
-        return None
+    def attached(self) -> list[Attachment]:
+        """Return the files as attachments. May block. Raises HandsError if one cannot be fetched."""
+        return [self._files.attach(name) for name in self.files]

@@ -67,6 +67,8 @@ def models(arguments: list[str]) -> int:
     if not isinstance(provider, ApiProvider):
         _row("", "runs in this process; no key needed, free of charge")
         return 0
+    if look_up := getattr(provider, "look_up_now", None):
+        look_up()
     for name, text in _model_rows(provider):
         _row(f"  {name}", text)
     return asyncio.run(_show_check(provider)) if options.check else 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from outrider.cli.command_parser import add_tools_option
-from outrider.environment import LOG_HELP
+from outrider.environment import LOG_HELP, WORKSPACE_HELP
 from outrider.errors import (
     AttachmentError,
     ConfigError,
@@ -88,6 +88,7 @@ class Parser(argparse.ArgumentParser):
             metavar="LEVEL",
             help="how much the model thinks: none, low, medium, high or max; `outrider models MODEL` lists what it has",
         )
+        add("--temperature", metavar="T", help="the sampling temperature, from 0 to 2 (default: the provider's)")
         add("--lean", action="store_true", help="a short prompt and few tools, for models with a small context window")
         add("--attach", action="append", default=[], metavar="FILE", help="attach a file; may be repeated")
         add("--max-turns", metavar="N", help="stop after N model replies (default: no limit)")
@@ -107,6 +108,7 @@ class Parser(argparse.ArgumentParser):
             help="let these calls run without asking, as in 'Bash(git log:**)'; may be repeated",
         )
         add("--log", metavar="PLACE", help=LOG_HELP)
+        add("--in", dest="workspace", metavar="PLACE", help=WORKSPACE_HELP)
         add("--cwd", metavar="DIR", help="work in this folder; paths of other options are relative to the current one")
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
@@ -126,7 +128,11 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     from outrider.coding.config.settings import SETTINGS  # imported late, so that --help stays fast
 
     names, files = tools_and_files(options.tools)
-    numbers = {"limits.max_turns": options.max_turns, "limits.max_cost": options.max_cost}
+    numbers = {
+        "limits.max_turns": options.max_turns,
+        "limits.max_cost": options.max_cost,
+        "temperature": options.temperature,
+    }
     given = {key: SETTINGS[key].value_type.parse(text) for key, text in numbers.items() if text is not None}
     given |= {
         "model": options.model,
@@ -136,6 +142,7 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
         "permissions.allow": options.allow or None,
         "tools": names,
         "tool_files": files or None,
+        "workspace": options.workspace,
     }
     return {key: value for key, value in given.items() if value is not None}
 

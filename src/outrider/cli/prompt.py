@@ -67,7 +67,7 @@ def _report_end(outcome: PromptOutcome, interrupts: Interrupts) -> None:
         for line in question_lines(outcome.questions):
             print_stderr(line)
         print_stderr(f"Then: outrider sessions continue {(outcome.session or '')[:8]}")
-    elif outcome.status not in ("done", "error", "cancelled"):
+    elif outcome.status not in ("done", "error", "cancelled", "budget"):
         print_stderr(f"outrider: stopped by the limit {outcome.status}")
     if outcome.error:
         print_stderr(f"outrider: {safe_lines(outcome.error)}")

@@ -70,6 +70,12 @@ def make_parser() -> Parser:
         help="let questions wait in the log: the run ends (exit code 6), and goes on with `outrider sessions continue` "
         "once they are answered, by `outrider sessions answer` or on the web page",
     )
+    add(
+        *("--until",),
+        metavar="COMMAND",
+        help="work until this command succeeds, as in --until 'pytest -q', or a limit is reached (exit code 3). When "
+        "the model has answered it runs, at `write` in the sandbox; while it fails, the model gets its output",
+    )
     add("--wait", action="store_true", help="with --ask-later: stay until the questions are answered, and go on")
     add(
         *("--output-format",),

@@ -50,7 +50,7 @@ class PromptOutcome(msgspec.Struct, frozen=True):
 
     def fields(self) -> dict[str, Any]:
         """Return the result object."""
-        counts = {name: getattr(self.usage, name) for name in _COUNTS}
+        counts = {name: getattr(self.usage, name) for name in (*_COUNTS, "cached_share")}
         result: dict[str, Any] = {"status": self.status, "text": self.text, "structured_output": self.structured_output}
         result |= {"session": self.session, "turns": self.turns, "usage": counts, "cost": self.usage.cost}
         if self.citations:

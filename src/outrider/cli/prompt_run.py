@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.cli.interrupts import Interrupts
-from outrider.cli.mentions import missing_files, with_mentioned_files
+from outrider.cli.mentions import Mentions
 from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr, question_lines
@@ -126,10 +126,6 @@ class PromptRun:
         files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes)
         streaming = options.input_format == "stream-json"
         found = find_servers(folder, os.environ)
-        names = [server.name for server in found.servers]
-        parts = [*files, *self._prompt_parts(options.prompt or "", folder, names, streaming=streaming)]
-        if not parts and not name and not streaming:
-            raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
         front = PromptFront(lambda text: self._print_note(f"outrider: {text}"))
         bench = Workbench(
             loaded.settings,
@@ -140,6 +136,10 @@ class PromptRun:
             system_prompt=SystemPrompt(options.system_prompt, options.append_system_prompt or ""),
         )
         stack.callback(bench.close)
+        names = [server.name for server in found.servers]
+        parts = [*files, *self._prompt_parts(options.prompt or "", bench, names, streaming=streaming)]
+        if not parts and not name and not streaming and not options.until:
+            raise UsageError('the prompt is missing; give one, as in outrider -p "What is 2+2?"')
         waiting = waiting_note([*loaded.waiting, *found.waiting, *bench.extensions.waiting])
         for note in filter(None, (*found.notes, waiting)):
             self._print_note(safe_line(f"outrider: {note}"))
@@ -160,15 +160,16 @@ class PromptRun:
         return bench.open(log, name, model=model, effort=effort, observer=self._observe)
 
     def _prompt_parts(
-        self, prompt: str, folder: Path, servers: Sequence[str], *, streaming: bool
+        self, prompt: str, bench: Workbench, servers: Sequence[str], *, streaming: bool
     ) -> list[str | Attachment]:
         """Return the prompt, followed by what was piped in, and the files that the prompt mentions with an @.
 
         What was piped in may be anything: an @ in it has no meaning.
         """
-        for name in missing_files(prompt, folder, servers):
+        mentions = Mentions(prompt, bench.project.files)
+        for name in mentions.missing(servers):
             self._print_note(safe_line(f"outrider: no file {name}: sent as text"))
-        _, *files = with_mentioned_files(prompt, folder, ())
+        files = mentions.attached()
         piped = "" if streaming else read_stdin()
         if isinstance(piped, Attachment):
             return [piped, *([prompt] if prompt.strip() else []), *files]
@@ -188,7 +189,7 @@ class PromptRun:
     def _run_session(self, session: Session, bench: Workbench, parts: list[Any]) -> PromptOutcome:
         report = self._report
         streaming = self._options.input_format == "stream-json"
-        if not parts and not session.is_unfinished and not report and not streaming:
+        if not parts and not session.is_unfinished and not report and not streaming and not self._options.until:
             name = session.id[:8]
             self._print_note(
                 f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
@@ -234,7 +235,8 @@ class PromptRun:
 
     async def _run_to_the_end(self, session: Session, said: Sequence[str | Attachment]) -> RunResult[Any]:
         """Run a prompt. With --wait, go on as often as a question was answered, here or elsewhere."""
-        result: RunResult[Any] = await session.run([*said] or "", output=self._report)
+        until = self._options.until if self._options.until != session.goal else None  # else it goes on
+        result: RunResult[Any] = await session.run([*said] or "", output=self._report, until=until)
         while result.status == "waiting" and self._options.wait:
             for line in question_lines(result.questions):
                 self._print_note(line)

@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.cli.session_tree import Branch, tree_lines
 from outrider.cli.styles import home_relative
+from outrider.coding import sentences
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -24,6 +25,7 @@ from outrider.log.entries import (
     Asked,
     AttachmentStored,
     AttemptFailed,
+    BackgroundTask,
     CallResult,
     CompactionEntry,
     Decided,
@@ -181,8 +183,8 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case SessionStarted(forked_from=source, forked_at=at, version=version):
             copied = f", copied from {source[:8]} up to entry {at}" if source else ""
             return "created", f"by Outrider {version}{copied}"
-        case SubagentLinked(session=session, call_id=call_id):
-            return "sub-agent", f"{session[:8]} for {call_id}"
+        case SubagentLinked() | BackgroundTask():
+            return _subagent(entry)
         case SessionRecovered(count=0):
             return "recovered", "the newest entries before this one may be lost"
         case SessionRecovered(count=count):
@@ -190,6 +192,12 @@ def _event(entry: Entry, full: bool) -> tuple[str, str]:
         case UnknownEntry(name=name):
             return name[:9], "(written by a newer version; kept, but ignored)"
     return entry.kind, ""
+
+
+def _subagent(entry: SubagentLinked | BackgroundTask) -> tuple[str, str]:
+    if isinstance(entry, SubagentLinked):
+        return "sub-agent", f"{entry.session[:8]} for {entry.call_id}"
+    return "sub-agent", f"{entry.session[:8]} in the background: {entry.title} · {entry.status or 'at work'}"
 
 
 def _rewinding(entry: SnapshotEntry | RewindEntry) -> tuple[str, str]:
@@ -300,6 +308,9 @@ def context_lines(log: Log, summary: Summary) -> Iterator[str]:
         window = window_of_name(summary.model)
         share = f" of {thousands(window)} tokens ({used / window:.0%})" if window else " tokens"
         yield f"  context   {thousands(used)}{share}"
+    if losses := log.cache_losses(summary.id):
+        yield f"  cache     {sentences.cache_losses(losses)}; the last:"
+        yield safe_line(f"            turn {losses[-1].turn}: {losses[-1]}")
     records = log.shortenings(summary.id)
     if len(records) > SHORTENINGS:
         yield f"  shortened {counted(len(records), 'time')}; the last {SHORTENINGS}:"

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterable
-from itertools import chain
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -14,17 +12,19 @@ import msgspec
 from outrider.cli.audit_command import add_options as add_audit_options
 from outrider.cli.audit_command import audit
 from outrider.cli.command_parser import command_parser
+from outrider.cli.import_command import add_options as add_import_options
+from outrider.cli.import_command import import_sessions
 from outrider.cli.questions import AddCommand, add_question_commands
 from outrider.cli.rewind_command import add_options, rewind
 from outrider.cli.session_format import context_lines, format_entry, format_header, format_list
 from outrider.cli.session_tree import tree_of
-from outrider.cli.stdin import confirm, stdin_bytes
+from outrider.cli.stdin import confirm
 from outrider.coding.session_lists import SessionList
 from outrider.environment import LOG_HELP
 from outrider.errors import LogError, OutriderError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.sqlite.recovery import recover
-from outrider.log.transfer import Imported, export, import_conversation, import_session
+from outrider.log.transfer import export
 from outrider.sync import default_log
 from outrider.text import counted, human_size
 from outrider.text.visible import safe_line
@@ -41,6 +41,7 @@ examples:
   outrider sessions audit 3f2a --verify
   outrider sessions export 3f2a --attachments > session.jsonl
   outrider sessions import session.jsonl
+  outrider sessions import ~/.claude/projects ~/.codex/sessions
   outrider sessions fork 3f2a --at 17
   outrider sessions rewind 3f2a --to 2
   outrider sessions questions
@@ -126,8 +127,8 @@ def _add_transfer_commands(command: AddCommand) -> None:
         default="jsonl",
         help="jsonl, which `import` reads (the default), or atif: a trajectory for Harbor and other tools",
     )
-    into = command("import", _import, "store an exported session, or a conversation written by dumps()")
-    into.add_argument("file", nargs="?", default="-", metavar="FILE", help="the file (default: standard input)")
+    whose = "store exported sessions, conversations written by dumps(), and sessions of Claude Code and Codex"
+    add_import_options(command("import", import_sessions, whose))
     fork = command("fork", _fork, "copy a session, to continue it in another way")
     fork.add_argument("id", metavar="ID")
     fork.add_argument("--at", type=int, metavar="SEQ", help="copy only up to this entry; `show` prints the numbers")
@@ -184,30 +185,6 @@ def _export(log: Log, options: argparse.Namespace) -> None:
         print(f"The sessions of its {counted(len(children), 'sub-agent')} are not included.", file=sys.stderr)
     for line in export(log, options.id, attachments=options.attachments):
         sys.stdout.buffer.write(line)
-
-
-def _import(log: Log, options: argparse.Namespace) -> None:
-    if options.file == "-":
-        imported = _read(log, stdin_bytes())
-    else:
-        with Path(options.file).open("rb") as file:
-            imported = _read(log, file)
-    print(imported.id)
-    print(
-        f"Imported {counted(imported.entries, 'line')} of {safe_line(f'“{log.session(imported.id).title}”')}.",
-        file=sys.stderr,
-    )
-    if imported.missing:
-        names = safe_line(", ".join(imported.missing[:5]))
-        print(f"Its files are missing: {names}. To include them, export with --attachments.", file=sys.stderr)
-
-
-def _read(log: Log, lines: Iterable[bytes]) -> Imported:
-    lines = iter(lines)
-    first = next(lines, b"")
-    if first.lstrip().startswith(b"["):
-        return import_conversation(log, b"".join([first, *lines]))
-    return import_session(log, chain([first], lines))
 
 
 def _fork(log: Log, options: argparse.Namespace) -> None:

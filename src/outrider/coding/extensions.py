@@ -21,8 +21,11 @@ from outrider.coding.plugins.found_plugins import FoundPlugins, find_plugins
 class Extensions:
     """The extensions of a folder, each kind found when it is first asked for."""
 
-    def __init__(self, folder: Path, hook_files: Sequence[str] = (), home: Path | None = None) -> None:
-        """`hook_files` are files with hooks that the settings name."""
+    def __init__(
+        self, folder: Path, hook_files: Sequence[str] = (), home: Path | None = None, *, own_hooks: bool = True
+    ) -> None:
+        """`hook_files` are files with hooks that the settings name. Without `own_hooks`, no others run."""
+        self._own_hooks = own_hooks
         self._folder = folder
         self._hook_files = hook_files
         self._home = home
@@ -45,6 +48,8 @@ class Extensions:
     @cached_property
     def hooks(self) -> FoundHooks:
         """The hooks, and those that wait for the user's consent."""
+        if not self._own_hooks:
+            return find_hooks((), Path(os.path.realpath(self._folder)), self._hook_files, own=False)
         found = find_hooks(self.places, Path(os.path.realpath(self._folder)), self._hook_files)
         return msgspec.structs.replace(found, hooks=(*found.hooks, *self.plugins.hooks))
 
@@ -67,4 +72,5 @@ class Extensions:
 
 def find_extensions(folder: Path) -> Extensions:
     """Return the extensions of a folder, as its settings have them. Raises ConfigError."""
-    return Extensions(folder, load(folder, environment=os.environ).settings.hooks.files)
+    settings = load(folder, environment=os.environ).settings
+    return Extensions(folder, settings.hooks.files, own_hooks=settings.managed.own_hooks)

@@ -21,6 +21,28 @@ TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
 """The tools whose calls are about a folder."""
 
 
+class NewInstructions:
+    """Adds to a result what the model has not read yet of the instructions for its folder."""
+
+    def __init__(self) -> None:
+        self._given: dict[tuple[str, str], str] = {}
+        """The reply whose calls were given a text, by session and text: they are not in the history yet."""
+
+    def added(self, found: Sequence[ProjectText], context: ToolContext[Any], result: ToolResult) -> ToolResult:
+        """Return a result with the texts that are new."""
+        new = [each for each in found if self._is_new(_heading(each), context)]
+        note = "".join(f"\n\n{_heading(each)}\n\n{each.text}" for each in new)
+        return msgspec.structs.replace(result, note=note) if note else result
+
+    def _is_new(self, heading: str, context: ToolContext[Any]) -> bool:
+        """Return whether neither the conversation as it is sent nor another call of the same reply has a text."""
+        key = context.session, heading
+        if context.sends(heading) or (context.reply and self._given.get(key) == context.reply):
+            return False
+        self._given[key] = context.reply
+        return True
+
+
 class FolderInstructions:
     """The instructions of the folders below the project's, for the tools of one workspace."""
 
@@ -29,8 +51,7 @@ class FolderInstructions:
         self._workspace = workspace
         self._folders = [Path(os.path.realpath(each)) for each in folders]
         self._hidden = hidden
-        self._given: dict[tuple[str, str], str] = {}
-        """The reply whose calls were given a text, by session and text: they are not in the history yet."""
+        self._new = NewInstructions()
 
     def around(self, tool: Tool) -> Tool:
         """Return a tool whose results have the instructions of the folders that they are about."""
@@ -44,20 +65,9 @@ class FolderInstructions:
     ) -> ToolResult:
         if result.is_error:
             return result
-        found = await context.threads.run(self._texts, tool, arguments)
-        new = [each for each in found if self._is_new(_heading(each), context)]
-        note = "".join(f"\n\n{_heading(each)}\n\n{each.text}" for each in new)
-        return msgspec.structs.replace(result, note=note) if note else result
+        return self._new.added(await context.threads.run(self.found, tool, arguments), context, result)
 
-    def _is_new(self, heading: str, context: ToolContext[Any]) -> bool:
-        """Return whether neither the conversation as it is sent nor another call of the same reply has a text."""
-        key = context.session, heading
-        if context.sends(heading) or (context.reply and self._given.get(key) == context.reply):
-            return False
-        self._given[key] = context.reply
-        return True
-
-    def _texts(self, tool: str, arguments: Mapping[str, Any]) -> list[ProjectText]:
+    def found(self, tool: str, arguments: Mapping[str, Any]) -> list[ProjectText]:
         """Return the texts of all folders from below the project's down to where a call works."""
         place = self._place(tool, arguments)
         top = next((each for each in self._folders if place is not None and place.is_relative_to(each)), None)

@@ -59,6 +59,8 @@ class FrontEnd(msgspec.Struct, frozen=True):
     """Asks what the model wants to know. Without it, the model hears that nobody can answer."""
     later: bool = False
     """Whether questions wait in the log for an answer, if there is no dialogue: the run ends, and goes on later."""
+    wake: Callable[[], None] | None = None
+    """Called when a sub-agent in the background has ended: a run tells the model. Without it, runs wait for them."""
     origin: Origin = "python"
     """What its sessions are, for lists."""
 

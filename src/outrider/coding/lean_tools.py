@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.providers.base import Provider
+from outrider.providers.catalogue.windows import SMALL_WINDOW
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
-    from outrider.coding.config.settings import Lean
+    from outrider.coding.config.settings import Lean, ToolCalls
+    from outrider.coding.permissions.question import Mode
 
-SMALL_WINDOW = 32_768
-"""Tokens: a model with a smaller window gets the lean form."""
-
+RESULT_CHARACTERS = 2_000
+"""Characters of what a search or a command finds: a small model drowns in more, and reads a few of them a second."""
 _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Read": (
         "Read a file. Lines come with numbers, which are not part of it. offset is the first line, limit how many.",
@@ -27,36 +28,51 @@ _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Replace a text in a file that you have read. old_string must be in it once, exactly, without line numbers.",
         ("file_path", "old_string", "new_string"),
     ),
-    "Glob": ("Find files by a pattern; ** stands for any folders.", ("pattern", "path")),
-    "Grep": (
-        "Search in files for a regular expression. output_mode content shows the lines.",
-        ("pattern", "path", "output_mode"),
-    ),
-    "Bash": ("Run a shell command and return its output.", ("command",)),
+    "Grep": ("Search in files for a regular expression. Shows the lines that match.", ("pattern", "path")),
+    "Bash": ("Run a shell command and return its output, as in ls -R, python3 or wc -l.", ("command",)),
 }
-"""The tools of the lean form, with what the model reads about them and the parameters that it sees."""
+"""The tools of the lean form, with what the model reads about them and the parameters that it sees.
+
+Not Glob: small models call it first, whatever is asked.
+"""
 
 
 def is_lean(wanted: Lean, provider: Provider) -> bool:
     """Return whether an agent gets the lean form: as the setting says, or by the window of its model."""
     if wanted != "auto":
         return wanted == "on"
-    if recall := getattr(provider, "recall", None):
-        recall()  # what its server said in an earlier session
+    if look_up := getattr(provider, "look_up_now", None):
+        look_up()
     # Not `window_of`: the price list takes a while to load, and its models have large windows.
     window = getattr(getattr(provider, "capabilities", None), "context_tokens", None)
     return window is not None and window < SMALL_WINDOW
 
 
-def lean_tools(tools: Iterable[Tool], *, chosen: bool) -> list[Tool]:
+def in_form(provider: Provider, wanted: ToolCalls, *, lean: bool) -> Provider:
+    """Return the provider, with the tools in the prompt if that is wanted and its server decodes calls by schemas."""
+    change = getattr(provider, "with_prompted_tools", None)
+    return change() if change and (wanted == "prompted" or (lean and wanted == "auto")) else provider
+
+
+def has_prompted_tools(provider: Provider) -> bool:
+    """Return whether the prompt describes the tools, and the model writes its calls."""
+    return not getattr(getattr(provider, "capabilities", None), "tools", True)
+
+
+def lean_tools(tools: Iterable[Tool], *, chosen: bool, mode: Callable[[], Mode]) -> list[Tool]:
     """Return the tools in their lean form. Unless the user has chosen them, only the few of that form; and all others
-    that are not built in.
+    that are not built in. Commands may write, which the model cannot ask for, unless the `mode` is that for plans.
     """
     kept = (tool for tool in tools if chosen or tool.name in _TOOLS or tool.name not in ALL_NAMES)
-    return [_lean(tool) for tool in kept]
+    hidden: dict[str, Callable[[], dict[str, Any]]]
+    hidden = {
+        "Bash": lambda: {"access": "read" if mode() == "plan" else "write"},
+        "Grep": lambda: {"output_mode": "content"},
+    }
+    return [_lean(tool, hidden.get(tool.name)) for tool in kept]
 
 
-def _lean(tool: Tool) -> Tool:
+def _lean(tool: Tool, hidden: Callable[[], dict[str, Any]] | None) -> Tool:
     if tool.name not in _TOOLS:
         return tool
     description, names = _TOOLS[tool.name]
@@ -64,7 +80,9 @@ def _lean(tool: Tool) -> Tool:
     properties = {name: _without_words(schema["properties"][name]) for name in names}
     required = [name for name in schema.get("required", ()) if name in names]
     shown = {"type": "object", "properties": properties, "required": required}
-    return msgspec.structs.replace(tool, description=description, shown=shown)
+    real = msgspec.structs.replace(tool, result_characters=RESULT_CHARACTERS) if tool.name in ("Grep", "Bash") else tool
+    stands_for = None if hidden is None else lambda given: (real, hidden() | given)
+    return msgspec.structs.replace(tool, description=description, shown=shown, stands_for=stands_for)
 
 
 def _without_words(schema: Any) -> Any:

@@ -20,7 +20,7 @@ MOST_FILES, LONGEST_DESCRIPTION = 100, 1_000
 _ALIASES = {"TodoWrite": "Todo", "MultiEdit": "Edit", "LS": "Glob", "NotebookRead": "Read", "NotebookEdit": "Edit"}
 """Names of the tools in other programs that read such files."""
 _TIERS = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
-_FIELDS = ("name", "description", "tools", "disallowedTools", "model", "tier", "limits", "schemas")
+_FIELDS = ("name", "description", "tools", "disallowedTools", "model", "tier", "limits", "schemas", "isolation")
 _NO = ("false", "no", "off", "0")
 _YES = ("true", "yes", "on", "1")
 
@@ -95,6 +95,7 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
         model=_model(str(fields.get("model") or fields.get("tier") or "")),
         limits=_limits(fields.get("limits")),
         schemas=_boolean("schemas", str(fields.get("schemas", "true"))),
+        isolation=str(fields.get("isolation") or ""),
         may_raise_limits=not is_foreign,
         from_project=is_foreign,
     )

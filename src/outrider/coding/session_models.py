@@ -56,8 +56,14 @@ class SessionModels:
             self._providers[model] = self.metered(resolve(model))
         return self._providers[model]
 
+    def check(self, model: str) -> None:
+        """Raise ConfigError if a model is not allowed on this machine, and UnknownModelError."""
+        for provider in resolve_all(model):
+            self._settings.managed.check_model(provider)
+
     def metered(self, provider: Provider) -> Provider:
-        """Return the provider with the meter around it, if there is one."""
+        """Return the provider with the meter around it, if there is one. Raises ConfigError if it is not allowed."""
+        self._settings.managed.check_model(provider)
         return self._meter(provider) if self._meter else provider
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from outrider.errors import ConfigError
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
+    from outrider.coding.permissions.policy import Policy
     from outrider.coding.sandbox.sandbox import Sandbox
 
 
@@ -47,28 +48,44 @@ class SessionTools:
 
     def in_workspace(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
         """Return the enabled tools with these names, for a workspace. Raises ConfigError as `sandbox` does."""
-        if "Bash" in self.enabled and self._settings.sandbox.use == "require":
+        around = workspace.forwarded or self.instructions(workspace).around
+        return [*map(around, self.toolbox(workspace, names)), *(tool for tool in self._own if tool.name in names)]
+
+    def toolbox(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
+        """Return the enabled tools of the toolbox with these names, as they are."""
+        is_here = workspace.forwarded is None
+        if is_here and "Bash" in self.enabled and self._settings.sandbox.use == "require":
             self.use_sandbox()
-        toolbox = standard_tools(
+        return standard_tools(
             workspace,
             [name for name in self.enabled if name in names],
-            shell=self.shell(workspace),
-            hidden=lambda path: is_hidden(self._permissions.policy, path),
+            shell=self.shell(workspace) if is_here else None,
+            hidden=partial(self._hides, self._worktree(workspace)),
             private_addresses=self._settings.web.private_addresses,
         )
-        instructions = FolderInstructions(
-            workspace, self._folders, lambda path: is_hidden(self._permissions.policy, path)
-        )
-        return [*map(instructions.around, toolbox), *(tool for tool in self._own if tool.name in names)]
 
-    def shell(self, workspace: Workspace, *, for_hooks: bool = False) -> Shell:
+    def instructions(self, workspace: Workspace) -> FolderInstructions:
+        """Return what finds the instructions of the folders that calls in a workspace are about."""
+        worktree = self._worktree(workspace)
+        folders = (worktree, *self._folders[1:]) if worktree else self._folders
+        return FolderInstructions(workspace, folders, partial(self._hides, worktree))
+
+    def _worktree(self, workspace: Workspace) -> Path | None:
+        return None if workspace.folder == self._folder else workspace.folder
+
+    def _hides(self, folder: Path | None, path: str) -> bool:
+        return is_hidden(self._permissions.policy_in(folder), path)
+
+    def shell(self, workspace: Workspace, *, for_hooks: bool = False, trusted: bool = False) -> Shell:
         """Return a shell in a workspace, with the sandbox and the environment that the tools have.
 
-        Commands of hooks may change the files of hooks, which the user agreed to; those of models may not.
+        Commands of hooks may change the files of hooks, which the user agreed to; those of models may not. Doubts about
+        the sandbox do not count for a command that is `trusted`: the user chose it.
         """
         unset = unset_variables(os.environ, self._settings.sandbox.pass_env)
-        obeyed = () if for_hooks else self._permissions.policy.obeyed
-        return Shell(workspace, lambda: self.sandbox, self.environment, unset, self._sandbox_places(obeyed))
+        policy = partial(self._permissions.policy_in, workspace.folder)
+        places = self._sandbox_places(policy, () if for_hooks else policy().obeyed, trusted=trusted)
+        return Shell(workspace, lambda: self.sandbox, self.environment, unset, places)
 
     @property
     def offers_search(self) -> bool:
@@ -150,11 +167,11 @@ class SessionTools:
             own=policy.own,
         )
 
-    def _sandbox_places(self, obeyed: Sequence[str]) -> SandboxPlaces:
+    def _sandbox_places(self, policy: Callable[[], Policy], obeyed: Sequence[str], *, trusted: bool) -> SandboxPlaces:
         return SandboxPlaces(
-            writable=self._permissions.policy.folders,
-            masked=lambda: self._permissions.policy.masked,
-            own=lambda: self._permissions.policy.own,
-            accepted=lambda access: self._permissions.policy.accepted_doubts(access),
+            writable=policy().folders,
+            masked=lambda: policy().masked,
+            own=lambda: policy().own,
+            accepted=lambda access: None if trusted else policy().accepted_doubts(access),
             kept=(*protected_files(self._settings, self._folder), *map(Path, obeyed)),
         )

@@ -21,8 +21,9 @@ from outrider.log.log import Log
 from outrider.log.requests import restored
 from outrider.prompts import prompt
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request, ToolSpec
+from outrider.providers.base import Request, ToolSpec
 from outrider.providers.resolution import resolve
+from outrider.replay.other_model import for_another
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import cwd_of
 from outrider.runtime.recall import RememberedPast, recall_tool
@@ -84,7 +85,8 @@ def end_of_request(log: Log, id: str, model: str, *, reply: int, before: int | N
     history = state.history
     sendable = history.sendable()
     # A conversation that begins with a reply gets a message in front of it, which the whole request does not have.
-    return _request(log, id, model, history, sendable[1:] if before else sendable, reply), before
+    request = _request(log, id, model, history, sendable[1:] if before else sendable, reply)
+    return msgspec.structs.replace(request, situation="") if before else request, before
 
 
 def _request(
@@ -94,7 +96,7 @@ def _request(
         raise ConversationError(NOTHING_TO_SEND)
     requested = log.requested(id, reply)
     if requested and (sent := restored(requested, messages, log.files(id))):
-        return sent if model == _model_of(log, id, reply) else _for_another(model, sent)
+        return sent if model == _model_of(log, id, reply) else for_another(sent, sending_provider(model))
     # An old log has the names of the tools, and the prompt.
     recorded, files = _recorded(log, id, model), log.files(id)
     own = [*recorded.tools]
@@ -107,14 +109,6 @@ def _model_of(log: Log, id: str, reply: int | None) -> str:
     """Return the model of a reply, or that of the session."""
     entry = log.after(id, reply - 1, 1)[0].entry if reply else None
     return entry.model if isinstance(entry, MessageEntry) else log.session(id).model
-
-
-def _for_another(model: str, request: Request) -> Request:
-    """Return a request without what may be for its own model alone: settings, and server tools that others lack."""
-    able = sending_provider(model).capabilities
-    known = able.server_tools if able.server_tools_with_functions or not request.tools else ()
-    served = tuple(each for each in request.server_tools if each.name in known)
-    return msgspec.structs.replace(request, settings=ModelSettings(), server_tools=served)
 
 
 def _recorded(log: Log, session: str, model: str) -> Agent:

@@ -26,16 +26,21 @@ class SystemPrompt(msgspec.Struct, frozen=True):
 USUAL_PROMPT = SystemPrompt()
 
 
-def agent_prompt(folder: Path, wanted: SystemPrompt, skills: str, *, lean: bool) -> str:
-    """Return the system prompt of the agent in a folder."""
+def agent_prompt(wanted: SystemPrompt, skills: str, instructions: str, *, lean: bool) -> str:
+    """Return the system prompt of the agent, with the instructions of its project."""
     usual = prompt("agent_lean" if lean else "agent")
     first = usual if wanted.replacement is None else wanted.replacement
-    return _joined(first, skills, _instructions(folder), wanted.appended)
+    return _joined(first, skills, instructions, wanted.appended)
 
 
-def subagent_prompt(folder: Path, task: str, skills: str) -> str:
+def subagent_prompt(task: str, skills: str, instructions: str) -> str:
     """Return the system prompt of a sub-agent; `task` is the prompt of its profile."""
-    return _joined(prompt("subagent"), task, skills, _instructions(folder))
+    return _joined(prompt("subagent"), task, skills, instructions)
+
+
+def lean_situation() -> str:
+    """Return where an agent works, without the folder: a small model would write the whole path in each call."""
+    return f"You are in the folder of the user: paths are relative to it. Today is {date.today().isoformat()}."
 
 
 def situation(folder: Path) -> str:
@@ -45,10 +50,6 @@ def situation(folder: Path) -> str:
         f"# Where you are\n\n- The folder: {folder}, which {repository} a git repository\n"
         f"- The system: {platform.system()} {platform.machine()}\n- The date: {date.today().isoformat()}"
     )
-
-
-def _instructions(folder: Path) -> str:
-    return as_prompt(project_instructions(folder, home=Path.home()))
 
 
 def _joined(*parts: str) -> str:

@@ -11,17 +11,22 @@ from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
 from outrider.coding.own_places import own_places
 from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import narrower
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import SECRETS
+from outrider.coding.repository import repository_of
 from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.wildcards import escaped
 from outrider.environment import config_file, data_folder
 from outrider.processes.programs import Programs
 
+NOWHERE = Path(os.devnull) / "elsewhere"
+"""A folder that cannot exist here, in place of one that is elsewhere."""
+
 
 def user_policy(
-    settings: Settings, workspace: Workspace, remembered: RememberedRules, obeyed: Sequence[str] = ()
+    settings: Settings, workspace: Workspace, remembered: RememberedRules | None, obeyed: Sequence[str] = ()
 ) -> Policy:
     """Return the user's policy, with read access to the output of commands and Outrider's own files protected.
 
@@ -31,18 +36,38 @@ def user_policy(
     printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
     kept = [f"Edit({escaped(str(path))})" for path in protected_files(settings, folder)]
     folders = wanted.working_folders(folder)[1:]
+    # Rules of the user that are locked are so, too, if they come from answers.
+    is_locked = "permissions.allow" in settings.managed.locked
+    answered, shared = (remembered.own, remembered.shared) if remembered and not is_locked else ((), ())
     return Policy(
-        mode=wanted.mode,
+        mode=narrower(wanted.mode, settings.managed.max_mode),
+        max_mode=settings.managed.max_mode,
         folder=folder,
         folders=folders,
-        repository=remembered.repository,
-        allow=tuple(map(Rule.parse, (*wanted.allow, *remembered.own, printed))),
+        repository=remembered.repository if remembered else repository_of(folder),
+        allow=tuple(map(Rule.parse, (*wanted.allow, *answered, printed))),
         ask=tuple(map(Rule.parse, wanted.ask)),
         deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
         secrets=secret_patterns(settings),
         obeyed=tuple(obeyed),
         own=own_places([folder, *folders]),
-    ).allowing(remembered.shared, shared=True)
+    ).allowing(shared, shared=True)
+
+
+def policy_elsewhere(settings: Settings, remembered: RememberedRules) -> Policy:
+    """Return the policy of a session whose files are elsewhere. No file here is inside of its folder."""
+    wanted = settings.permissions
+    answered = () if "permissions.allow" in settings.managed.locked else remembered.own
+    return Policy(
+        mode=narrower(wanted.mode, settings.managed.max_mode),
+        max_mode=settings.managed.max_mode,
+        folder=NOWHERE,
+        allow=tuple(map(Rule.parse, (*wanted.allow, *answered))),
+        ask=tuple(map(Rule.parse, wanted.ask)),
+        deny=tuple(map(Rule.parse, wanted.deny)),
+        secrets=secret_patterns(settings),
+        own=own_places([]),
+    )
 
 
 def secret_patterns(settings: Settings) -> tuple[str, ...]:
@@ -61,7 +86,8 @@ def protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     yield data_folder().resolve()
     yield from (Path(file).resolve() for file in (*settings.tool_files, *settings.hooks.files))
     package = Path(__file__).resolve().parents[1]
-    if "site-packages" in package.parts:  # in a checkout of Outrider itself, it may be changed
+    is_bundle = (package.parent / "__main__.py").is_file()
+    if is_bundle or "site-packages" in package.parts:  # in a checkout of Outrider itself, it may be changed
         yield package
     if search := ripgrep.find(Programs(settings.permissions.working_folders(folder))):
         yield search.resolve()

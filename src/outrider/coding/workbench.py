@@ -4,36 +4,42 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
-from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import Settings
 from outrider.coding.consent.command_line import server_line
 from outrider.coding.consent.coverage import cover
 from outrider.coding.extensions import Extensions
-from outrider.coding.found_skills import FoundSkills, index_folder, readable_rules, skills_section
+from outrider.coding.found_skills import FoundSkills
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
-from outrider.coding.lean_tools import is_lean, lean_tools
+from outrider.coding.lean_tools import has_prompted_tools, in_form, is_lean, lean_tools
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.plan_mode import PlanMode, reads
 from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.project import PLACE, Project, ProjectHere, check_place
 from outrider.coding.remote.control import Dialogue, RemoteControl
 from outrider.coding.session_hooks import SessionHooks
 from outrider.coding.session_models import SessionModels
+from outrider.coding.session_rules import SessionRules
+from outrider.coding.session_subagents import Sender, SessionSubagents
 from outrider.coding.session_tools import SessionTools
-from outrider.coding.snapshots.folder import FolderSnapshots
-from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, situation, subagent_prompt
+from outrider.coding.system_prompt import (
+    USUAL_PROMPT,
+    SystemPrompt,
+    agent_prompt,
+    lean_situation,
+)
 from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.coding.user_policy import secret_patterns, user_policy
+from outrider.coding.user_policy import NOWHERE
 from outrider.coding.web_search import WebSearch
-from outrider.environment import config_file, data_folder
+from outrider.environment import config_file
 from outrider.errors import ConfigError, LogError
 from outrider.log.log import Log
 from outrider.mcp.servers import StdioServer
@@ -43,19 +49,21 @@ from outrider.providers.catalogue.efforts import check_effort, offered
 from outrider.providers.resolution import resolve, resolve_all
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_settings import effort_of
+from outrider.runtime.budget import Spent, spent_today
 from outrider.runtime.events import Event
+from outrider.runtime.goal import CheckResult
 from outrider.runtime.session import Session
 from outrider.subagents.profile import Profile, built_in
-from outrider.subagents.task import SubagentSetup, Task
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
     from outrider.coding.background_telemetry import BackgroundTelemetry
+    from outrider.coding.hands.hands import Hands
+    from outrider.coding.hands.starter import Starter
     from outrider.coding.mcp.shared_servers import SharedServers
     from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
-    from outrider.mcp.session_servers import Mcp
     from outrider.runtime.titling import Titler
 
 NO_SUBAGENT_TOOLS = (
@@ -78,14 +86,25 @@ class Workbench:
         front_end: FrontEnd = NO_FRONT_END,
         system_prompt: SystemPrompt = USUAL_PROMPT,
         meter: Callable[[Provider], Provider] | None = None,
+        workspace: Starter | None = None,
     ) -> None:
         """`tools` are the user's own. With `shared`, other sessions in the folder may use the same MCP servers.
 
-        `meter` wraps each provider, also those of sub-agents.
+        `meter` wraps each provider, also those of sub-agents. `workspace` starts hands elsewhere: files, commands and
+        searches are there, and the folder is where the user's hooks and MCP servers run.
         """
         self.settings = settings
-        self.workspace = Workspace(folder)
-        self.workspace.programs = Programs(settings.permissions.working_folders(self.workspace.folder))
+        self._here = Workspace(folder)
+        self._here.programs = Programs(settings.permissions.working_folders(self._here.folder))
+        self.hands: Hands | None = None
+        """Where the tools work, if that is not here."""
+        if workspace is not None or settings.workspace:
+            from outrider.coding.hands.hands import Hands  # most sessions work here
+
+            self.hands = Hands(workspace, settings, lambda: self.permissions.policy, front_end.on_server_notice)
+            self.hands.workspace.programs = self._here.programs
+        self.workspace: Workspace = self.hands.workspace if self.hands else self._here
+        """The state of the tools."""
         self._servers, self._shared = servers, shared
         self._front_end = front_end
         self._system_prompt = system_prompt
@@ -100,43 +119,39 @@ class Workbench:
             mode=lambda: self.permissions.mode,
             notify=lambda asked: self._hooks.notify(asked),
         )
-        self.extensions = Extensions(self.folder, settings.hooks.files)
+        place = NOWHERE if self.hands else self.folder
+        self.extensions = Extensions(place, settings.hooks.files, own_hooks=settings.managed.own_hooks)
         """What the user and the project add: skills, commands and hooks."""
         self.permissions = self._new_approver()
-        self.workspace.confirm = self.permissions.confirm
-        self.workspace.grounds = self.permissions.grounds
+        self.permissions.permit(self.workspace)
         self.permissions.command = self.workspace.background.find
+        self.permissions.elsewhere = self.hands.judge if self.hands else None
         self.models = SessionModels(settings, meter)
         self._tools = SessionTools(settings, self.folder, self.permissions, tools)
         self._tools.remove_leftovers()
-        self._hooks = SessionHooks(
-            self.extensions, self.workspace, self._tools, self.permissions, settings.hooks.access
-        )
+        self._hooks = SessionHooks(self.extensions, self._here, self._tools, self.permissions, settings.hooks.access)
+        here = ProjectHere(self._here, self.extensions, self._tools, self.permissions)
+        self.project: Project = self.hands or here
+        """What is known of the project."""
+        parts = (settings, self.workspace, self._tools, self.permissions, self.models, self.project)
+        self.subagents = SessionSubagents(*parts, self.folder, self._sender)
+        """The sub-agents, each with tools of its own."""
         self._plan_mode = PlanMode(self.permissions, lambda: self._reading_task)
         self._web_search = WebSearch(settings, self.permissions, is_offered=self._tools.offers_search)
 
     def _new_approver(self) -> PermissionApprover:
-        remembered = RememberedRules(data_folder(), self.folder)
-        later = self._dialogue.ask_later if self._front_end.later else None
+        front = self._front_end
+        place = self.hands.place if self.hands else ""
+        tell = front.remote.answered if front.remote else lambda _: None
+        rules = SessionRules(self.settings, self.workspace, place, tell)
         approver = PermissionApprover(
-            user_policy(self.settings, self.workspace, remembered, self._obeyed()),
-            ask=self._dialogue.ask if self._front_end.ask else later,
-            remember=lambda rules: self._remember(remembered, rules),
+            rules.policy(self._obeyed),
+            ask=self._dialogue.ask if front.ask else self._dialogue.ask_later if front.later else None,
+            remember=rules.remember,
             cwd=lambda: self.workspace.shell_cwd,
         )
         approver.given = self._dialogue.given
         return approver
-
-    def _remember(self, remembered: RememberedRules, rules: Sequence[str]) -> None:
-        """Store the rules of an "always", and tell the user where they are and how to remove them."""
-        try:
-            remembered.add(rules)
-            file = remembered.path_for(rules)
-            told = sentences.stored_rules(rules, file, is_repository=remembered.is_for_repository(rules))
-        except ConfigError as error:  # such as a full disk
-            told = f"Not stored, allowed for this session only: {error}"
-        if self._front_end.remote:
-            self._front_end.remote.answered(told)
 
     def _obeyed(self) -> list[str]:
         """Return the files and folders in the project of the programs that hooks and MCP servers run."""
@@ -147,8 +162,8 @@ class Workbench:
 
     @property
     def folder(self) -> Path:
-        """The project folder."""
-        return self.workspace.folder
+        """The folder of the session here: the project folder, unless the hands are elsewhere."""
+        return self._here.folder
 
     def close(self) -> None:
         """End the commands and the MCP servers that still run."""
@@ -163,6 +178,7 @@ class Workbench:
             self._telemetry.close()
         self._hooks.close()
         self.workspace.close()
+        self._here.close()
 
     @cached_property
     def servers(self) -> RunningServers | None:
@@ -194,16 +210,12 @@ class Workbench:
     def _with_plugins(self, servers: Sequence[McpServer]) -> list[McpServer]:
         """Return the servers, and those of plugins whose names are free."""
         found = {server.name: server for server in (*self.extensions.plugins.servers, *servers)}
-        return list(found.values())
+        return [server for server in found.values() if self.settings.managed.allows_server(server)]
 
     @property
     def sandbox(self) -> Sandbox | None:
         """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         return self._tools.sandbox
-
-    def at_read(self, argv: Sequence[str]) -> list[str]:
-        """Return the arguments that run a program of ours at `read`, where there is a sandbox. Raises ConfigError."""
-        return self._tools.at_read(argv, self.workspace)
 
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
@@ -216,7 +228,7 @@ class Workbench:
             profiles = [profile for profile in self.found_profiles.profiles if profile.tools_of(tools)]
             if not profiles:
                 raise ConfigError(NO_SUBAGENT_TOOLS)
-            tools.append(self._task(profiles))
+            tools.append(self.subagents.task(profiles))
         if "AskUser" in self._tools.enabled:
             tools.append(ask_user(has_user=bool(self._front_end.choose or self._front_end.later)))
         return make_tools(tools)
@@ -226,22 +238,25 @@ class Workbench:
         """Task for plan mode: its sub-agents have only tools that plan mode offers."""
         named = [each for each in self.profiles if each.tools is not None and not each.server_tools]
         profiles = [each for each in named if (own := each.tools_of(self.tools)) and all(map(reads, own))]
-        return self._task(profiles) if profiles else None
-
-    def _task(self, profiles: Sequence[Profile]) -> Tool:
-        characters = self.settings.subagents.result_characters
-        return Task(profiles, self._start_subagent, result_characters=characters).tool
+        return self.subagents.task(profiles) if profiles else None
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the sub-agent profiles, skills, commands, hooks and plugins that were found."""
         profiles = self.found_profiles.notes if "Task" in self._tools.enabled else ()
-        return (*profiles, *self.extensions.notes)
+        return (*profiles, *self.extensions.notes, *self.project.notes, *self._left_out, *self.subagents.recovered)
+
+    @property
+    def _left_out(self) -> list[str]:
+        """Notes about MCP servers that are not allowed."""
+        named = [*self.extensions.plugins.servers, *self._servers]
+        refused = [each.name for each in named if not self.settings.managed.allows_server(each)]
+        return [f"the MCP server {name} is left out: it is not allowed on this machine" for name in refused]
 
     @property
     def sandbox_note(self) -> str:
         """A note for the user if there should be a sandbox and there is none, or ""."""
-        return self._tools.sandbox_note
+        return self.project.sandbox_note
 
     # The agent and its session
 
@@ -255,23 +270,34 @@ class Workbench:
         model = model or self.models.default
         provider, *_ = providers = resolve_all(model)
         lean = is_lean(self.settings.lean, provider)
-        metered = [self.models.metered(each) for each in providers]
+        formed = [in_form(each, self.settings.tool_calls, lean=lean) for each in providers]
+        asked = [self.models.metered(each) for each in formed]
         skills = "" if lean else self._skills_section
         agent = Agent(
-            model=model if metered[0] is provider else metered,
+            model=model if asked[0] is provider else asked,
             server_tools=() if lean else self._web_search.tools(*providers),
-            system=agent_prompt(self.folder, self._system_prompt, skills, lean=lean),
-            situation=situation(self.folder),
-            tools=lean_tools(self.tools, chosen=self.settings.tools is not None) if lean else self.tools,
+            system=agent_prompt(self._system_prompt, skills, self.project.instructions, lean=lean),
+            situation=lean_situation() if lean else self.project.situation,
+            tools=self._lean_tools if lean else self.tools,
+            # Small models describe what they would do. A run that nobody watches is asked for work.
+            tool_choice="required" if has_prompted_tools(formed[0]) and not self._front_end.ask else None,
+            keeps_on_task=lean,
+            temperature=self.settings.temperature,
             mcp=self.servers or (),
             hooks=self._hooks.hooks,
             limits=self.settings.limits,
+            budget=self.settings.budget,
             compaction=self.settings.context.compaction,
             retry=self.settings.retry,
+            cache=self.settings.cache,
             effort=effort if effort and all(offered(each, effort) for each in providers) else None,
         )
         self.models.agent_provider, self.effort = agent.provider, effort
         return agent
+
+    @property
+    def _lean_tools(self) -> list[Tool]:
+        return lean_tools(self.tools, chosen=self.settings.tools is not None, mode=lambda: self.permissions.mode)
 
     def open(
         self,
@@ -292,8 +318,11 @@ class Workbench:
         Raises RequestRefusedError if the model does not have the given effort.
         """
         kept: Effort | None = self.settings.effort
-        if id is not None and not (create and not log.has(id)):
+        place = self.hands.place if self.hands else ""
+        is_known = id is not None and not (create and not log.has(id))
+        if id is not None and is_known:
             recorded = log.settings(id)
+            check_place(recorded.metadata or {}, place)
             model = model or self.models.stored(recorded.model)
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
@@ -306,6 +335,7 @@ class Workbench:
             approve=self.permissions,
             create=create,
             origin=self._front_end.origin,
+            metadata={PLACE: place} if place and not is_known else None,
         ).now()
         self.permissions.hide(log.folder)
         self._equip(session, log, titled=titled and self.settings.sessions.titles)
@@ -314,13 +344,14 @@ class Workbench:
     def _equip(self, session: Session, log: Log, *, titled: bool) -> None:
         """Give a session what works beside its loop: snapshots, a title, telemetry, hooks and remote control."""
         session.before_run = self._before_run
+        session.background.wake = self._front_end.wake
         if self._front_end.ask or self._front_end.choose:
             session.attend(self._dialogue.person)
         session.use_offer(lambda agent: self._web_search.offer(agent, self._plan_mode.offer()))
         self._plan_mode.use_mode = partial(self._follow, session)
+        session.use_checks(self._goal_checks)
         if self.settings.sessions.snapshots:
-            secrets = secret_patterns(self.settings)
-            session.use_folder(FolderSnapshots(self.folder, log, session.id, secrets=secrets))
+            session.use_folder(self.project.working_folder(log, session.id))
         if titled:
             from outrider.runtime.titling import Titler  # `-p` gives no titles
 
@@ -331,6 +362,18 @@ class Workbench:
         self._hooks.session = session.id
         if self._remote:
             self._remote.attach(log, session)
+
+    def spent_today(self, log: Log) -> Iterator[Spent]:
+        """Yield what today has cost against each budget of the settings. Blocks."""
+        return spent_today(self.settings.budget, log.spent, str(self.folder))
+
+    async def _goal_checks(self, command: str) -> CheckResult | None:
+        """Run the command of a goal."""
+        from outrider.coding.goal_checks import GoalChecks  # few sessions have a goal
+
+        seconds = self.settings.limits.tool_seconds
+        checks = GoalChecks(self.workspace, self._tools, seconds, lambda: self.permissions.mode == "plan")
+        return await checks(command)
 
     async def _before_run(self) -> None:
         if self._remote:
@@ -363,7 +406,7 @@ class Workbench:
         self.permissions.mode = mode
         if session:
             with suppress(LogError):  # it holds, but is forgotten when the session is resumed
-                session.store_mode(mode)
+                session.store_mode(self.permissions.mode)
 
     def restore_mode(self, log: Log, id: str) -> str:
         """Use the mode that a session had, unless it allows more than the mode now. Return a note if it does, or "".
@@ -380,24 +423,27 @@ class Workbench:
 
     @property
     def skills(self) -> FoundSkills:
-        """The skills of the user and the project."""
-        return self.extensions.skills
+        """The skills of the user and the project; those of the place, if the project is elsewhere."""
+        return self.project.skills
 
     @cached_property
     def prompt_commands(self) -> PromptCommands:
         """The commands and skills that a person can call by name."""
-        return PromptCommands(self.extensions.commands, self.skills, self.permissions, lambda: self.tools, self.folder)
+        commands = self.project.commands_with(self.extensions.commands)
+        return PromptCommands(
+            commands, self.skills, self.permissions, lambda: self.tools, self.folder, self.project.files
+        )
 
     @cached_property
     def _skills_section(self) -> str:
         """The skills in the system prompt. Their files may be read without a question, wherever they are."""
-        if "Read" not in self._tools.enabled or not self.skills.found:
-            return ""
-        section = skills_section(self.skills.skills, data_folder())
-        self.permissions.allow(readable_rules(self.skills, self.folder, index_folder(data_folder())))
-        return section
+        has_some = "Read" in self._tools.enabled and self.skills.found
+        return self.project.skills_section if has_some else ""
 
     # Sub-agents
+
+    def _sender(self) -> Sender:
+        return Sender(self._skills_section, self.servers, self._hooks.hooks, self.effort, self._web_search)
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -409,45 +455,8 @@ class Workbench:
         """The sub-agent profiles, their files, and what was refused."""
         users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
         plugins = [each.path / "agents" for each in self.extensions.plugins.places]
-        return find_profiles(self.folder, users, built_in(), tools=self._tools.names, home=Path.home(), plugins=plugins)
-
-    @contextmanager
-    def _start_subagent(self, profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
-        """Yield a sub-agent in the same folder, with the same permissions and with tools that have their own state."""
-        workspace = self.workspace.for_subagent()
-        agent = Agent(
-            model=self.models.for_subagent(profile, tier),
-            system=subagent_prompt(self.folder, profile.prompt, self._skills_of(profile)),
-            situation=situation(self.folder),
-            tools=self._tools.in_workspace(workspace, self._tools.names if profile.tools is None else profile.tools),
-            mcp=self._servers_of(profile),
-            hooks=self._hooks.hooks,
-            limits=profile.limits_within(self.settings.limits),
-            compaction=self.settings.context.compaction,
-            retry=self.settings.retry,
-            name=profile.name,
-        )
-        may_search = profile.tools is None or "WebFetch" in profile.tools
-        agent = agent.replace(
-            effort=offered(agent.provider, self.effort),
-            server_tools=self._web_search.tools(agent.provider) if may_search else (),
-        )
-        approve = self.permissions.on_behalf_of(f"{profile.name}: {title}", lambda: workspace.shell_cwd)
-        workspace.confirm = approve.confirm
-        workspace.grounds = approve.grounds
-        try:
-            yield SubagentSetup(agent, approve, self.folder, self._web_search.offer if may_search else None)
-        finally:
-            workspace.close()
-
-    def _skills_of(self, profile: Profile) -> str:
-        return self._skills_section if profile.tools is None or "Read" in profile.tools else ""
-
-    def _servers_of(self, profile: Profile) -> Mcp:
-        """Return the session's servers with the tools that a profile names."""
-        if self.servers is None or profile.server_tools == ():
-            return ()
-        return self.servers if profile.server_tools is None else self.servers.only(profile.server_tools)
+        project = NOWHERE if self.hands else self.folder
+        return find_profiles(project, users, built_in(), tools=self._tools.names, home=Path.home(), plugins=plugins)
 
 
 def _level(effort: EffortChoice) -> Effort | None:

@@ -332,10 +332,17 @@ class Usage(_Plain, frozen=True, gc=False):
     context_tokens: int | None = None
     """The tokens of the conversation after the reply, where they are not the billed ones: an API that runs tools itself
     bills the input of each of its steps. 0 if the API does not tell. A sum has none."""
+    cache_write_1h_tokens: int = 0
+    """The part of `cache_write_tokens` that is kept for an hour, which costs more."""
 
     def keys(self) -> tuple[str, ...]:
-        """Return the names that `dict(…)` uses: the fields and the sum."""
-        return *super().keys(), "total_tokens"
+        """Return the names that `dict(…)` uses: the fields, the sum and the share."""
+        return *super().keys(), "total_tokens", "cached_share"
+
+    @property
+    def cached_share(self) -> float | None:
+        """The part of the input that came from the provider's cache, from 0 to 1; None if there was no input."""
+        return round(self.cached_tokens / self.input_tokens, 4) if self.input_tokens else None
 
     @property
     def total_tokens(self) -> int:
@@ -356,6 +363,8 @@ class Usage(_Plain, frozen=True, gc=False):
             self.reasoning_tokens + other.reasoning_tokens,
             self.cost if other.cost is None else rounded_cost(other.cost + (self.cost or 0.0)),
             self.web_searches + other.web_searches,
+            None,
+            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
         )
 
 

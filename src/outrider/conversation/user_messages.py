@@ -7,13 +7,26 @@ from collections.abc import Sequence
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock
 from outrider.prompts import prompt
 
+REPORT = "[Sub-agent "
+"""How the message begins that tells the model of a sub-agent in the background."""
+
 
 def is_from_user(message: Message) -> bool:
-    """Return whether the user said something in a message: it has more than results and the mark of an interruption."""
+    """Return whether the user said something in a message.
+
+    Results, the mark of an interruption, failed checks and reports of sub-agents in the background are not the user's.
+    """
     if message.role != "user" or message.text == prompt("interrupted"):
+        return False
+    if is_failed_check(message) or message.text.startswith(REPORT):
         return False
     said = (block for block in message.content if not isinstance(block, ToolResultBlock))
     return any(not isinstance(block, TextBlock) or block.text.strip() for block in said)
+
+
+def is_failed_check(message: Message) -> bool:
+    """Return whether a message tells the model that its goal is not reached."""
+    return message.role == "user" and message.text.startswith(prompt("goal_failed").partition("{")[0])
 
 
 def user_messages(messages: Sequence[Message]) -> list[int]:

@@ -1,21 +1,17 @@
-"""What an eval shows: how many tasks a model solves, how sure that is, what it costs, and whether a change helps."""
+"""What an eval shows: how many tasks a model solves, how sure that is, and what it costs."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Mapping, Sequence
-from math import comb, sqrt
+from math import sqrt
 from statistics import fmean
 
 import msgspec
 
 from outrider.evals.trial import Outcome
 
-RESAMPLES = 2_000
 Z = 1.96
 """Standard deviations to either side that hold 95 % of a normal distribution."""
-UNLIKELY = 0.05
-"""A difference that chance brings about less often than this is one."""
 
 Rewards = Mapping[str, Sequence[float]]
 """The rewards of the trials of each task."""
@@ -41,25 +37,6 @@ class Figures(msgspec.Struct, frozen=True):
     """The tasks that every trial solved."""
     sometimes: tuple[str, ...]
     """The tasks that some trials solved, and others did not."""
-
-
-class Comparison(msgspec.Struct, frozen=True):
-    """One eval against an earlier one, over the tasks that both have."""
-
-    tasks: int
-    difference: float
-    """The share of solved trials, minus that of the earlier eval."""
-    interval: tuple[float, float]
-    better: tuple[str, ...]
-    """The tasks that are solved more often now."""
-    worse: tuple[str, ...]
-    chance: float
-    """How often chance alone would give as uneven a split into better and worse."""
-
-    @property
-    def is_real(self) -> bool:
-        """Whether chance is an unlikely reason."""
-        return self.chance < UNLIKELY
 
 
 def figures_of(outcomes: Iterable[Outcome]) -> list[Figures]:
@@ -97,18 +74,6 @@ def rewards_of(outcomes: Iterable[Outcome]) -> dict[str, list[float]]:
     return found
 
 
-def compared(now: Rewards, before: Rewards) -> Comparison | None:
-    """Compare two evals. None if they have no task in common."""
-    both = [task for task in now if before.get(task)]
-    if not both:
-        return None
-    changes = {task: fmean(now[task]) - fmean(before[task]) for task in both}
-    better = tuple(task for task, change in changes.items() if change > 0)
-    worse = tuple(task for task, change in changes.items() if change < 0)
-    found = list(changes.values())
-    return Comparison(len(both), fmean(found), interval(found), better, worse, sign_test(len(better), len(worse)))
-
-
 def wilson(share: float, count: int) -> tuple[float, float]:
     """Return the interval of a share of so many tasks (Wilson's, 95 %).
 
@@ -118,22 +83,3 @@ def wilson(share: float, count: int) -> tuple[float, float]:
     spread = Z * sqrt(share * (1 - share) / count + Z**2 / (4 * count**2))
     middle, scale = share + Z**2 / (2 * count), 1 + Z**2 / count
     return max(0.0, (middle - spread) / scale), min(1.0, (middle + spread) / scale)
-
-
-def interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the interval of a mean (95 %), by resampling. The same values always give the same interval."""
-    chosen = random.Random(0)
-    means = sorted(fmean(chosen.choices(values, k=len(values))) for _ in range(RESAMPLES))
-    outside = round(0.025 * RESAMPLES)
-    return means[outside], means[-1 - outside]
-
-
-def sign_test(better: int, worse: int) -> float:
-    """Return how often a fair coin falls at least as unevenly.
-
-    >>> sign_test(5, 0), sign_test(3, 3)
-    (0.0625, 1.0)
-    """
-    total, most = better + worse, max(better, worse)
-    ways = sum(comb(total, count) for count in range(most, total + 1))
-    return min(1.0, 2 * ways / float(2**total))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from outrider.struct_types import described
 
 AGENT_SECONDS, TEST_SECONDS = 900.0, 300.0
 """How long an agent, and the tests, may take where the task does not say."""
+COMPOSED = ("docker-compose.yaml", "docker-compose.yml")
 _HARMLESS = re.compile(r"\s*(#.*|FROM\s.*|WORKDIR\s.*|COPY\s+\.\s+\S+|)$", re.IGNORECASE)
 """Lines of a Dockerfile that a copy of the environment's files stands for."""
 
@@ -46,6 +47,12 @@ class TaskFolder(msgspec.Struct, frozen=True):
     difficulty: str = ""
     container: str = ""
     """Why it needs a container; empty if a copy of its files is enough."""
+    image: str = ""
+    """The image of its container; empty if the Dockerfile of its environment describes it."""
+    container_options: tuple[str, ...] = ()
+    """What the container is made with: its share of the machine, and whether it has a network."""
+    is_composed: bool = False
+    """Whether it needs several containers, which Outrider does not make."""
 
     @property
     def environment(self) -> Path:
@@ -101,6 +108,9 @@ def read_task(folder: Path) -> TaskFolder:
         _seconds(file, "verifier", read.verifier, TEST_SECONDS),
         str(read.metadata.get("difficulty", "")),
         _needed_container(folder / "environment", read.environment),
+        str(read.environment.get("docker_image") or ""),
+        tuple(_container_options(read.environment)),
+        any((folder / "environment" / name).exists() for name in COMPOSED),
     )
     if not (task.tests / "test.sh").is_file():
         raise TaskFolderError(f"{folder} is not a task: it has no tests/test.sh")
@@ -119,10 +129,19 @@ def _needed_container(environment: Path, said: dict[str, Any]) -> str:
     """Return why a copy of the files is not the environment, or an empty text."""
     if said.get("docker_image"):
         return f"it starts from the image {said['docker_image']}"
-    for name in ("docker-compose.yaml", "docker-compose.yml"):
+    for name in COMPOSED:
         if (environment / name).exists():
             return f"its environment is described by {name}"
     dockerfile = environment / "Dockerfile"
     lines = dockerfile.read_text(errors="replace").splitlines() if dockerfile.exists() else ()
     other = next((line.strip() for line in lines if not _HARMLESS.match(line)), "")
     return f"its Dockerfile says {other[:60]!r}" if other else ""
+
+
+def _container_options(said: dict[str, Any]) -> Iterator[str]:
+    if isinstance(cpus := said.get("cpus"), int | float) and not isinstance(cpus, bool):
+        yield from ("--cpus", f"{cpus:g}")
+    if isinstance(memory := said.get("memory_mb"), int) and not isinstance(memory, bool):
+        yield from ("--memory", f"{memory}m")
+    if said.get("allow_internet") is False:
+        yield from ("--network", "none")

@@ -37,7 +37,7 @@ class Trial(msgspec.Struct, frozen=True):
 
     def prepare(self) -> None:
         """Copy the environment into the folder, unless an earlier process has. A killed copy does not count."""
-        if self.folder.exists():
+        if self.folder.exists() or self.task.container:
             return
         make_private(self.folder.parent)
         partial = self.folder.with_name(f"{self.folder.name}.partial")
@@ -57,7 +57,8 @@ class Trial(msgspec.Struct, frozen=True):
             self.task.instruction,
             id=self.id,
             model=self.model,
-            cwd=str(self.folder),
+            cwd="" if self.task.container else str(self.folder),
+            image=(self.task.image or "Dockerfile") if self.task.container else "",
             permissions="all",
             limits=dict(limits),
             settings=dict(settings),

@@ -53,9 +53,9 @@ async def verify(task: TaskFolder, work: Path, script: Path | None = None) -> Ve
             ended = await _run(bench, "bash ../tests/test.sh", task.test_seconds)
         finally:
             await asyncio.to_thread(bench.close)
-        reward = _reward(folder.path / "logs" / "verifier")
-        said = ended.text[-SHOWN:]
-        return Verdict(0.0, f"{said}\nThe tests wrote no reward.".strip()) if reward is None else Verdict(reward, said)
+        logs = folder.path / "logs" / "verifier"
+        wrote = [each.read_text() for name in ("reward.txt", "reward.json") if (each := logs / name).is_file()]
+        return verdict(reward_of(wrote[0]) if wrote else None, ended.text[-SHOWN:])
     finally:
         await asyncio.to_thread(folder.remove)
 
@@ -77,13 +77,16 @@ async def _run(bench: Workbench, command: str, seconds: float) -> ToolResult:
     return await bash.invoke(given, tool_context(cwd=bench.folder))
 
 
-def _reward(folder: Path) -> float | None:
-    """Return the reward that the tests wrote, between 0 and 1: a number, or JSON with the field `reward`."""
+def verdict(reward: float | None, said: str) -> Verdict:
+    """Return the verdict of tests that wrote a reward, or none."""
+    return Verdict(0.0, f"{said}\nThe tests wrote no reward.".strip()) if reward is None else Verdict(reward, said)
+
+
+def reward_of(text: str) -> float | None:
+    """Return the reward that tests wrote, between 0 and 1: a number, or JSON with the field `reward`."""
     try:
-        if (plain := folder / "reward.txt").exists():
-            found = float(plain.read_text().strip())
-        else:
-            found = float(msgspec.json.decode((folder / "reward.json").read_bytes())["reward"])
-    except (OSError, ValueError, TypeError, KeyError):
+        data = msgspec.json.decode(text)
+        found = float(data["reward"] if isinstance(data, dict) else data)
+    except (ValueError, TypeError, KeyError):
         return None
     return min(max(found, 0.0), 1.0) if found == found else None

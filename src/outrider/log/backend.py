@@ -62,7 +62,7 @@ class Backend(Protocol):
     def listed(self, where: SessionFilter, limit: int | None, offset: int, first: Sequence[str]) -> list[SessionRow]:
         """Return the sessions that have a title and no parent, those in folders before others, then the newest used."""
         condition, values = _numbered([*where.conditions(self._setting)], 3)
-        order = "opened DESC"
+        order = "opened DESC, number DESC"
         if first:
             is_first, folders = _numbered([inside(first, self._setting)], 3 + len(values))
             order, values = f"(CASE WHEN {is_first} THEN 0 ELSE 1 END), {order}", [*values, *folders]

@@ -92,8 +92,11 @@ class Import:
     Its settings are not signed, so those that can widen are not used. Its entries are not chained.
     """
 
-    def __init__(self, name: str, given: Iterable[ImportedEntry], files: Set[str]) -> None:
-        self.started = entries.SessionStarted(name, __version__)
+    is_dated = False
+    """Whether it was created and used when its entries say so, and not now."""
+
+    def __init__(self, name: str, given: Iterable[ImportedEntry], files: Set[str], parent: str = "") -> None:
+        self.started = entries.SessionStarted(name, __version__, parent=parent)
         self._entries: list[ImportedEntry] = []
         self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
@@ -104,6 +107,7 @@ class Import:
             self._entries.append((seq, when, kind, body))
             self.update.add(entry, len(body))
             state.apply(entry)
+        self._times = [when for _, when, _, _ in self._entries]
         for entry in endings(state):
             self._entries.append((self.last + 1, time.time(), *entries.encode(entry)))
             self.update.add(entry, 0)
@@ -115,9 +119,14 @@ class Import:
         """The seq of its newest entry."""
         return self._entries[-1][0] if self._entries else 1
 
+    @property
+    def times(self) -> tuple[float, float] | None:
+        """When it was created and last used, if its entries say so. It belongs below sessions that were used later."""
+        return (min(self._times), max(self._times)) if self.is_dated and self._times else None
+
     def rename(self) -> None:
         """Take a new id, because the log has the given one."""
-        self.started = entries.SessionStarted(os.urandom(16).hex(), __version__)
+        self.started = msgspec.structs.replace(self.started, session=os.urandom(16).hex())
 
     def rows(self, number: int) -> Iterator[Row]:
         """Yield its rows, given its number."""

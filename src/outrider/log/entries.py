@@ -78,6 +78,8 @@ class SessionSettings(Entry, frozen=True):
     """Why that model could not answer. Empty for an agent that handed over."""
     origin: str | None = None
     """What kind of program made it: `log/session_labels.py`. It decides only which lists show the session."""
+    goal: str | None = None
+    """The command that must succeed before a run is done. Empty if there is none, or it has succeeded."""
 
     def merged(self, new: SessionSettings) -> SessionSettings:
         """Return these settings with the new values applied."""
@@ -183,6 +185,19 @@ class RunStopped(Entry, frozen=True):
     """The data of the answer, if it has a schema."""
 
 
+class GoalChecked(Entry, frozen=True):
+    """The goal of a run was checked. If it is not reached, the next entry, of the same commit, tells the model."""
+
+    kind: ClassVar[str] = "goal_checked"
+    command: str
+    """The command, or the name of a function."""
+    passed: bool
+    last_line: str = ""
+    """The last line of its output."""
+    digest: str = ""
+    """Of the output of a failed check, without times: the same one means no progress."""
+
+
 class RunCancelled(Entry, frozen=True):
     """Work of the session that is not a run was cancelled. Earlier versions wrote it for runs as well."""
 
@@ -195,6 +210,27 @@ class SubagentLinked(Entry, frozen=True):
     kind: ClassVar[str] = "subagent"
     call_id: str
     session: str
+
+
+class BackgroundTask(Entry, frozen=True):
+    """A sub-agent in the background, as it is from now on. The newest ones are stored again with each reply."""
+
+    kind: ClassVar[str] = "background"
+    session: str
+    """Its own session."""
+    call_id: str
+    name: str
+    """Its profile."""
+    title: str
+    """Its task in a few words."""
+    status: str = ""
+    """How its newest run ended; empty while it works."""
+    report: str = ""
+    """What the model has not been told yet: how it ended, and what it says."""
+    is_told: bool = False
+    """Whether the model was told."""
+    isolation: str = ""
+    """`worktree` if it works in a git worktree of its own."""
 
 
 class SessionRecovered(Entry, frozen=True):
@@ -315,6 +351,7 @@ class Requested(Entry, frozen=True):
     """Those of `ModelSettings` that are not left to the provider."""
     output_schema: dict[str, Any] | UnsetType | None = UNSET
     reminder: str | UnsetType = UNSET
+    situation: str | UnsetType = UNSET
 
     def merged(self, new: Requested) -> Requested:
         """Return what requests have after the new entry."""

@@ -143,13 +143,25 @@ class Log(LogReader):
         self._backend.fork(fork)
         return fork.started.session
 
-    def add(self, id: str, entries: Sequence[ImportedEntry], files: Iterable[Attachment]) -> str:
-        """Store an imported session with its files. Return its id, which is new if the given one is taken."""
+    def add(
+        self,
+        id: str,
+        entries: Sequence[ImportedEntry],
+        files: Iterable[Attachment],
+        *,
+        parent: str = "",
+        is_dated: bool = False,
+    ) -> str:
+        """Store an imported session with its files. Return its id, which is new if the given one is taken.
+
+        With `is_dated`, the lists of sessions show it where it belongs by the times of its entries.
+        """
         from outrider.log.copying import Import
 
         name = id if re.fullmatch(ID, id) else os.urandom(16).hex()
         stored = {self._backend.store.put(file, sys.maxsize).sha256 for file in files}
-        incoming = Import(name, entries, stored)
+        incoming = Import(name, entries, stored, parent)
+        incoming.is_dated = is_dated
         self._backend.add(incoming)
         return incoming.started.session
 

@@ -220,7 +220,10 @@ class Say(msgspec.Struct, frozen=True, tag="say", tag_field="kind"):
 
 
 class Stop(msgspec.Struct, frozen=True, tag="stop", tag_field="kind"):
-    """Cancel the run that goes on."""
+    """Cancel the run that goes on, or stop a sub-agent in the background."""
+
+    agent: str = ""
+    """The session of the sub-agent."""
 
 
 Signal: TypeAlias = Say | Stop

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from outrider.conversation.passages import Found
     from outrider.log.audit import Decision
     from outrider.log.backend import Backend
+    from outrider.log.cache_losses import CacheLoss
     from outrider.log.search import SearchIndex
     from outrider.log.session_files import SessionFiles
     from outrider.log.state import SessionState
@@ -270,6 +271,19 @@ class LogReader:
         if not self._backend.exists():
             return UsageReport(IndexProgress(0, 0), [])
         return self._usage.sums(dimension, since, seconds)
+
+    def spent(self, start: float, end: float, *, folder: str = "", owner: str = "") -> float:
+        """Return the US dollars that requests between two times have cost: all, or those in a folder, or of an owner.
+
+        It counts in quarters of an hour, whose beginnings are those of days everywhere. What is new is indexed first.
+        """
+        return self._usage.cost(start, end, folder=folder, owner=owner) if self._backend.exists() else 0.0
+
+    def cache_losses(self, id: str) -> list[CacheLoss]:
+        """Return the requests of a session that paid again for tokens that were cached, with the reason of each."""
+        from outrider.log.cache_losses import KINDS, cache_losses
+
+        return cache_losses(known_records(self._backend.rows_of_kinds(self._find(id).extent, KINDS)))
 
     def turns(self, id: str) -> list[TurnUsage]:
         """Return the context of a session after each of its replies and compactions, in order."""

@@ -34,7 +34,7 @@ class RequestLedger:
         if known is self._known and parts == self._last:
             return None
         before = known or Requested()
-        new = {name: value for name, value in _fields(_told(request)) if value != getattr(before, name)}
+        new = {name: value for name, value in _fields(told(request)) if value != getattr(before, name)}
         if new:
             return Requested(**new)
         self._known, self._last = known, parts
@@ -58,11 +58,12 @@ def restored(requested: Requested, messages: Sequence[Message], store: Attachmen
 def _parts(request: Request) -> tuple[Any, ...]:
     return (
         *(request.system, request.tools, request.server_tools),
-        *(request.settings, request.output_schema, request.reminder),
+        *(request.settings, request.output_schema, request.reminder, request.situation),
     )
 
 
-def _told(request: Request) -> Requested:
+def told(request: Request) -> Requested:
+    """Return what the log keeps of a request beside its messages."""
     schema = request.output_schema
     return Requested(
         request.system,
@@ -71,6 +72,7 @@ def _told(request: Request) -> Requested:
         without_secrets(_given(request.settings)),
         None if schema is None else dict(schema),
         request.reminder,
+        request.situation,
     )
 
 

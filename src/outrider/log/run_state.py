@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
-from outrider.log.entries import MessageEntry
+from outrider.log.entries import GoalChecked, MessageEntry
 from outrider.providers.base import StopReason
 
 
@@ -40,6 +40,12 @@ class RunState:
         """Whether repetition is limited."""
         self.repeats = 0
         """Turns in a row in which every call had been made before, with the same result."""
+        self.checks = 0
+        """How often its goal was checked."""
+        self.same_checks = 0
+        """Failed checks in a row with the same output."""
+        self._failure = ""
+        """The digest of that output."""
         self._outcomes: set[int] = set()
         """The calls of the run with their results, by hash."""
 
@@ -87,6 +93,16 @@ class RunState:
         if not message.has_tool_calls and self.stop_reason is not StopReason.PAUSE:
             self.repeats = 0
             self.blanks += self.stop_reason is StopReason.END and not message.text
+
+    def count_check(self, check: GoalChecked) -> None:
+        """Count a check of the goal."""
+        self.checks, self.same_checks, self._failure = self.checks + 1, self.same_after(check), check.digest
+
+    def same_after(self, check: GoalChecked) -> int:
+        """Return how many failed checks in a row have the same output after this one."""
+        if check.passed:
+            return 0
+        return self.same_checks + 1 if check.digest and check.digest == self._failure else 1
 
     def count_results(self, calls: Sequence[ToolUseBlock], results: Sequence[ToolResultBlock]) -> None:
         """Count the calls of a reply and their results. Polling is no repetition once its result changes."""

@@ -1,9 +1,10 @@
 """Which settings of a session count: those that the user's key has signed.
 
-The settings of a session choose the model's server, the folder, the prompt, the limits and the effort of a resumed
-session. A log can come from anywhere: an import, a folder that someone handed over, a database that others write to.
-So these values are signed with the user's key when they are stored, and one gate, `Seal.own`, leaves them out of a
-session whose signature is missing or wrong. Such a session continues with what the user chooses, and is signed then.
+The settings of a session choose the model's server, the folder, the prompt, the limits, the effort and the command of
+the goal of a resumed session. A log can come from anywhere: an import, a folder that someone handed over, a database
+that others write to. So these values are signed with the user's key when they are stored, and one gate, `Seal.own`,
+leaves them out of a session whose signature is missing or wrong. Such a session continues with what the user chooses,
+and is signed then.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from outrider.log.entries import SessionSettings
 from outrider.log.key import LogKey
 from outrider.text import clean_value
 
-SEALED = ("model", "system", "limits", "cwd", "effort", "elsewhere", "agent")
+SEALED = ("model", "system", "limits", "cwd", "effort", "elsewhere", "agent", "goal")
 """The settings that can widen what a session does. The others name or narrow something."""
-_UNCHOSEN = SessionSettings(model="", system="", limits={}, cwd="", effort="", agent="")
+_LATER = ("agent", "goal")
+"""Those of them that earlier versions did not sign."""
+_UNCHOSEN = SessionSettings(model="", system="", limits={}, cwd="", effort="", agent="", goal="")
 """Replaces what another wrote in every field, also where the user's own value is the default."""
 
 
@@ -52,9 +55,11 @@ class Seal:
 
 
 def _signed(session: str, settings: SessionSettings) -> tuple[Any, ...]:
-    values = [getattr(settings, name) for name in SEALED]
-    if settings.agent is None:
-        values.pop()  # so were the settings signed before conversations could be handed over
+    values = [getattr(settings, name) for name in SEALED if name not in _LATER]
+    if settings.agent is not None:
+        values.append(settings.agent)
+    if settings.goal is not None:
+        values.append({"goal": settings.goal})  # not the same as an agent of this name
     return "settings", session, clean_value(msgspec.to_builtins(values, enc_hook=repr))
 
 

@@ -10,8 +10,9 @@ from outrider.log.entries import SessionSettings
 
 MOST, LONGEST_KEY, LONGEST_VALUE = 50, 64, 1_000
 """How many pairs there may be, and how many characters a key and a value, or the owner, may have."""
-Origin: TypeAlias = Literal["chat", "editor", "print", "batch", "python"]
-"""What made a session: a person in the terminal or on the page, or in an editor; `-p`; a batch; a Python program."""
+Origin: TypeAlias = Literal["chat", "editor", "print", "batch", "python", "serve"]
+"""What made a session: a person in the terminal or on the page, or in an editor; `-p`; a batch; a Python program; a
+program that uses the API of a server."""
 CHAT: Origin = "chat"
 """Also of sessions of older logs, which do not say."""
 INTERACTIVE: tuple[Origin, ...] = (CHAT, "editor")

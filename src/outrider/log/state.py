@@ -16,6 +16,9 @@ from outrider.log import entries
 from outrider.log.run_state import RunState
 from outrider.providers.catalogue.windows import tells_context
 
+KILLED = "The outcome of this call is unknown: the program stopped"
+"""How the result of a call begins that a kill interrupted."""
+
 
 class _Conversation(NamedTuple):
     """What a rewind of the conversation replaces, and its undo restores."""
@@ -30,6 +33,11 @@ class _Conversation(NamedTuple):
 
 class SessionState:
     """What was said, called, asked, queued and used in a session, after some of its entries."""
+
+    has_cut_results = False
+    """Whether the model has read only a part of a result, whose rest is stored."""
+    needs_earlier = False
+    """Whether a rewind goes back to the first entry or before it: then earlier entries are needed, too."""
 
     def __init__(self, applied: Iterable[entries.Entry] = ()) -> None:
         self.history = History()
@@ -52,12 +60,12 @@ class SessionState:
         """The message with the results of all calls, if the newest entry completed it."""
         self.answered_tool = ""
         """The tool whose result the newest entry is, if it is one."""
-        self.has_cut_results = False
-        """Whether the model has read only a part of a result, whose rest is stored."""
         self.queued: dict[str, entries.SteeringQueued] = {}
         """The messages that wait to be delivered, by their ids, the oldest first."""
         self.delivered, self._delivering = "", ""
         """The ids of the queued messages that the newest message was, and that the next entry adds, if they were."""
+        self.background: dict[str, entries.BackgroundTask] = {}
+        """The sub-agents in the background, those that work and those that have ended, by their sessions."""
         self.questions: dict[str, entries.Asked] = {}
         """The questions that wait for an answer, by their ids. They end with the calls of a reply."""
         self.answered: dict[str, tuple[entries.Asked, entries.Decided]] = {}
@@ -74,8 +82,6 @@ class SessionState:
         """The rewinds that were not taken back."""
         self.measured: tuple[Message, Usage] | None = None
         """The newest reply and its usage, if nothing was compacted, cleared or rewound since."""
-        self.needs_earlier = False
-        """Whether a rewind goes back to the first entry or before it: then earlier entries are needed, too."""
         self._saved: list[_Conversation | None] = []
         """The conversation before each of `rewinds`; None for one of the files alone."""
         self._waiting: set[str] = set()
@@ -100,6 +106,16 @@ class SessionState:
     def is_running(self) -> bool:
         """Whether a run has begun and has not stopped: it goes on, or was interrupted."""
         return self.run is not None and not self.run.status
+
+    @property
+    def working(self) -> list[entries.BackgroundTask]:
+        """The sub-agents in the background that have not ended."""
+        return [each for each in self.background.values() if not each.status]
+
+    @property
+    def reports(self) -> list[entries.BackgroundTask]:
+        """Those that have ended, and of which the model has not been told."""
+        return [each for each in self.background.values() if each.report]
 
     @property
     def has_view(self) -> bool:
@@ -168,6 +184,10 @@ class SessionState:
                 return self._answer(entry)
             case entries.SteeringQueued() | entries.SteeringWithdrawn() | entries.SteeringDelivered():
                 return self._steer(entry)
+            case entries.BackgroundTask(session=session):
+                known = self.background.get(session)
+                self.background[session] = entry
+                return known != entry
             case entries.CompactionEntry() | entries.ResultsClearedEntry():
                 self._shorten(entry)
             case entries.RewindEntry(undo=undo):
@@ -191,16 +211,23 @@ class SessionState:
             case entries.Decided(question=question, answer=answer):
                 if (asked := self.questions.pop(question, None)) and answer != "withdrawn":
                     self.answered[question] = asked, entry
-            case entries.RunStarted(limits=limits, continues=continues):
-                if self.run and self.run.status == "waiting" and continues:
-                    self.run.status = ""
-                else:
-                    self.run = self.run.followed(continues=continues) if self.run else RunState()
-                self.run.counts_repeats = limits.get("max_repeats", 1) is not None
-            case entries.RunStopped(status=status) if self.run:
-                self.run.status = status
+            case entries.RunStarted() | entries.RunStopped() | entries.GoalChecked():
+                self._go_on(entry)
             case entries.AttemptFailed(usage=usage, model=model) | entries.TitleEntry(usage=usage, model=model):
                 self._use(usage, model)
+
+    def _go_on(self, entry: entries.RunStarted | entries.RunStopped | entries.GoalChecked) -> None:
+        """Follow the newest run."""
+        if isinstance(entry, entries.RunStarted):
+            if self.run and self.run.status == "waiting" and entry.continues:
+                self.run.status = ""
+            else:
+                self.run = self.run.followed(continues=entry.continues) if self.run else RunState()
+            self.run.counts_repeats = entry.limits.get("max_repeats", 1) is not None
+        elif self.run and isinstance(entry, entries.RunStopped):
+            self.run.status = entry.status
+        elif self.run and isinstance(entry, entries.GoalChecked):
+            self.run.count_check(entry)
 
     def _say(self, entry: entries.MessageEntry) -> None:
         message, before = entry.message, self.history.last
@@ -355,7 +382,7 @@ def _unknown(call: ToolUseBlock, intent: entries.Intent | None) -> ToolResultBlo
     if len(arguments) > 500:
         arguments = f"{arguments[:500]}…"
     text = (
-        f"The outcome of this call is unknown: the program stopped while {call.name} was running. It may have run "
+        f"{KILLED} while {call.name} was running. It may have run "
         f"in part, in full, or not at all, and it was not run again. Check before you repeat it. "
         f"Its arguments were: {arguments}"
     )

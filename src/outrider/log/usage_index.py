@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from outrider.log.backend import Backend
-from outrider.log.entries import CompactionEntry, MessageEntry
+from outrider.log.entries import CompactionEntry, MessageEntry, SessionStarted, decode_if_known
 from outrider.log.request_usage import USED_KINDS, RequestUsage, used_in
 from outrider.log.rows import Row
 from outrider.log.session_filter import SessionFilter
 from outrider.log.sql import Index, IndexDatabase
 from outrider.log.summary import Indexable, SessionRow
 from outrider.log.usage_tables import Dimension, TurnUsage, UsageAdvance, Usages, UsageState, UsageSums, quarter_of
+from outrider.text import clean
 
 STEP_ROWS = 4_000
 """Entries that one step reads at most; others can read and write between two steps."""
@@ -56,8 +57,8 @@ class UsageIndex:
         self._log = log
         self._tables = tables
         self._updating = threading.Lock()
-        self._looked: tuple[float, int] | None = None
-        """When the index was last complete, and how many sessions it had then."""
+        self._looked: tuple[float, float, int] | None = None
+        """When the index was last complete, by the clock and by one that nobody moves, and how many sessions it had."""
         self._progress = IndexProgress(0, 1)
 
     def sums(self, dimension: Dimension, since: float, seconds: float) -> UsageReport:
@@ -67,6 +68,17 @@ class UsageIndex:
             index = Usages(database)
             progress = self._update(index, seconds if index.is_kept else threading.TIMEOUT_MAX)
             return UsageReport(progress, index.sums(dimension, quarter_of(since)))
+
+        return self._tables.use(work)
+
+    def cost(self, start: float, end: float, *, folder: str = "", owner: str = "") -> float:
+        """Return what the requests between two times have cost: all, or those in a folder, or of an owner."""
+
+        def work(database: IndexDatabase) -> float:
+            index = Usages(database)
+            self._update(index, threading.TIMEOUT_MAX)
+            mine = [each.number for each in self._log.indexable(SessionFilter(owner=owner))] if owner else None
+            return index.cost(quarter_of(start), quarter_of(end), clean(folder), mine)
 
         return self._tables.use(work)
 
@@ -93,12 +105,12 @@ class UsageIndex:
         if not self._updating.acquire(timeout=seconds):
             return self._progress
         try:
-            began = time.time()
+            began, steady = time.time(), time.monotonic()
             self._progress = IndexProgress(0, 1)
             behind = self._behind(index)  # before the clock starts: however short the time is, each use gets further
             self._progress = self._advance(index, behind, time.monotonic() + seconds)
             if self._progress.is_complete:
-                self._looked = began, index.count()
+                self._looked = began, steady, index.count()
             return self._progress
         finally:
             self._updating.release()
@@ -115,13 +127,19 @@ class UsageIndex:
 
     def _behind(self, index: Usages) -> list[Behind]:
         """Return the sessions with new entries. After a complete update only those that changed since are looked at."""
-        if self._looked and self._looked[1] <= index.count():
+        if not self._tables.is_separate:  # the database has a clock of its own, and can tell without
+            return self._behind_of(index, [row.indexable for row in self._log.numbered(index.behind())])
+        if self._looked and self._looked[2] <= index.count() and not self._was_moved:
             return self._behind_of(index, self._log.indexable(SessionFilter(since=self._looked[0] - OVERLAP_SECONDS)))
         sessions = self._log.indexable(SessionFilter())
-        states = index.states()
-        if self._tables.is_separate:
-            states = self._without_stale(index, sessions, states)
-        return _with_news(sessions, states)
+        return _with_news(sessions, self._without_stale(index, sessions, index.states()))
+
+    @property
+    def _was_moved(self) -> bool:
+        """Whether the clock was moved since the last look: the times of sessions then do not say which are new."""
+        assert self._looked
+        since, steady, _ = self._looked
+        return abs((time.time() - since) - (time.monotonic() - steady)) > OVERLAP_SECONDS / 2
 
     def _behind_of(self, index: Usages, sessions: Sequence[Indexable]) -> list[Behind]:
         return _with_news(sessions, index.states([each.number for each in sessions]))
@@ -156,7 +174,8 @@ class UsageIndex:
         """Index the next entries of each session, in one transaction if it can be. Return the states then."""
         sessions = {row.number: row for row in self._log.numbered([each.number for each, _ in group])}
         checksums = self._log.checksums({each.number: each.last for each, _ in group})
-        rows = self._log.rows_of_each([(each.extent, old.seq) for each, old in group], USED_KINDS, STEP_ROWS)
+        starts = [(each.extent, old.seq) for each, old in group]
+        rows = self._log.rows_of_each(starts, (SessionStarted.kind, *USED_KINDS), STEP_ROWS)
         states: list[UsageState] = []
         with index.together():
             for (each, old), its_rows in zip(group, rows, strict=True):
@@ -177,11 +196,20 @@ def _step_of(
 ) -> UsageAdvance:
     sums: dict[tuple[int, str], UsageSums] = {}
     turns: list[TurnUsage] = []
+    copied = _copied(rows)
     for used in used_in(row for row in rows if row[1] <= end[0]):
-        sums.setdefault((quarter_of(used.time), used.model), UsageSums()).add(used)
+        if used.seq > copied:
+            sums.setdefault((quarter_of(used.time), used.model), UsageSums()).add(used)
         if (turn := _turn(used)) is not None:
             turns.append(turn)
     return UsageAdvance(each.number, old, UsageState(each.id, *end, model, folder), sums, turns)
+
+
+def _copied(rows: Sequence[Row]) -> int:
+    """Return the last entry of a fork that counts for the original."""
+    if not rows or rows[0][3] != SessionStarted.kind:
+        return 0
+    return getattr(decode_if_known(rows[0][3], rows[0][4]), "forked_at", 0)
 
 
 def _turn(used: RequestUsage) -> TurnUsage | None:

@@ -38,6 +38,11 @@ class UsageSums(msgspec.Struct, array_like=True):
     measured: int = 0
     """The requests whose time to the first token is known."""
 
+    @property
+    def cached_share(self) -> float | None:
+        """The part of the input that came from caches, from 0 to 1; None if there was no input."""
+        return self.cached_tokens / self.input_tokens if self.input_tokens else None
+
     def add(self, used: RequestUsage) -> None:
         """Add a request."""
         self.requests += 1
@@ -109,6 +114,11 @@ class Usages:
             rows = self._database.fetch(f"{query} WHERE session = ANY($1)", list(numbers))
         return {number: UsageState(*state) for number, *state in rows}
 
+    def behind(self) -> list[int]:
+        """Return the sessions with entries that are not indexed. The tables must be in the database of the log."""
+        query = "SELECT number FROM session LEFT JOIN usage_indexed ON session = number WHERE last > coalesce(seq, 0)"
+        return [number for (number,) in self._database.fetch(f"{query} ORDER BY number")]
+
     def count(self) -> int:
         """Return how many sessions are indexed."""
         return int(self._database.fetch("SELECT count(*) FROM usage_indexed")[0][0])
@@ -147,6 +157,17 @@ class Usages:
             since,
         )
         return [(name, UsageSums(*values)) for name, *values in rows]
+
+    def cost(self, start: int, end: int, folder: str = "", sessions: Sequence[int] | None = None) -> float:
+        """Return what requests of these quarters have cost: all, or those in a folder, or of some sessions."""
+        query = "SELECT coalesce(sum(used.cost), 0) FROM used JOIN usage_indexed USING (session) WHERE quarter >= $1"
+        query, values = f"{query} AND quarter < $2", [start, end]
+        conditions = {"usage_indexed.folder = $3": folder or None, "session = ANY($3)": sessions}
+        for condition, value in conditions.items():
+            if value is not None:
+                found = self._database.fetch(f"{query} AND {condition}", *values, value)
+                return rounded_cost(float(found[0][0]))
+        return rounded_cost(float(self._database.fetch(query, *values)[0][0]))
 
     def turns(self, number: int) -> list[TurnUsage]:
         """Return the replies and compactions of a session, in order."""

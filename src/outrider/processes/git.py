@@ -25,8 +25,11 @@ OFFLINE: Mapping[str, str] = {"credential.helper": ""}
 NO_TRANSPORT = "none"
 """The value of GIT_ALLOW_PROTOCOL that allows none. Reading an object of a partial clone would start one."""
 PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
-FILTERS = ("config", "-z", "--name-only", "--get-regexp", r"^filter\..*\.(clean|smudge|process|required)$")
-"""The arguments that list the filters of a repository, which `git diff` would run."""
+_PROGRAMS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$"
+FILTERS = ("config", "-z", "--name-only", "--get-regexp", _PROGRAMS)
+"""The arguments that list the filters and the merge drivers of a repository, which git would run."""
+_MERGE = "git merge-file --marker-size=%L %A %O %B"
+"""The merge driver that takes the place of others: git's own way to merge texts."""
 PREFIX = ("--no-pager", "--no-optional-locks")
 _OWN = ("GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_NO_VERIFY", "GIT_HTTP_USER_AGENT")
 """How the user lets git reach servers. Other variables of git lead to other repositories, settings and programs."""
@@ -40,7 +43,8 @@ def git_environment(
     Without `protocols`, git reaches no other repository and asks no helper for a password.
     """
     settings = {**SETTINGS, **({} if protocols else OFFLINE)}
-    settings |= {name: "false" if name.endswith(".required") else "" for name in filters}
+    instead = {"required": "false", "driver": _MERGE}
+    settings |= {name: instead.get(name.rpartition(".")[2], "") for name in filters}
     kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     kept |= {name: environment[name] for name in _OWN if protocols and name in environment}
     kept |= {

@@ -15,7 +15,7 @@ import msgspec
 from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AuthenticationError, MissingKeyError, ProviderError
-from outrider.providers.base import ModelSettings, Reply, Request, StopReason
+from outrider.providers.base import CacheLifetime, ModelSettings, Reply, Request, StopReason
 from outrider.providers.catalogue.capabilities import Capabilities, capabilities_of, is_overridden
 from outrider.providers.catalogue.efforts import effort_fields, temperature_fields
 from outrider.providers.catalogue.prices import context_tokens, with_cost
@@ -25,7 +25,7 @@ from outrider.providers.debugging import logger
 from outrider.providers.deltas import Delta, Notice
 from outrider.providers.refusals import PreparedRequest
 from outrider.providers.rendering.encoding import Rendered, encode_items
-from outrider.providers.rendering.message_parts import Family, File, Title, UserMessage
+from outrider.providers.rendering.message_parts import Family, File, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import Dialect, expressed
 from outrider.providers.rendering.render import Renderer
 from outrider.providers.rendering.server_tools import check_server_tools, portable
@@ -146,6 +146,10 @@ class ApiProvider(ABC):
         """Whether the API searches deferred tools itself. Servers that only resemble it drop such tools silently."""
         return self.capabilities.tool_search and self.is_vendor("tool_search")
 
+    def cache_seconds(self, cache: CacheLifetime | None) -> float | None:
+        """Return how long the API keeps the prompt cache after a request; None if it does not promise a time."""
+        return None
+
     def is_vendor(self, capability: str) -> bool:
         """Return whether requests go to the vendor, or the user said that this server has a capability as well."""
         is_default = self.host == host_name(self.default_base)
@@ -202,9 +206,11 @@ class ApiProvider(ABC):
                 message = self.grouped(message, groups) if groups else message
                 return encode_items(self.assistant_items(message, files, bool(left_out)), shown)
             user = renderer.user(message, previous, text_bytes)
+            if previous is None and request.situation:
+                user = user.with_first(f"{reminder_text(request.situation)}\n")
             return encode_items(self.user_items(user), user.shown, user.text_bytes, user.notices)
 
-        rendering.depend_on(groups)
+        rendering.depend_on(groups, request.situation)
         rendering.update(request.messages, render)
         return self.body(request, rendering.transcript)
 

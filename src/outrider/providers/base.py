@@ -46,6 +46,10 @@ EffortChoice: TypeAlias = Effort | Literal["default"]
 EFFORT_CHOICES: tuple[EffortChoice, ...] = (*EFFORTS, "default")
 
 
+CacheLifetime: TypeAlias = Literal["5m", "1h"]
+CACHE_LIFETIMES: tuple[CacheLifetime, ...] = ("5m", "1h")
+
+
 class ModelSettings(msgspec.Struct, frozen=True):
     """How a model is to answer. None leaves a setting to the provider."""
 
@@ -57,8 +61,12 @@ class ModelSettings(msgspec.Struct, frozen=True):
     """`auto`, `required`, `none` or the name of a tool."""
     options: dict[str, Any] = {}
     """Fields for the body of the request, as the API has them. They win over everything else."""
+    cache: CacheLifetime | None = None
+    """How long the provider keeps the prompt cache after each request, at least, where that can be chosen."""
 
     def __post_init__(self) -> None:
+        if self.cache not in (None, *CACHE_LIFETIMES):
+            raise ValueError(f"cache is {self.cache!r}; it must be {' or '.join(CACHE_LIFETIMES)}")
         if self.effort not in (None, *EFFORTS):
             raise ValueError(f"effort is {self.effort!r}; it must be {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}")
         if self.temperature is not None and not 0 <= self.temperature <= 2:
@@ -109,6 +117,9 @@ class Request(msgspec.Struct, frozen=True):
     """The JSON Schema that the text of the answer satisfies. Only for a `SchemaProvider` that enforces it."""
     server_tools: tuple[ServerTool, ...] = ()
     """Tools that the API runs itself."""
+    situation: str = ""
+    """What differs from session to session, such as the folder and the date. It begins the first message, marked as not
+    the user's: whatever an API puts first, the prompt cache holds for the tools and the system prompt."""
     on_cancel: Callable[[Usage], None] | None = None
     """Called with what the API has counted so far, with its cost, if the stream is closed before its reply."""
 

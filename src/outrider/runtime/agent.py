@@ -9,12 +9,14 @@ from outrider.conversation.codec import MessageLike
 from outrider.conversation.messages import ToolResultBlock
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore
-from outrider.providers.base import Effort
+from outrider.providers.base import CacheLifetime, Effort
 from outrider.providers.resolution import Models
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.deps import check_tool_deps
 from outrider.runtime.events import Event
+from outrider.runtime.goal import Until
 from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
@@ -55,6 +57,8 @@ class OneRun(OneTurn[DepsT], Generic[DepsT], total=False):
 
     limits: Limits | None
     """Where the run stops, instead of the agent's limits."""
+    until: Until | None
+    """The goal: an async function that returns True once it is reached."""
     approve: Approver | None
     """Decides before each call whether it may run."""
 
@@ -87,6 +91,7 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
             skills: Iterable[Skill | str | Path] = (),
             hooks: Hooks = ...,
             limits: Limits = ...,
+            budget: Budget = ...,
             compaction: Compaction | None = ...,
             retry: Retry = ...,
             name: str = "agent",
@@ -97,7 +102,9 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
             temperature: float | None = None,
             max_tokens: int | None = None,
             tool_choice: str | None = None,
+            keeps_on_task: bool = False,
             options: Mapping[str, Any] = ...,
+            cache: CacheLifetime | None = None,
         ) -> None: ...
 
     def __post_init__(self) -> None:

@@ -13,6 +13,7 @@ from msgspec import UNSET
 from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
 from outrider.conversation.prompt import messages_of
 from outrider.errors import (
+    BudgetError,
     ContextExceededError,
     ConversationError,
     HookBlockedError,
@@ -35,6 +36,7 @@ from outrider.runtime.compactor import Compactor
 from outrider.runtime.entry_events import ending
 from outrider.runtime.events import Compacted, Notice, ReplyDiscarded, RunFinished, RunStatus, TurnStarted
 from outrider.runtime.fallback import all_failed
+from outrider.runtime.goal import GoalKeeper, Until
 from outrider.runtime.handoffs import refused_handoffs
 from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
@@ -43,7 +45,20 @@ from outrider.runtime.model_client import ModelClient
 from outrider.runtime.prompt_files import stored_prompt, stored_results
 from outrider.runtime.record import SessionRecord, answered
 from outrider.runtime.run import BudgetSpentError
-from outrider.runtime.step import Act, Correct, Deliver, HandOver, Stop, Terms, Think, ends_with, next_step
+from outrider.runtime.step import (
+    Act,
+    Await,
+    Check,
+    Correct,
+    Deliver,
+    HandOver,
+    Step,
+    Stop,
+    Terms,
+    Think,
+    ends_with,
+    next_step,
+)
 
 _DEFAULTS = Limits()
 
@@ -67,11 +82,14 @@ class AgentLoop:
         self._children = children
         self.environment = environment
         """What the calls share."""
-        self.model = ModelClient(agent, record, self.add_failure)
+        self.model = ModelClient(agent, record, self.add_failure, str(environment.cwd))
         self.compactor = Compactor(record, self.model, environment.cwd)
         self.hook_points = HookPoints()
+        self.goal = GoalKeeper(record)
         self.parent: AgentLoop | None = None
         """The loop of the parent session, whose budget a sub-agent shares."""
+        self.in_background = False
+        """Whether this is a sub-agent that works on when the run that started it has ended."""
         self.continues = False
         """Whether the next run counts on from the one before: a sub-agent that was interrupted has one task."""
         self.fall_back: Callable[[ProviderError, Sequence[Provider]], Awaitable[bool]]
@@ -82,6 +100,8 @@ class AgentLoop:
         """The end of the newest run, once it is over."""
         self._limits: Limits | None = None
         """The limits of the run that goes on."""
+        self._budget: Limits | None = None
+        """Those of the newest run."""
         self._timer: asyncio.Timeout
         """Its time-out."""
         self._priced: Provider | None = None
@@ -146,17 +166,25 @@ class AgentLoop:
 
     def change_limits(self, limits: Limits) -> None:
         """Let other limits hold for the run that goes on, from its beginning."""
-        self._limits = limits
+        self._limits = self._budget = limits
         self._timer.reschedule(None if limits.max_seconds is None else self._began + limits.max_seconds)
 
-    async def run(self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
+    async def run(
+        self,
+        said: list[Message],
+        limits: Limits,
+        before: Callable[[], Awaitable[None]],
+        until: Until | None = None,
+    ) -> None:
         """Think and act until the conversation has an answer, or a limit is reached. `finished` then says which.
 
-        `said` are the messages of its prompt. `before` is called once they are in the history.
+        `said` are the messages of its prompt. `before` is called once they are in the history. `until` is its goal.
         """
         if not isinstance(limits, Limits):
             raise TypeError(f"limits must be Limits(…), as in Limits(max_turns=10), not {type(limits).__name__}")
-        self._limits, self._turn, self._continued, self._is_ending = limits, 0, 0, False
+        goal = self.goal.begin(until)
+        self._limits = self._budget = limits
+        self._turn, self._continued, self._is_ending = 0, 0, False
         self.finished = self._priced = None
         self._began = asyncio.get_running_loop().time()
         self._children.begin_run()
@@ -164,7 +192,7 @@ class AgentLoop:
         error = ""
         try:
             async with asyncio.timeout(limits.max_seconds) as self._timer:
-                await self._begin(said, limits, before)
+                await self._begin(said, limits, before, goal)
                 status = await self._steps()
                 await deliver_cancel()  # still inside the time-out, which it may be
         except MissingKeyError as failure:  # not a failure of the model: the program has to be changed
@@ -177,6 +205,8 @@ class AgentLoop:
             status = "done" if self._record.state.final and self._turn else "max_seconds"
         except BudgetSpentError as spent:
             status = spent.status
+        except BudgetError as spent_today:
+            status, error = "budget", str(spent_today)
         except asyncio.CancelledError:
             await self._stop("cancelled", "")
             raise
@@ -184,18 +214,24 @@ class AgentLoop:
             terms, self._limits = self._terms, None
         await self._stop(status, error, terms)
 
-    async def _begin(self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]]) -> None:
+    async def _begin(
+        self,
+        said: list[Message],
+        limits: Limits,
+        before: Callable[[], Awaitable[None]],
+        goal: Sequence[Entry],
+    ) -> None:
         """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
         state = self._record.state
         if state.questions:
             await self._take_answers(said)
         said = await self.submitted(said)
-        start: tuple[Entry, ...] = ()
+        start: tuple[Entry, ...] = (*goal,)
         if not said and not state.queued:
             self._record.check_begun()
-        if said or self.continues or not (state.is_running or self._is_answered or self._is_waiting):
-            is_same = self.continues or (not said and self._run.status == "waiting")
-            start = (RunStarted(limits.changed, is_same),)
+        if said or goal or self.continues or not (state.is_running or self._is_answered or self._is_waiting):
+            is_same = (self.continues and not said) or (not said and self._run.status == "waiting")
+            start = (*goal, RunStarted(limits.changed, is_same))
         self.continues = False
         await self._add(said, first=start)
         await before()
@@ -220,7 +256,9 @@ class AgentLoop:
     def _is_answered(self) -> bool:
         """Whether there is nothing to do: such a run is not stored."""
         state = self._record.state
-        if state.queued or state.calls or self.model.agent.answer or self._run.stop_reason is StopReason.PAUSE:
+        if state.queued or (state.background and (state.reports or (self._terms.awaits and state.working))):
+            return False
+        if state.calls or self.model.agent.answer or self.goal.name or self._run.stop_reason is StopReason.PAUSE:
             return False
         return bool(state.final) or (state.history.last is not None and state.history.last.role == "assistant")
 
@@ -230,20 +268,29 @@ class AgentLoop:
             if steering.moving:
                 await steering.settled()
             match next_step(record.state, self._terms):
-                case Act(calls=calls):
-                    await self._act(calls)
-                case Think() as step:
-                    await self._think(step)
-                case HandOver():
-                    await self.hand_over()
-                case Deliver():
-                    await self._record.deliver()
-                case Correct(fault=fault):
-                    await self._add(messages_of(fault))
                 case Stop() as step:
                     if stopped := await self._ends(step):
                         return stopped
+                case step:
+                    await self._do(step)
         return self.finished.status
+
+    async def _do(self, step: Step) -> None:
+        match step:
+            case Act(calls=calls):
+                await self._act(calls)
+            case Think():
+                await self._think(step)
+            case HandOver():
+                await self.hand_over()
+            case Deliver():
+                await self._record.deliver()
+            case Await() if self.environment.background:
+                await self.environment.background.changed()
+            case Check(number=number):
+                await self.goal.check(number, self.environment.watch)
+            case Correct(fault=fault):
+                await self._add(messages_of(fault))
 
     async def _ends(self, step: Stop) -> RunStatus | None:
         """Return how the run ends, or None if hooks keep it going."""
@@ -322,18 +369,30 @@ class AgentLoop:
 
     @property
     def _terms(self) -> Terms:
-        outer = self.parent.budget_reached() if self.parent else None
-        is_attended = self.environment.person is not None
-        return Terms(self._limits or _DEFAULTS, self.model.agent.answer, self._children.used_in_run, outer, is_attended)
+        outer = self.parent.budget_reached(or_before=self.in_background) if self.parent else None
+        around, agent = self.environment, self.model.agent
+        return Terms(
+            self._limits or _DEFAULTS,
+            agent.answer,
+            self._children.used_in_run,
+            outer,
+            is_attended=around.person is not None,
+            has_goal=bool(self.goal.name),
+            keeps_on_task=agent.keeps_on_task,
+            awaits=around.background is not None and around.background.wake is None,
+        )
 
-    def budget_reached(self) -> RunStatus | None:
-        """Return the limit on tokens or cost that the run has used up."""
-        return self._terms.budget_reached(self._run) if self._limits else None
+    def budget_reached(self, *, or_before: bool = False) -> RunStatus | None:
+        """Return the limit on tokens or cost that the run has used up; between runs, `or_before`, the newest one."""
+        if limits := self._limits or (self._budget if or_before else None):
+            return msgspec.structs.replace(self._terms, limits=limits).budget_reached(self._run)
+        return None
 
     @property
     def _has_cost_limit(self) -> bool:
         limits = self._limits
-        return bool((limits and limits.max_cost is not None) or (self.parent and self.parent._has_cost_limit))
+        is_limited = bool(limits and limits.max_cost is not None) or bool(self.model.agent.budget.parts)
+        return is_limited or bool(self.parent and self.parent._has_cost_limit)
 
     async def add_failure(self, failed: AttemptFailed) -> None:
         """Store a failed request, with what it has used. Raises BudgetSpentError if another cannot follow."""
@@ -412,7 +471,7 @@ class AgentLoop:
         elif step:
             entries += (end := self._end_with(entry))
         try:
-            await record.append(*entries, beside=record.steering.restated())
+            await record.append(*entries, beside=record.restated())
         except LogError as error:
             record.unstored_usage += reply.usage
             record.emit(ReplyDiscarded(str(error)))

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import msgspec
 
 from outrider.prompts import prompt as prompt_text
-from outrider.providers.base import Effort, ModelSettings, Provider
+from outrider.providers.base import CacheLifetime, Effort, ModelSettings, Provider
 from outrider.providers.resolution import resolve_all, several
+from outrider.runtime.budget import NO_BUDGET, Budget
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.hooks import NO_HOOKS, Hooks
 from outrider.runtime.limits import Limits
@@ -46,8 +47,8 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     system: str | SystemFunction[AnyDepsT] = ""
     """The system prompt, or a function that returns it for each run; it may be async."""
     situation: str = ""
-    """What differs from session to session, such as the folder and the date. It ends the system prompt, so that the
-    provider's prompt cache holds for all that is before it."""
+    """What differs from session to session, such as the folder and the date. It begins the first message, so that
+    the provider's prompt cache holds for the tools and the system prompt."""
     tools: tuple[Tool, ...] = ()
     """The tools; functions that are given here are made into tools."""
     server_tools: tuple[ServerTool, ...] = ()
@@ -62,6 +63,8 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     """Async functions that are called at certain points, such as before each call of a tool."""
     limits: Limits = Limits()
     """Where a run stops."""
+    budget: Budget = NO_BUDGET
+    """US dollars that a day may cost, over all sessions of the log."""
     compaction: Compaction | None = Compaction()
     """When a conversation is shortened because the model's context window fills up. None: never. Each request then has
     the whole conversation, and one that does not fit raises ContextExceededError."""
@@ -83,8 +86,14 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     """The longest reply, in tokens; None for the default of the model."""
     tool_choice: str | None = None
     """`auto`, `required`, `none` or the name of a tool. It holds for the first request of a run."""
+    keeps_on_task: bool = False
+    """Whether each request after results repeats the task, for a small model, which is also warned at once if it
+    repeats a call."""
     options: Mapping[str, Any] = {}
     """Fields for the body of each request, as the provider's API has them, for what no argument covers."""
+    cache: CacheLifetime | None = None
+    """How long the provider keeps the prompt cache after each request, where that can be chosen: `5m` or `1h`, which
+    costs more to write and saves it when people pause. None for the provider's default."""
     fallbacks: tuple[str | Provider, ...] = ()
     """The models that are asked, in this order, if `model` cannot answer."""
     answer: AnswerSchema | None = None
@@ -126,6 +135,7 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
         wanted = {
             "hooks": (Hooks, "before_tool=check"),
             "limits": (Limits, "max_turns=10"),
+            "budget": (Budget, "day=5.0"),
             "retry": (Retry, "seconds=60"),
         }
         for name, (kind, example) in wanted.items():
@@ -140,14 +150,15 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     @cached_property
     def settings(self) -> ModelSettings:
         """The settings of each request."""
-        return ModelSettings(self.effort, self.temperature, self.max_tokens, self.tool_choice, dict(self.options))
+        limited = self.effort, self.temperature, self.max_tokens, self.tool_choice
+        return ModelSettings(*limited, dict(self.options), self.cache)
 
     @cached_property
     def system_prompt(self) -> str:
         """The system prompt, with the guidance of the tools. One that is a function is not called here."""
         guidance = (tool.guidance_for(self) for tool in self.tools)
         answer = prompt_text("output_answer") if self.answer else ""
-        parts = (self.stored_system, *guidance, self._skills_section(), answer, self.situation)
+        parts = (self.stored_system, *guidance, self._skills_section(), answer)
         return "\n\n".join(part for part in parts if part.strip())
 
     @property

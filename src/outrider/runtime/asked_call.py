@@ -13,6 +13,7 @@ from outrider.log.entries import Asked, CallResult, Decided, Intent
 from outrider.log.open_questions import LATE, decided
 from outrider.log.pending_write import PendingWrite
 from outrider.log.questions import Answer, Body, Question, body_of, question_id, stored
+from outrider.runtime.background import Background
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.call_results import described, error_result
 from outrider.runtime.hooks import BeforeTool, run_hooks
@@ -155,6 +156,13 @@ class AskedCall:
     def sends(self, text: str) -> bool:
         """Return whether a result has a text, in the conversation as it is sent."""
         return self.around.sends(text)
+
+    @property
+    def background(self) -> Background:
+        """The sub-agents of the session that work in the background. Raises RuntimeError in a sub-agent."""
+        if self.around.background is None:
+            raise RuntimeError("a sub-agent cannot start sub-agents")
+        return self.around.background
 
     def put_off(self, questions: Sequence[Question]) -> None:
         """Let the call wait for the questions of a sub-agent's session. Raises Parked."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from outrider.log.pending_write import PendingWrite
+    from outrider.runtime.background import Background
     from outrider.runtime.folder_watch import FolderWatch
     from outrider.runtime.waits import Person, Waits
 
@@ -39,6 +40,8 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     """Decides whether a call may run; without one, every call may."""
     open_child: OpenChild | None = None
     """Opens a session for a sub-agent; None in the session of a sub-agent."""
+    background: Background | None = None
+    """Runs sub-agents that no call waits for; None in the session of a sub-agent."""
     watch: FolderWatch | None = None
     """Takes snapshots of the working folder around calls that may write, in a session that can rewind its files."""
     deps: Any = None

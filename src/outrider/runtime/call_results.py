@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.attachments import Attachment
+from outrider.conversation.attachments import Attachment, OpenFile
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.errors import AttachmentError
 from outrider.log.entries import CallResult
@@ -54,7 +54,8 @@ class ResultBuilder:
         nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
         note = [TextBlock(clean(result.note))] if result.note else []
         block = result_block(self._use.id, [*content, *files, *note], result.is_error or nothing_left, whole)
-        return CallResult(block, result.final, result.details, result.handoff)
+        answer = CallResult(block, result.final, result.details, result.handoff)
+        return unknown_result(answer) if result.is_unknown else answer
 
     async def _shortened(self, text: str, is_json: bool) -> tuple[str, AttachmentBlock | None]:
         from outrider.conversation.json_text import indent_json  # few results are so long
@@ -110,7 +111,11 @@ class ResultBuilder:
             approve: object = self._around.approve
             if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
                 return await self._put_judged(approve, attachment, limit)
-            return await self._around.threads.run(self._around.store.put, attachment, limit)
+            try:
+                return await self._around.threads.run(self._around.store.put, attachment, limit)
+            finally:
+                if isinstance(attachment, OpenFile) and attachment.file:
+                    attachment.file.close()
         except Exception as error:  # noqa: BLE001 - a user's store may break the contract, and the turn goes on
             said = clean(str(error)) if isinstance(error, AttachmentError) else described(error)
             self._report(f"{self._use.name}: {said}")

@@ -59,7 +59,9 @@ class Children:
         """Tell the observers that a sub-agent starts; return the observer that relays its events."""
         self._models[child] = agent.provider.name
         if not task.is_over():
-            self._record.emit(SubagentStarted(task.call_id, child, agent.name, task.title, agent.provider.name))
+            self._record.emit(
+                SubagentStarted(task.call_id, child, agent.name, task.title, agent.provider.name, task.background)
+            )
         return partial(self._relay, task, child)
 
     def _relay(self, task: SubagentTask, child: str, event: Event) -> None:

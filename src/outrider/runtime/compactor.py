@@ -96,7 +96,8 @@ class Compactor:
         """Return the estimated tokens of the system prompt and of the tools."""
         system, specs = self._model.tools.system_prompt(self._model.agent), self._model.tools.specs
         if self._counted[0] is not system or self._counted[1] is not specs:
-            self._counted = system, specs, estimated_tokens(system), tool_tokens(specs)
+            words = estimated_tokens(system) + estimated_tokens(self._model.agent.situation)
+            self._counted = system, specs, words, tool_tokens(specs)
         return self._counted[2], self._counted[3]
 
     def _known_window(self) -> int | None:
@@ -221,7 +222,7 @@ class Compactor:
 
         agent, history = self._model.agent, self._record.history
         before = self.tokens()
-        room = self._room() or TokenBudget(max(before * 2, 8_000), before // 4, 0, self._policy)
+        room = self._room() or TokenBudget(max(before * 2, 8_000), before // 4, 0, self._policy, is_guess=True)
         messages, former = self._messages(), history.summary
         tail = room.tail if reason != "manual" else min(room.tail, sum(map(message_tokens, messages)) // 4)
         kept = kept_messages(messages, tail)
@@ -233,7 +234,7 @@ class Compactor:
         self._record.emit(CompactionStarted(reason, before))
         text, usage, model = await self._summary(room, old, focus)
         lasting = {tool.name: tool.lasting for tool in self._model.tools.known.values() if tool.lasting}
-        summary = summary_message(text, former, old, lasting, room.summary)
+        summary = summary_message(text, former, old, lasting, room.summary, small=room.is_small)
         after = self._tokens_after(before, [summary, *new])
         await self._record.append(CompactionEntry(summary, kept, reason, before, after, usage, model))
         self._view_changed()
@@ -264,10 +265,12 @@ class Compactor:
 
         used = Usage()
         ask = request_text(room.summary, focus)
+        # The tools are there for the prompt cache, and some APIs insist on them. A small model would call them.
+        keeps_tools = not (room.is_small and getattr(self._model.provider, "is_local", False))
         for sent, longest in self._shorter_and_shorter(room, self.meter.scaled(estimated_tokens(ask))):
             try:
-                for choice in (None, "none"):
-                    reply = await self._ask(sent, ask, choice, longest)
+                for choice in (None, "none") if keeps_tools else (None,):
+                    reply = await self._ask(sent, ask, choice, longest, tools=keeps_tools)
                     used += reply.usage
                     if text := reply.message.text.strip():
                         return text, used, self._model.provider.name
@@ -298,7 +301,7 @@ class Compactor:
             rest = rest[half:]
 
     async def _ask(
-        self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None
+        self, messages: Sequence[Message], ask: str, tool_choice: str | None, max_tokens: int | None, *, tools: bool
     ) -> Reply:
         """Request a summary."""
         settings = self.bounded(self._model.agent.settings.after_first)
@@ -306,4 +309,4 @@ class Compactor:
             settings = msgspec.structs.replace(settings, tool_choice=tool_choice)
         if max_tokens:
             settings = msgspec.structs.replace(settings, max_tokens=max_tokens)
-        return await self._model.aside(messages, ask, settings)
+        return await self._model.aside(messages, ask, settings, tools=tools)

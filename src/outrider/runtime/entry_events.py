@@ -10,6 +10,7 @@ from msgspec import UNSET
 from outrider.conversation.messages import ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
 from outrider.log.entries import (
     Asked,
+    BackgroundTask,
     CallResult,
     CompactionEntry,
     Decided,
@@ -20,6 +21,7 @@ from outrider.log.entries import (
     SessionSettings,
     TitleEntry,
 )
+from outrider.log.entries import GoalChecked as CheckedEntry
 from outrider.log.entries import SteeringQueued as QueuedEntry
 from outrider.log.entries import SteeringWithdrawn as WithdrawnEntry
 from outrider.log.run_state import RunState
@@ -29,6 +31,7 @@ from outrider.runtime.events import (
     Compacted,
     CompactionReason,
     Delta,
+    GoalChecked,
     HandedOff,
     MessageAdded,
     ModelSwitched,
@@ -43,6 +46,7 @@ from outrider.runtime.events import (
     ServerToolStarted,
     SteeringQueued,
     SteeringWithdrawn,
+    SubagentFinished,
     TextDelta,
     ThinkingDelta,
     TitleMade,
@@ -90,10 +94,15 @@ def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
             return (SteeringQueued(id, message),)
         case WithdrawnEntry(id=id):
             return (SteeringWithdrawn(id),)
+        case CheckedEntry(command=command, passed=passed, last_line=last_line):
+            number = state.run.checks if state.run else 1
+            return (GoalChecked(command, passed, number, last_line, state.seq or None),)
         case Asked(id=id, call_id=call_id, question=question):
             return (QuestionAsked(id, call_id, question),)
         case SessionSettings():
             return (changed,) if (changed := change_of(entry)) else ()
+        case BackgroundTask(status=status, is_told=False) if status:
+            return (SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status),)
         case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (QuestionAnswered(id, allowed, answer, by),)
     return ()

@@ -2,7 +2,8 @@
 
 The order is guaranteed: `MessageAdded` follows when the message is in the history; a call starts after the reply that
 requests it was added, and finishes before the message with its result is; nothing of a run follows `RunFinished`.
-Events of a sub-agent come while the call that started it runs. `ReplyDiscarded` and `Retrying` come before a reply is
+Events of a sub-agent come while the call that started it runs; of one in the background until `SubagentFinished`, also
+between runs. `ReplyDiscarded` and `Retrying` come before a reply is
 added, so no call of a discarded reply has started.
 """
 
@@ -29,6 +30,8 @@ RunStatus: TypeAlias = Literal[
     "max_cost",
     "max_seconds",
     "max_repeats",
+    "max_checks",
+    "budget",
     "cancelled",
     "suspended",
     "error",
@@ -192,6 +195,34 @@ class ResultsCleared(msgspec.Struct, frozen=True, gc=False, tag_field="type", ta
     """The estimated tokens that it saves in each request."""
 
 
+class GoalCheckStarted(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="goal_check_started"):
+    """The model has answered, and the goal of the run is checked. `GoalChecked` follows."""
+
+    goal: str
+    """The command, or the name of a function."""
+    check: int
+    """The number of the check in the run, from 1."""
+
+
+class GoalChecked(msgspec.Struct, frozen=True, gc=False, omit_defaults=True, tag_field="type", tag="goal_checked"):
+    """The goal was checked. The run is done if it is reached; if not, the model reads the output and works on."""
+
+    goal: str
+    passed: bool
+    check: int
+    """The number of the check in the run, from 1."""
+    last_line: str = ""
+    """The last line of the output."""
+    entry: int | None = None
+    """The number of its entry in the log."""
+
+    @property
+    def text(self) -> str:
+        """The event in one line."""
+        found = self.goal if self.passed or not self.last_line else f"{self.last_line} — {self.goal}"
+        return f"Goal {'reached' if self.passed else 'not reached'} (check {self.check}): {found}"
+
+
 class QuestionAsked(msgspec.Struct, frozen=True, tag_field="type", tag="question_asked"):
     """A person is asked whether a call may run, or what an MCP server wants to know."""
 
@@ -248,6 +279,19 @@ class SubagentStarted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field
     """Its task in a few words."""
     model: str = ""
     """The name of its model."""
+    background: bool = False
+    """Whether the call does not wait for it."""
+
+
+class SubagentFinished(msgspec.Struct, frozen=True, gc=False, tag_field="type", tag="subagent_finished"):
+    """A sub-agent in the background has ended. The model is told at the next boundary of a run."""
+
+    call_id: str
+    session: str
+    name: str
+    title: str
+    status: str
+    """How its run ended, as in `RunFinished`; `interrupted` if its process ended before it did."""
 
 
 OwnEvent: TypeAlias = (
@@ -268,10 +312,13 @@ OwnEvent: TypeAlias = (
     | CompactionStarted
     | Compacted
     | ResultsCleared
+    | GoalCheckStarted
+    | GoalChecked
     | QuestionAsked
     | QuestionAnswered
     | TitleMade
     | RunFinished
+    | SubagentFinished
 )
 """The events of the session itself."""
 

@@ -7,7 +7,7 @@ import contextlib
 import os
 import time
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +43,13 @@ class Journal:
         """Holds the files of the conversation."""
         self._answers: dict[str, tuple[Answer, str, float]] = {}
         """Answers that were not taken yet, with who gave them and when, by question."""
+        self._state = SessionState()
+        self._forgetful: weakref.WeakValueDictionary[str, Journal] = weakref.WeakValueDictionary()
+        """Those of sub-agents, while something needs them."""
 
     def write(self, *entries: Entry) -> PendingWrite:
         """Queue entries, all or none. The write is done when they are kept, and fails only with a LogError."""
-        return _KEPT
+        return KEPT
 
     def write_now(self, *entries: Entry) -> int:
         """Write entries without an event loop. Return the seq of the last one, 0 without a log, when they are kept."""
@@ -56,17 +59,25 @@ class Journal:
         """Return what is to be written about a request, given what is known about those before it."""
         return None
 
-    def resume(self, *, whole: bool = False) -> SessionState:
-        """Return the state of the session as it was kept; `whole` reads all of it. Blocks."""
-        return SessionState()
+    def resume(self, *, whole: bool = False, at_work: Collection[str] = ()) -> SessionState:
+        """Return the state of the session as it was kept; `whole` reads all of it. Blocks.
+
+        Sub-agents in the background were interrupted, except for those that are `at_work` in this process.
+        """
+        return self._state
 
     async def child(self, id: str, settings: SessionSettings, call_id: str) -> Journal:
         """Return the journal of a sub-agent that a call starts."""
-        return Journal(new_id(), self.store)
+        found = self._forgetful[id] = self._forgetful.get(id) or Journal(id, self.store)
+        return found
 
     def children_usage(self) -> Usage:
         """Return the usage of all sub-agents of earlier processes. Blocks."""
         return Usage()
+
+    async def spent(self, start: float, end: float, folder: str, owner: str) -> float | None:
+        """Return what all sessions have cost between two times, in a folder or of an owner. None without a log."""
+        return None
 
     def past(self, state: SessionState) -> Past:
         """Return the whole conversation, for reading."""
@@ -160,11 +171,11 @@ class LogJournal(Journal):
             self._ledger = RequestLedger()
         return self._ledger.new_in(request, known)
 
-    def resume(self, *, whole: bool = False) -> SessionState:
+    def resume(self, *, whole: bool = False, at_work: Collection[str] = ()) -> SessionState:
         """Fold the entries of the log."""
         from outrider.log.resume import resume  # imports SQLite
 
-        return resume(self._log, self._held, whole=whole)
+        return resume(self._log, self._held, whole=whole, at_work=at_work)
 
     async def child(self, id: str, settings: SessionSettings, call_id: str) -> Journal:
         """Open the session that this task had before, or create it. If the caller is cancelled, close it at once."""
@@ -217,6 +228,10 @@ class LogJournal(Journal):
         """Sum it in the log."""
         return self._log.usage_of_children(self.id)
 
+    async def spent(self, start: float, end: float, folder: str, owner: str) -> float | None:
+        """Sum it in the log."""
+        return await asyncio.to_thread(self._log.spent, start, end, folder=folder, owner=owner)
+
     def past(self, state: SessionState) -> Past:
         """Read the log."""
         from outrider.runtime.recall import LoggedPast
@@ -245,5 +260,5 @@ def _kept() -> PendingWrite:
     return write
 
 
-_KEPT = _kept()
+KEPT = _kept()
 """A write that is done."""

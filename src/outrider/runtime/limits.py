@@ -26,6 +26,10 @@ SHORTEST_RESULT = 1_000
 """Characters of one result that a model reads, however small its window."""
 
 
+WARNED_AT = 3
+"""Turns without anything new, or checks that fail in the same way, after which the model is warned."""
+
+
 class Limits(msgspec.Struct, frozen=True):
     """The limits of a run. None means no limit.
 
@@ -43,6 +47,8 @@ class Limits(msgspec.Struct, frozen=True):
     """Wall time of the run."""
     max_repeats: int | None = 10
     """Turns in a row that repeat earlier calls with the same results."""
+    max_checks: int | None = 25
+    """Checks of the goal in one run. Five in a row that fail in the same way end it as well."""
     max_subagents: int | None = 200
     """Sub-agents that one run starts, in sequence or at once."""
     tool_seconds: float | None = 600.0

@@ -15,24 +15,34 @@ from outrider.log.entries import AttemptFailed
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.budget import NO_BUDGET
+from outrider.runtime.budget_keeper import BudgetKeeper
 from outrider.runtime.events import Event, Notice, Retrying
 from outrider.runtime.offer import Offer
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.step import Think
 from outrider.runtime.toolset import Toolset
-from outrider.text import clean
+from outrider.text import clean, shorten
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
+
+LONGEST_TASK = 2_000
+"""Characters of the task that a reminder repeats."""
 
 
 class ModelClient:
     """Sends requests with the instructions, tools and settings of an agent, and receives the replies."""
 
     def __init__(
-        self, agent: AgentSpec, record: SessionRecord, add_failure: Callable[[AttemptFailed], Awaitable[None]]
+        self,
+        agent: AgentSpec,
+        record: SessionRecord,
+        add_failure: Callable[[AttemptFailed], Awaitable[None]],
+        folder: str = "",
     ) -> None:
         self._record = record
+        self._budget = BudgetKeeper(record, folder)
         self._add_failure = add_failure
         self.request: Request | None = None
         """The request of the newest reply."""
@@ -96,11 +106,17 @@ class ModelClient:
             for notice in servers.take_notices():
                 self._record.emit(Notice(notice))
 
+    async def admit(self) -> None:
+        """Return if the budget of the day allows another request. Raises BudgetError."""
+        if self.agent.budget is not NO_BUDGET and self.agent.budget.parts:
+            await self._budget.admit(self.agent.budget)
+
     async def reply(self, reminder: str, settings: ModelSettings) -> Reply:
         """Request the next reply of the conversation, and show its deltas. If it is interrupted, keep its text."""
         messages = self._record.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
+        await self.admit()
         emit = self.watch(self._record.emit) if self.watch else self._record.emit
         receiver = Receiver(self.provider, emit, self.agent.retry, self._add_failure, keeps_words=True)
         self.keep_to_mode()
@@ -114,15 +130,36 @@ class ModelClient:
             await self._record.keep_partial_reply(clean(receiver.words), receiver.cancelled_usage, self.provider.name)
             raise
 
-    async def aside(self, messages: Sequence[Message], ask: str, settings: ModelSettings) -> Reply:
+    async def aside(
+        self, messages: Sequence[Message], ask: str, settings: ModelSettings, *, tools: bool = True
+    ) -> Reply:
         """Request a reply that is no part of the conversation. Its deltas are not shown, and its calls do not run."""
-        request = self._request(messages, ask, settings)
-        if request.output_schema is not None:
-            request = msgspec.structs.replace(request, output_schema=None)
+        request = msgspec.structs.replace(self._request(messages, ask, settings), output_schema=None)
+        if not tools:
+            request = msgspec.structs.replace(request, tools=(), server_tools=())
+        await self.admit()
         return await Receiver(self.provider, self._emit_notices, self.agent.retry, self._add_failure).receive(request)
 
     def reminder(self, step: Think, repeats: int) -> str:
         """Return the reminder for one request of a run."""
+        task = self._task() if self.agent.keeps_on_task and step.reminder not in ("", "final_turn") else ""
+        return "\n\n".join(filter(None, (self._reminder(step, repeats), task)))
+
+    def _task(self) -> str:
+        """Return the newest words of the user, for a model that loses sight of them, and what it has done last."""
+        said = (each.text for each in self._record.history.newest_first() if each.role == "user")
+        newest = next((text for text in said if text.strip()), "")
+        newest_calls = (each for each in self._record.history.newest_first() if each.tool_calls)
+        newest_results = (each for each in self._record.history.newest_first() if each.tool_results)
+        reply, results = next(newest_calls, Message.user()), next(newest_results, Message.user())
+        tools = [self.tools.callable.get(call.name) for call in reply.tool_calls]
+        has_failed = any(result.is_error for result in results.tool_results)
+        changed = not has_failed and any(tool is None or tool.effect != "read" for tool in tools)
+        then = prompt_text("on_task_changed" if changed else "on_task_seen")
+        then = then.replace("{calls}", " and ".join(dict.fromkeys(call.name for call in reply.tool_calls)))
+        return prompt_text("on_task").replace("{next}", then).replace("{task}", shorten(newest, LONGEST_TASK, "[…]"))
+
+    def _reminder(self, step: Think, repeats: int) -> str:
         if step.reminder == "final_turn":
             asked = [tool.final_turn for tool in self.tools.offered.values() if tool.final_turn]
             if self.agent.answer:
@@ -130,7 +167,7 @@ class ModelClient:
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
         if step.reminder == "repeating":
             return prompt_text("repeating").format(repeats=repeats)
-        return prompt_text(step.reminder) if step.reminder else ""
+        return prompt_text(step.reminder) if step.reminder == "empty_reply" else ""
 
     def _request(self, messages: Sequence[Message], reminder: str, settings: ModelSettings) -> Request:
         return Request(
@@ -144,6 +181,7 @@ class ModelClient:
             self.agent.retry.idle_seconds,
             self.agent.answer.schema if self.agent.answer else None,
             self.server_tools,
+            self.agent.situation,
         )
 
     def _emit_notices(self, event: Event) -> None:

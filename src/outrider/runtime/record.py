@@ -11,8 +11,10 @@ from outrider.conversation.codec import MessageLike, read_conversation, refuse_s
 from outrider.conversation.history import History, unanswered
 from outrider.conversation.messages import Block, Message, ToolResultBlock, Usage
 from outrider.errors import ConversationError, LogError
+from outrider.log.background import told
 from outrider.log.entries import (
     AttemptFailed,
+    BackgroundTask,
     CallResult,
     Entry,
     Intent,
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from outrider.runtime.journal import Journal
     from outrider.runtime.recall import Past
 
+KEPT_TASKS = 16
+"""The sub-agents in the background that have ended and to which the model can still talk after a restart."""
+
 
 class SessionRecord:
     """The state of a session with its journal. An entry is kept before it is in the state, and there before it is seen.
@@ -58,10 +63,14 @@ class SessionRecord:
         self.journal = journal
         self.emit = emit
         self.steering = Steering(self)
+        self.tasks: dict[str, BackgroundTask] = {}
+        """The sub-agents in the background: those of the state, with what is being written."""
         self.unsaved: dict[str, CallResult] = {}
         """Results that could not be stored, by call id: their calls do not run again in this process."""
         self.unstored_usage = Usage()
         """What replies have used that could not be stored."""
+        self.amend: Callable[[Sequence[Entry]], Sequence[Entry]] | None = None
+        """Returns what is kept in the place of entries: a replay takes from its log what it cannot do again."""
         self._threads = threads
 
     def sends(self, text: str) -> bool:
@@ -75,6 +84,15 @@ class SessionRecord:
 
         Those `beside` them are kept in the same commit: they repeat what the state has.
         """
+        if self.amend:
+            entries = tuple(self.amend(entries))
+            if not entries and not beside:
+                from outrider.runtime.journal import KEPT
+
+                return KEPT
+        if changed := {each.session: each for each in entries if type(each) is BackgroundTask}:
+            self.tasks |= changed
+            beside = [each for each in beside if type(each) is not BackgroundTask or each.session not in changed]
         write = self.journal.write(*entries, *beside)
         if not write.done:
             write.then(partial(self._written, write, entries, len(beside)))
@@ -126,12 +144,21 @@ class SessionRecord:
         """Take this journal with the state that it kept."""
         self.journal = journal
         self.state = journal.resume(whole=whole)
+        self.tasks = dict(self.state.background)
 
     def resume(self) -> None:
         """Take the conversation from the journal again: a rewind has changed it."""
         used = self.state.usage
-        self.state = self.journal.resume()
+        self.state = self.journal.resume(at_work=[each.session for each in self.state.working])
         self.state.usage = used
+
+    def restated(self) -> list[Entry]:
+        """Return what to store with each reply: replay may begin there, and needs the queue and the sub-agents."""
+        if not self.tasks:
+            return [*self.steering.restated()]
+        settled = [each for each in self.tasks.values() if each.status and not each.report]
+        open_ones = [each for each in self.tasks.values() if not each.status or each.report]
+        return [*self.steering.restated(), *settled[-KEPT_TASKS:], *open_ones]
 
     def change_settings(self, settings: SessionSettings) -> None:
         """Store the settings that differ from those so far. Blocks. Raises LogError."""
@@ -177,9 +204,9 @@ class SessionRecord:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether there are calls to run, or results or queued messages to answer."""
+        """Whether there are calls to run, results or queued messages to answer, or a goal to reach."""
         last = self.history.last
-        if self.state.queued:
+        if self.state.queued or self.state.reports or (last is not None and self.state.settings.goal):
             return True
         return last is not None and self.state.final is None and (last.role == "user" or bool(self.history.pending))
 
@@ -239,25 +266,28 @@ class SessionRecord:
         refuse_stray_results(said)
         replied = max((place for place, each in enumerate(said, 1) if each.role == "assistant"), default=0)
         entries = [*map(MessageEntry, said[:replied]), *first, *map(MessageEntry, said[replied:])]
-        await self.append(*entries, beside=self.steering.restated())
+        await self.append(*entries, beside=self.restated())
 
     async def deliver(
         self, results: Sequence[Block] = (), said: Sequence[Message] = (), first: Sequence[Entry] = ()
     ) -> None:
-        """Add the queued messages in one commit, between results and what is said now. Results and what is said first
-        become one message if nothing is queued."""
+        """Add reports and queued messages in one commit, between results and what is said now. Results and what is said
+        first become one message if there are none."""
         await self.steering.settled()
         with self.steering.leaving() as queued:
             entries: list[Entry] = [*first]
-            if queued or not said:
+            reports = self.state.reports
+            if queued or reports or not said:
                 entries += [MessageEntry(Message.user(*results))] if results else []
+                for task in reports:
+                    entries += [told(task), MessageEntry(Message.user(task.report))]
                 for each in queued:
                     entries += [SteeringDelivered(each.id), MessageEntry(each.message)]
             elif results:
                 said = [Message.user(*results, *said[0].content), *said[1:]]
             entries += map(MessageEntry, said)
             if entries:
-                await self.append(*entries, beside=self.steering.restated())
+                await self.append(*entries, beside=self.restated())
 
     async def keep_partial_reply(self, words: str, usage: Usage | None, model: str) -> None:
         """Keep the text of an interrupted reply, marked as interrupted; partial calls and thinking are dropped.

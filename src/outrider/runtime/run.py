@@ -29,9 +29,12 @@ ENDINGS: Mapping[RunStatus, str] = {
     "max_turns": "The limit of turns is reached (limits.max_turns). Say “go on” to continue.",
     "max_total_tokens": "The limit of tokens is reached (limits.max_total_tokens). Say “go on” to continue.",
     "max_cost": "The limit of the cost is reached (limits.max_cost). Say “go on” to continue.",
-    "max_repeats": "The model repeated the same calls, and was stopped (limits.max_repeats). Tell it what to do "
-    "differently, or say “go on”.",
+    "max_repeats": "The model repeated the same calls, or failed its goal in the same way, and was stopped "
+    "(limits.max_repeats). Tell it what to do differently, or say “go on”.",
+    "max_checks": "The goal is not reached, and was checked as often as it may be (limits.max_checks). Say “go on” to "
+    "continue, or end it with /goal off.",
     "max_seconds": "The limit of time is reached (limits.max_seconds). Say “go on” to continue.",
+    "budget": "Today's budget is used up (budget.day). Say “go on” tomorrow, or after raising it.",
     "cancelled": "Interrupted. The conversation so far is kept.",
     "waiting": "Waiting for an answer. It goes on from here once there is one.",
     "suspended": "Suspended. Open the session again to go on where it stopped.",
@@ -48,7 +51,7 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
 
     status: RunStatus
     """`done`, `waiting` for an answer, or what stopped it: `max_turns`, `max_total_tokens`, `max_cost`, `max_seconds`,
-    `max_repeats`, `cancelled`, `suspended`, `error`."""
+    `max_repeats`, `max_checks`, `budget`, `cancelled`, `suspended`, `error`."""
     text: str
     """The text of the last reply, or of the result that ended the run."""
     turns: int

@@ -1,4 +1,4 @@
-"""How one run differs from the session that it is in: its output, its deps and its model settings."""
+"""How one run differs from the session that it is in: its output, its deps, its goal and its model settings."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.providers.base import Effort
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.goal import Until
 from outrider.runtime.limits import Limits
 from outrider.tools.context import DepsT
 
@@ -34,6 +35,8 @@ class RunOptions(ModelOptions, Generic[DepsT], total=False):
     """Where the run stops, instead of the agent's limits."""
     deps: DepsT | None
     """The dependencies of the tools, instead of the session's."""
+    until: Until | None
+    """The goal: an async function that returns True once it is reached, or a command if the coding agent runs it."""
 
 
 class RunScope(msgspec.Struct, frozen=True):
@@ -46,6 +49,8 @@ class RunScope(msgspec.Struct, frozen=True):
 
     settings: Mapping[str, Any] = {}
     """Fields of the agent that are others in it."""
+    until: Until | None = None
+    """Its goal."""
 
     def agent_of(self, agent: AgentSpec) -> AgentSpec:
         """Return the agent of the run. It uses the connections of the session's."""

@@ -19,6 +19,7 @@ from outrider.runtime.context import ContextUsage
 from outrider.runtime.deps import check_deps
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import Compacted, Event
+from outrider.runtime.goal import CheckCommand, Until, as_goal
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Observer
 from outrider.runtime.run import RunResult
@@ -113,6 +114,16 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
 
         self._record.change_settings(labels(owner, metadata))
 
+    @property
+    def goal(self) -> str:
+        """The command that has to succeed before a run of the session is done; empty if there is none."""
+        return self._record.state.settings.goal or ""
+
+    def set_goal(self, command: str) -> None:
+        """Set the goal of the runs from now on, or end it with "". The run under way takes it up. Raises LogError."""
+        if command or self.goal:
+            self._record.change_settings(SessionSettings(goal=as_goal(command) if command else ""))
+
     def store_mode(self, mode: str) -> None:
         """Store the permission mode in the log, for when the session is resumed. Raises LogError."""
         self._record.change_settings(SessionSettings(mode=mode))
@@ -142,7 +153,7 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         session open. With `create`, a session that is not in the log is created with this id, such as `case-17`: 1 to
         64 letters, digits, underscores, dots and hyphens. `owner` and `metadata`, short strings, are stored with it;
         `log.sessions` finds sessions by them. `origin` says what makes a new session: `chat`, `editor`, `print`,
-        `batch`, or `python` (the default); lists for people show the first two, and the others on request.
+        `batch`, `serve`, or `python` (the default); lists for people show the first two, and the others on request.
         """
         from outrider.log.log import Log  # scripts may have no log
 
@@ -167,6 +178,7 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
     def close(self) -> None:
         """Cancel what is running and release the session, so that others can open it."""
         self.cancel()
+        self.background.close()
         if self._loop.hook_points.must_end(self._loop.environment):
             run_sync(self._loop.hook_points.end(self._loop.environment))
         if self._loop.model.tools.servers:
@@ -176,6 +188,7 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
     async def aclose(self) -> None:
         """Close the session without blocking the loop."""
         self.cancel()
+        await self.background.aclose()
         await self._loop.hook_points.end(self._loop.environment)
         if self._loop.model.tools.servers:
             await asyncio.to_thread(self._loop.model.tools.servers.close)
@@ -355,22 +368,25 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         output: Any = None,
         limits: Limits | None = None,
         deps: AnyDepsT | None = None,
+        until: Until | None = None,
         **settings: Unpack[ModelOptions],
     ) -> RunResult[Any]:
         """Think and act until the model calls no more tools, a result is final, or a limit is reached.
 
         With `output`, a Python type or a JSON Schema, the model has to end with such data: `result.output` is a value
         of the type, or decoded JSON. Without it `result.output` is the text. `limits`, `deps`, `effort`, `temperature`
-        and `max_tokens` replace those of the agent and of the session for this run. Model and tool failures set
-        `status`; they do not raise. Without a prompt, a run that was interrupted goes on; give the same `output`.
+        and `max_tokens` replace those of the agent and of the session for this run. With `until`, an async function,
+        the run goes on until it returns True, or a limit is reached: each time the model has answered it is called, and
+        what it returns else, a text, goes to the model. Model and tool failures set `status`; they do not raise.
+        Without a prompt, a run that was interrupted goes on; give the same `output` and `until`.
         """
         said, limits = messages_of(prompt), limits or self._agent.limits
-        if output is None and deps is None and not settings:
+        if output is None and deps is None and until is None and not settings:
             await self._begin()
             return await self._run(said, limits)
         if deps is not None:
             check_deps(self._first.deps_type, deps)
-        return await self._run_in(RunScope(_report(output), deps, _changed(**settings)), said, limits)
+        return await self._run_in(RunScope(_report(output), deps, _changed(**settings), until), said, limits)
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:
         """Queue a message for the run that goes on, and return once it is in the log.
@@ -383,7 +399,9 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         if not self._loop.is_running:
             raise ConversationError("no run is under way that could take a message; send it with run()")
         (said,) = await self._loop.submitted([user_message(prompt)])
-        return await self._record.steering.add(self._loop.stored(said))
+        queued = await self._record.steering.add(self._loop.stored(said))
+        self.background.nudge()
+        return queued
 
     async def unsteer(self, queued: QueuedMessage | None = None) -> QueuedMessage | None:
         """Take back a queued message, or the newest. Return it, or None if it was delivered or taken back already."""
@@ -443,6 +461,10 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         """Call this with the agent before each request, for what it offers as a mode of the session wants it."""
         self._loop.model.offer = offer
         self._loop.model.keep_to_mode()
+
+    def use_checks(self, check: CheckCommand) -> None:
+        """Call this with the command of a goal, to run it."""
+        self._loop.goal.check_command = check
 
     def use_folder(self, folder: WorkingFolder) -> None:
         """Take snapshots of this folder before calls that may write, so that `rewind` can restore its files."""

@@ -25,6 +25,7 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.deps import check_deps, fits
 from outrider.runtime.events import Notice, RunFinished
 from outrider.runtime.exclusive_task import ExclusiveTask, busy
+from outrider.runtime.goal import with_goal
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Observers
 from outrider.runtime.run import RunResult
@@ -63,6 +64,7 @@ class SessionBase:
         from pathlib import Path
 
         from outrider.runtime.agent_loop import AgentLoop
+        from outrider.runtime.background import Background
         from outrider.runtime.call_environment import CallEnvironment
         from outrider.runtime.children import Children
         from outrider.runtime.journal import Journal, new_id
@@ -86,12 +88,18 @@ class SessionBase:
         folder = Path(cwd).resolve() if cwd else Path.cwd()
         self._record = record = SessionRecord(messages, journal, threads := Threads(), emit, folder)
         self._children = Children(record)
+        self.background = background = Background(record)
+        """The sub-agents that work in the background."""
         self._waits = waits = Waits(record)
         itself = weakref.ref(self)  # no cycle: a session is freed with its last user
         shared = (journal.id, emit, record.write, journal.store, threads, agent.limits, folder)
         open_child = partial(_open_child, itself)
         environment = CallEnvironment(
-            *(*shared, approve, open_child), deps=deps, hooks=agent.hooks, waits=waits, sends=record.sends
+            *(*shared, approve, open_child, background),
+            deps=deps,
+            hooks=agent.hooks,
+            waits=waits,
+            sends=record.sends,
         )
         self._loop = AgentLoop(agent, record, environment, self._children)
         self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
@@ -228,7 +236,8 @@ class SessionBase:
         if self._scope:
             self._use_agent()
         self._check_deps()
-        run = self._loop.run(said, limits, self._before_run)
+        until = self._scope.until if self._scope else None
+        run = self._loop.run(with_goal(said, until), limits, self._before_run, until)
         end = await self._end_of(run if isinstance(self._agent.system, str) else self._instructed(run))
         return self._result(end, await self._record.all_messages())
 
@@ -415,13 +424,17 @@ async def _open_child(
     parent._children.count(loop.limits.max_subagents)
     title = child_title(agent, task)
     agent = loop.model.sharing_servers(agent)
+    if (budget := agent.budget.within(loop.model.agent.budget)) is not agent.budget:
+        agent = agent.replace(model=agent.provider, budget=budget)
     approve = approve or for_subagent(around.approve, title)
     deps = around.deps if fits(agent.deps_type or (), around.deps) else None
     child = type(parent)(agent, store=around.store, cwd=cwd or around.cwd, approve=approve, deps=deps)
-    child._change_environment(open_child=None, person=around.person)
-    known = SessionSettings(title=title)
+    child._change_environment(open_child=None, background=None, person=around.person)
+    known = SessionSettings(title=title, owner=parent._record.state.settings.owner)
     journal = await parent._record.journal.child(task.session, child._settings.merged(known), task.call_id)
     child._attach(journal, known, whole=True)
+    if task.background:
+        parent.background.journals[task.session], child._loop.in_background = journal, True
     child._loop.parent, child._loop.continues = loop, child._record.history.last is not None
     child._observers.add(parent._children.announce(task, journal.id, child._agent))
     return child

@@ -128,9 +128,12 @@ class Report:
         shared: dict[str, Any] = {"model": provider}  # the copy uses the same connections
         if self._answer:
             return agent.replace(answer=self._answer, **shared)
-        if self._is_insisting and getattr(provider, "decodes_schemas", False):
+        decodes, tool = getattr(provider, "decodes_schemas", False), self.tool
+        if decodes and self._is_insisting:
             shared["tool_choice"] = TOOL
-        return agent.replace(tools=[*agent.tools, self.tool], **shared)
+        if decodes and not (agent.tools or agent.mcp or agent.handoffs):
+            tool = msgspec.structs.replace(tool, guidance="")  # the reply is the data: a small model would call for it
+        return agent.replace(tools=[*agent.tools, tool], **shared)
 
     @property
     def is_enforced(self) -> bool:

@@ -26,17 +26,24 @@ def request_text(tokens: int, focus: str) -> str:
 
 
 def summary_message(
-    text: str, former: Message | None, compacted: Sequence[Message], lasting: Mapping[str, bool | str], tokens: int
+    text: str,
+    former: Message | None,
+    compacted: Sequence[Message],
+    lasting: Mapping[str, bool | str],
+    tokens: int,
+    *,
+    small: bool = False,
 ) -> Message:
     """Return the message to send instead of the compacted ones.
 
     `former` is the summary that it replaces. `lasting` has the tools of which something is repeated (`Tool.lasting`):
     the newest result, such as a list of steps, or an argument, such as a plan. `tokens` is the length of the summary.
+    `small`: the model is a small one, which reads the user's words first, and more of them.
     """
-    verbatim = int(tokens * VERBATIM_SHARE)
+    verbatim = tokens if small else int(tokens * VERBATIM_SHARE)
     parts = [f"{prompt_text('compacted')}\n\n{shortened(text.strip(), tokens)}"]
     if words := newest_words(former, compacted, verbatim):
-        parts.append(f"{WORDS}{words}")
+        parts.insert(0 if small else 1, f"{WORDS}{words}")
     agreed = {name: argument for name, argument in lasting.items() if isinstance(argument, str)}
     if plan := newest_state(compacted, agreed) or _part(former, AGREED):
         parts.append(f"{AGREED}{shortened(plan, verbatim)}")
@@ -73,7 +80,8 @@ def summary_without_model(former: Message | None, messages: Sequence[Message], t
     """Return a summary that needs no model: the earlier summary, the user's words and the files named in calls."""
     parts = ["No summary could be written by the model. This is what can be said without one."]
     if former is not None:
-        parts.append(f"## Earlier summary\n{shortened(_text_of(former), tokens // 2)}")
+        earlier = _part(former, prompt_text("compacted")).strip()
+        parts.append(f"## Earlier summary\n{shortened(earlier, tokens // 2)}")
     if words := newest_words(None, messages, tokens // 4):
         parts.append(f"## User's words\n{words}")
     if files := _files(messages):
@@ -94,12 +102,6 @@ def _texts(messages: Iterable[Message]) -> Iterator[str]:
         texts = (block.text.strip() for block in message.content if isinstance(block, TextBlock))
         if message.role == "user" and (text := "\n".join(filter(None, texts))):
             yield f"> {text}".replace("\n", "\n> ")
-
-
-def _text_of(summary: Message) -> str:
-    """Return the summary itself, without the parts that are repeated verbatim."""
-    first = summary.content[0] if summary.content else None
-    return first.text.removeprefix(prompt_text("compacted")).strip() if isinstance(first, TextBlock) else ""
 
 
 def _part(summary: Message | None, heading: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import MemoryStore
-from outrider.errors import LogError, ProviderError
+from outrider.errors import BudgetError, LogError, ProviderError
 from outrider.log.entries import TitleEntry
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Provider, Request
@@ -71,7 +71,8 @@ class Titler:
         provider = self._model_of(self._session.provider)
         if provider is None or not self._prompt or record.state.settings.title is not None:
             return
-        with suppress(ProviderError, LogError, TimeoutError):
+        with suppress(BudgetError, ProviderError, LogError, TimeoutError):
+            await self._session._loop.model.admit()
             text, usage = await self._ask(provider, answer)
             await record.append(TitleEntry(as_title(text), usage, provider.name))
 

@@ -9,14 +9,15 @@ import msgspec
 
 from outrider.conversation.messages import Message
 from outrider.conversation.view import cleared, cuts
-from outrider.providers.catalogue.windows import message_tokens
+from outrider.providers.catalogue.windows import SMALL_WINDOW, message_tokens
 from outrider.runtime.compaction import Compaction
 
 LONGEST_TAIL = 20_000
 """Tokens of the newest messages that a compaction keeps, at most."""
 WORTH_CLEARING = 0.2
 """The share of the window that a clearing must save: it makes the prompt cache invalid from there on."""
-SUMMARY_SHARE = 0.08
+SUMMARY_SHARE, SMALL_SUMMARY_SHARE = 0.08, 0.12
+"""The share of the window that a summary has, and that of a small window, where the first would be a few sentences."""
 LONGEST_SUMMARY = 8_000
 """Tokens of a summary, at most."""
 ASKING = 400
@@ -34,6 +35,8 @@ class TokenBudget(msgspec.Struct, frozen=True):
     fixed: int
     """Tokens of the system prompt and the tools."""
     policy: Compaction
+    is_guess: bool = False
+    """Whether the window is not known."""
 
     @property
     def most(self) -> int:
@@ -68,7 +71,13 @@ class TokenBudget(msgspec.Struct, frozen=True):
     @property
     def summary(self) -> int:
         """Tokens of the summary, at most."""
-        return max(0, min(LONGEST_SUMMARY, int(self.window * SUMMARY_SHARE), (self.most - self.fixed) // 4))
+        share = SMALL_SUMMARY_SHARE if self.is_small else SUMMARY_SHARE
+        return max(0, min(LONGEST_SUMMARY, int(self.window * share), (self.most - self.fixed) // 4))
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the window is that of a small model, whose summaries lose what the user wants."""
+        return self.window < SMALL_WINDOW and not self.is_guess
 
 
 def kept_messages(messages: Sequence[Message], tokens: int) -> int:

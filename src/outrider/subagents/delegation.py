@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +11,7 @@ import msgspec
 from outrider.errors import ToolDefinitionError
 from outrider.runtime.agent import Agent
 from outrider.subagents.profile import Profile, built_in
-from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, TOOL, SubagentSetup, Task
+from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, TOOL, Order, SubagentSetup, Task
 from outrider.tools.context import DepsT
 from outrider.tools.tool import Tool, make_tools
 
@@ -39,14 +39,17 @@ def with_subagents(
     >>> [tool.name for tool in team.tools], "- Poet: Writes verse." in team.system_prompt
     (['Task'], True)
     """
+    if isolated := [each.name for each in profiles or () if each.isolation]:
+        raise ValueError(f"the profile {isolated[0]} has an isolation, which only the coding agent provides")
     tools = _without_task(make_tools(agent.tools))
     chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
 
-    @contextmanager
-    def prepare(profile: Profile, title: str, tier: str) -> Iterator[SubagentSetup]:
+    @asynccontextmanager
+    async def prepare(order: Order) -> AsyncIterator[SubagentSetup]:
         from outrider.subagents.profile import model_for  # for agents that start sub-agents
 
-        model = model_for(tier or profile.model, agent.provider, from_project=profile.from_project)
+        profile = order.profile
+        model = model_for(order.tier or profile.model, agent.provider, from_project=profile.from_project)
         yield SubagentSetup(
             Agent(
                 model=agent.providers if model is agent.provider else model,

@@ -44,6 +44,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     """Whether its limits may exceed the parent's. A user's profile may; built-in and project profiles may not."""
     from_project: bool = False
     """Whether the profile comes from a project. It then cannot choose another vendor's model."""
+    isolation: str = ""
+    """`worktree`: each works in a git worktree of its own, whose changes are merged when it ends. Only for sub-agents
+    of the coding agent."""
     output: Any = None
     """What each sub-agent returns instead of text: data for this Python type or JSON Schema. The call that starts it
     then names no schema of its own."""
@@ -57,6 +60,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
             raise TypeError(f"the tools of the profile {self.name} must be a list of names")
         if self.tools is not None:
             msgspec.structs.force_setattr(self, "tools", tuple(self.tools))
+        if self.isolation not in ("", "worktree"):
+            raise ValueError(f"isolation of the profile {self.name} must be worktree, not {self.isolation!r}")
         self.limits_within(Limits())
         if self.output is not None:
             from outrider.runtime.structured_output import Report  # few profiles have one

@@ -5,27 +5,31 @@ from __future__ import annotations
 import asyncio
 import math
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
-from msgspec import UNSET
 
-from outrider.errors import OutriderError, SchemaError
+from outrider.errors import ConversationError, OutriderError, SchemaError
+from outrider.log.entries import BackgroundTask
+from outrider.log.questions import Question
 from outrider.prompts import prompt
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import Provider
-from outrider.providers.catalogue.tiers import TIERS
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.background import Background, Ending, Job, Work
 from outrider.runtime.offer import Offer
-from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
+from outrider.subagents.arguments import default_profile, parameters
+from outrider.subagents.managing import manage, named, unknown
 from outrider.subagents.profile import Profile, describe_model
+from outrider.subagents.results import tool_result
+from outrider.text import clean
 from outrider.tools.approval import Approver
-from outrider.tools.context import ToolContext
+from outrider.tools.context import SubagentTask, ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, make_tool, make_tools
 
@@ -40,19 +44,25 @@ AT_ONCE = 8
 """Sub-agents that one Task tool runs at the same time; the others wait."""
 RESULT_CHARACTERS = 10_000
 """Characters that the parent reads of one sub-agent's result; the whole result is stored."""
+TITLE_WORDS = 6
+"""Words of the prompt that name a task without a description."""
 SHORT_SCHEMA = 10_000
 """Bytes up to which a schema is checked on the event loop."""
 _ALIASES = {"generalpurpose": "General"}
 """Names of these profiles in other programs, normalized."""
 
-_STATUS_TEXTS = {
-    "max_turns": "its turns were used up",
-    "max_total_tokens": "the tokens were used up",
-    "max_cost": "the budget was used up",
-    "max_seconds": "its time was used up",
-    "max_repeats": "it repeated the same calls again and again",
-    "cancelled": "it was cancelled",
-}
+
+class Order(msgspec.Struct, frozen=True):
+    """What a sub-agent is set up for."""
+
+    profile: Profile
+    title: str
+    session: str = ""
+    """The id of its session: the same when it goes on later."""
+    tier: str = ""
+    """The tier that the call asks for; "" for none."""
+    isolation: str = ""
+    """`worktree` if it works in a git worktree of its own."""
 
 
 class SubagentSetup(msgspec.Struct, frozen=True):
@@ -64,10 +74,12 @@ class SubagentSetup(msgspec.Struct, frozen=True):
     cwd: Path | None = None
     offer: Callable[[AgentSpec], Offer] | None = None
     """Returns what a request of its session offers beside the tools of its agent."""
+    settle: Callable[[str], Awaitable[str]] | None = None
+    """Called with the status once it has ended. Returns what the parent should know of its worktree."""
 
 
-PrepareSubagent: TypeAlias = Callable[[Profile, str, str], AbstractContextManager[SubagentSetup]]
-"""Set up a sub-agent for a profile, a short title and a requested tier ("" for none); clean up on exit."""
+PrepareSubagent: TypeAlias = Callable[[Order], AbstractAsyncContextManager[SubagentSetup]]
+"""Set up a sub-agent; clean up on exit. Raises OutriderError if it cannot be."""
 
 
 class Task:
@@ -80,12 +92,15 @@ class Task:
         *,
         at_once: int = AT_ONCE,
         result_characters: int = RESULT_CHARACTERS,
+        isolates: bool = False,
     ) -> None:
+        """`isolates`: sub-agents can have a git worktree of their own."""
         if not isinstance(at_once, int) or at_once < 1:
             raise ValueError(f"at_once is {at_once!r}; at least 1 sub-agent must be able to run")
         self._profiles = _by_name(profiles)
         self._prepare = prepare
         self._at_once = at_once
+        self._most = result_characters
         self._semaphores: dict[asyncio.AbstractEventLoop, asyncio.Semaphore] = {}
         self.tool: Tool = make_tool(
             self._run_task,
@@ -94,7 +109,7 @@ class Task:
             description=prompt_text("task_tool"),
             effect="idempotent",  # run again after a crash, it resumes the same session
             timeout=math.inf,  # sub-agents have limits of their own
-            schema=_parameters(list(self._profiles.values())),
+            schema=parameters(list(self._profiles.values()), isolates=isolates),
             guidance=partial(guidance, tuple(self._profiles.values())),
             result_characters=result_characters,
             prepare=self._normalize_arguments,
@@ -103,13 +118,22 @@ class Task:
     async def _run_task(
         self,
         context: ToolContext,
-        description: str,
-        prompt: str,
-        subagent_type: str,
+        description: str = "",
+        prompt: str = "",
+        subagent_type: str = "",
         model: str = "",
         output_schema: dict[str, Any] | None = None,
+        run_in_background: bool = False,
+        isolation: str = "",
+        agent_id: str = "",
+        action: str = "",
     ) -> ToolResult:
-        profile = self._profiles[subagent_type]
+        if agent_id or action:
+            return await self._manage(context, agent_id, action, prompt)
+        if not prompt.strip():
+            return _not_started("a prompt must be given, with the whole task")
+        if (profile := self._profiles.get(subagent_type)) is None:
+            return _not_started(f"subagent_type must be one of {', '.join(self._profiles)}")
         if output_schema is not None and not profile.takes_schemas:  # {} is a schema too
             instead = "leave it out" if profile.output is not None else "ask for text, or use another profile"
             return _not_started(f"{profile.name} takes no output_schema: {instead}")
@@ -117,20 +141,80 @@ class Task:
             report = await _report(profile, output_schema)
         except SchemaError as error:
             return _not_started(f"output_schema cannot be used: {error}")
-        async with self._semaphore():
-            with self._prepare(profile, description, model) as setup:
-                child = await spawn(context, setup.agent, title=description, approve=setup.approve, cwd=setup.cwd)
-                if setup.offer:
-                    child.use_offer(setup.offer)
-                with child:
-                    result = await child.run(_prompt_for(child, prompt), output=report)
-        context.wait_for(result.questions)
-        return _tool_result(profile, child, result)
+        task = context.subagent_task(clean(description).strip() or " ".join(clean(prompt).split()[:TITLE_WORDS]))
+        order = Order(profile, task.title, task.session, model, isolation or profile.isolation)
+        if run_in_background:
+            return await self._start(context, task, order, _Assignment(prompt, report))
+        result, questions = await self._work(context, task, order, _Assignment(prompt, report))
+        context.wait_for(questions)
+        return result
+
+    async def _work(
+        self, context: ToolContext, task: SubagentTask, order: Order, assigned: _Assignment, job: Job | None = None
+    ) -> tuple[ToolResult, Sequence[Question]]:
+        """Let a sub-agent work on what it is assigned. Return its result, and what it waits for."""
+        async with self._semaphore(), self._prepare(order) as setup:
+            child: Session = await context.open_child(setup.agent, task, setup.approve, setup.cwd)
+            if setup.offer:
+                child.use_offer(setup.offer)
+            with child:
+                if job:
+                    job.child = child
+                result = await child.run(assigned.prompt_for(child), output=assigned.report)
+            note = await setup.settle(result.status) if setup.settle else ""
+        return tool_result(order.profile, child, result, note), result.questions
+
+    # In the background
+
+    async def _start(self, context: ToolContext, task: SubagentTask, order: Order, assigned: _Assignment) -> ToolResult:
+        known = BackgroundTask(task.session, task.call_id, order.profile.name, task.title, isolation=order.isolation)
+        await context.background.start(known, self._job(context, known, order, assigned), self._most)
+        text = f"Started in the background as {named(known)}. You are told when it ends: go on, and do not wait for it."
+        return ToolResult(text, details={"session": task.session, "profile": order.profile.name, "background": True})
+
+    def _job(self, context: ToolContext, known: BackgroundTask, order: Order, assigned: _Assignment) -> Work:
+        task = SubagentTask(known.call_id, known.session, known.title, lambda: False, background=True)
+
+        async def work(job: Job) -> Ending:
+            result, questions = await self._work(context, task, order, assigned, job)
+            asked = "".join(f"\nIt waits for an answer of a person: {each.text}" for each in questions)
+            return Ending(result.details["status"], result.text + asked)
+
+        return work
+
+    async def _manage(self, context: ToolContext, agent_id: str, action: str, prompt: str) -> ToolResult:
+        background: Background = context.background
+        task = background.find(agent_id) if agent_id else None
+        if agent_id and task is None:
+            return unknown(background, agent_id)
+        if task is None or not prompt.strip() or action == "stop":
+            return await manage(background, task, action)
+        return await self._tell(context, background, task, prompt)
+
+    async def _tell(
+        self, context: ToolContext, background: Background, task: BackgroundTask, prompt: str
+    ) -> ToolResult:
+        """Send a message to a sub-agent. One that has ended goes on with it."""
+        if not task.status:
+            child: Session | None = background.child(task)
+            if child is None:
+                return ToolResult(f"{named(task)} has not begun yet: send it later.", is_error=True)
+            try:
+                await child.steer(prompt)
+                return ToolResult(f"{named(task)} gets the message at its next step.")
+            except ConversationError:  # it is just ending
+                await background.wait([task.session])
+                task = background.find(task.session) or task
+        if (profile := self._profiles.get(task.name)) is None:
+            return ToolResult(f"{named(task)} cannot go on: its profile is not available now.", is_error=True)
+        order = Order(profile, task.title, task.session, isolation=task.isolation)
+        await background.restart(task, self._job(context, task, order, _Assignment(prompt, goes_on=True)), self._most)
+        return ToolResult(f"{named(task)} goes on with the message. You are told when it ends.")
 
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
         """Drop arguments that are null, and correct the spelling of the profile's name."""
         given = {name: value for name, value in arguments.items() if value is not None}
-        if (default := _default_profile(self._profiles)) and "subagent_type" not in given:
+        if (default := default_profile(self._profiles)) and "subagent_type" not in given:
             given["subagent_type"] = default
         if isinstance(name := given.get("subagent_type"), str) and name not in self._profiles:
             given["subagent_type"] = self._match_profile(name)
@@ -169,42 +253,22 @@ async def _report(profile: Profile, schema: Any) -> Report | None:
     return make() if is_short else await asyncio.to_thread(make)
 
 
-def _prompt_for(child: Session, prompt: str) -> str:
-    """Return what to tell the sub-agent: nothing if its session is resumed after a crash."""
-    return prompt if child.history.last is None else ""
+class _Assignment(msgspec.Struct, frozen=True):
+    """What a sub-agent is to do."""
 
+    prompt: str
+    report: Report | None = None
+    """What it has to return; None for text."""
+    goes_on: bool = False
+    """Whether it has worked before, and the prompt is one more message."""
 
-def _tool_result(profile: Profile, child: Session, result: RunResult[Any]) -> ToolResult:
-    """Return the last words of the sub-agent, or its data as JSON."""
-    details: dict[str, Any] = {
-        "session": child.id,
-        "profile": profile.name,
-        "status": result.status,
-        "turns": result.turns,
-        "cost": result.usage.cost,
-    }
-    if result.value is not UNSET:
-        return ToolResult(result.text, details=details | {"structured_output": result.structured_output}, is_json=True)
-    words = result.text if result.text.strip() else _last_words(child)
-    if result.status == "done":
-        return ToolResult(words or "(The sub-agent returned no text.)", details=details)
-    why = _reason(result)
-    last = f"\n\nIts last message was:\n{words}" if words and words not in why else ""
-    return ToolResult(f"The sub-agent did not finish: {why}.{last}", is_error=True, details=details)
-
-
-def _last_words(child: Session) -> str:
-    """Return the newest text of the sub-agent: its last reply may be empty."""
-    said = (message.text for message in reversed(child.messages) if message.role == "assistant")
-    return next((text for text in said if text.strip()), "")
-
-
-def _reason(result: RunResult[Any]) -> str:
-    """Return why a sub-agent did not finish. An error that says more than a limit comes with it or in its place."""
-    limit = _STATUS_TEXTS.get(result.status, "")
-    if result.status == "max_repeats" and result.error:
-        return result.error
-    return ": ".join(filter(None, (limit, result.error))) or result.status
+    def prompt_for(self, child: Session) -> str:
+        """Return what to tell it: nothing if its session is resumed after a crash. Raises OutriderError."""
+        if not self.goes_on:
+            return self.prompt if child.history.last is None else ""
+        if child.history.last is None:
+            raise OutriderError("it had not begun, and does not know its task: start another one")
+        return self.prompt
 
 
 def _not_started(why: str) -> ToolResult:
@@ -221,51 +285,6 @@ def _by_name(profiles: Sequence[Profile]) -> dict[str, Profile]:
 
 def _normalized(name: str) -> str:
     return name.replace("-", "").replace("_", "").replace(" ", "").casefold()
-
-
-def _default_profile(names: Collection[str]) -> str | None:
-    """Return the profile for a task that names none: the only one, or General."""
-    return next(iter(names)) if len(names) == 1 else "General" if "General" in names else None
-
-
-def _parameters(profiles: Sequence[Profile]) -> Mapping[str, Any]:
-    """Return the JSON Schema of the arguments. `output_schema` is offered only if a profile supports it."""
-    if not profiles:
-        raise OutriderError("there are no profiles, so no sub-agent could be started")
-    properties: dict[str, Any] = {
-        "description": {"type": "string", "description": "The task in three to six words, shown to the user."},
-        "prompt": {
-            "type": "string",
-            "minLength": 1,
-            "description": "The whole task. The sub-agent knows nothing of this conversation: say what it is for, "
-            "where to look, what to do and what to leave alone, and what to return.",
-        },
-        "subagent_type": {
-            "type": "string",
-            "enum": [profile.name for profile in profiles],
-            "description": "Which sub-agent to start.",
-        },
-    }
-    if with_schemas := [profile.name for profile in profiles if profile.takes_schemas]:
-        only = "" if len(with_schemas) == len(profiles) else f" Only for: {', '.join(with_schemas)}."
-        properties["output_schema"] = _output_schema(only)
-    properties["model"] = {
-        "type": "string",
-        "enum": list(TIERS),
-        "description": "The model's tier; leave it out unless the task needs another than the profile's.",
-    }
-    required = ["description", "prompt"]
-    if not _default_profile([profile.name for profile in profiles]):
-        required.append("subagent_type")
-    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
-
-
-def _output_schema(only: str) -> Mapping[str, Any]:
-    return {
-        "type": "object",
-        "description": "A JSON Schema. If given, the sub-agent returns data that satisfies it, as JSON, "
-        f"instead of text.{only}",
-    }
 
 
 _FOR_TOOLS = r"\[([\w|]+)\] (.*)"
@@ -313,5 +332,5 @@ async def spawn(
     others. It uses the approver of the call's session unless `approve` is given. Its usage counts towards the call's
     run.
     """
-    session: Session = await context.open_child(agent, title, approve, cwd)
+    session: Session = await context.open_child(agent, context.subagent_task(title), approve, cwd)
     return session

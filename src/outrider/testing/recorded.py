@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.log.entries import MessageEntry
-from outrider.providers.base import Reply, Request, StopReason
+from outrider.providers.base import Reply, Request
+from outrider.replay.tape import reply_of
 from outrider.testing.scripted import ScriptedModel, Step
 
 if TYPE_CHECKING:
@@ -83,13 +84,7 @@ def _exchanges(log: LogReader, session_id: str) -> tuple[list[list[Message]], li
     asked = [messages[start:end] for start, end in zip([0, *(place + 1 for place in at)], at, strict=False)]
     entries = (record.entry for record in log.shown_records(session_id))
     said = [each for each in entries if isinstance(each, MessageEntry) and each.message.role == "assistant"]
-    return asked, list(map(_reply, (messages[place] for place in at), said))
-
-
-def _reply(message: Message, entry: MessageEntry) -> Reply:
-    known = entry.stop_reason in set(StopReason)
-    reason = StopReason(entry.stop_reason) if known else StopReason.OTHER
-    return Reply(message, reason, entry.usage or Usage(), entry.stop_detail)
+    return asked, list(map(reply_of, said))
 
 
 def _newest(messages: Sequence[Message]) -> Sequence[Message]:

@@ -42,6 +42,8 @@ class SubagentTask(msgspec.Struct, frozen=True):
     """The task in a few words."""
     is_over: Callable[[], bool]
     """Return whether the call has its result; observers then see no more events of the sub-agent."""
+    background: bool = False
+    """Whether the call does not wait for it."""
 
 
 OpenChild: TypeAlias = Callable[[SubagentTask, Any, Any, "Path | None"], Awaitable[Any]]
@@ -73,6 +75,10 @@ class Asker(Protocol):
 
     def sends(self, text: str) -> bool:
         """Return whether the conversation has a text, as it is sent."""
+
+    @property
+    def background(self) -> Any:
+        """The sub-agents of the session that work in the background."""
 
 
 class ToolContext(Generic[DepsT]):
@@ -189,14 +195,22 @@ class ToolContext(Generic[DepsT]):
             raise AttachmentError("this session has no stored files")
         return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
 
-    async def open_child(self, agent: Any, title: str, approve: Any, cwd: Path | None) -> Any:
+    def subagent_task(self, title: str) -> SubagentTask:
+        """Return the next task for a sub-agent of this call: the same when the call runs again after a crash."""
+        self._spawned += 1
+        session = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
+        return SubagentTask(self.call_id, session, title, lambda: self._answered)
+
+    async def open_child(self, agent: Any, task: SubagentTask, approve: Any, cwd: Path | None) -> Any:
         """Open a session for a sub-agent. Use `outrider.subagents.spawn`, which is typed."""
         if self._open_child is None:
             raise RuntimeError("a sub-agent cannot start sub-agents")
-        self._spawned += 1
-        session = sha256(f"{self.key}/{self._spawned}".encode(errors="surrogatepass"))[:32]
-        task = SubagentTask(self.call_id, session, title, lambda: self._answered)
         return await self._open_child(task, agent, approve, cwd)
+
+    @property
+    def background(self) -> Any:
+        """The sub-agents of the session that work in the background: `outrider.runtime.background.Background`."""
+        return self._who_asks.background
 
     @property
     def has_spawned(self) -> bool:

@@ -37,6 +37,8 @@ class ToolResult(msgspec.Struct, frozen=True):
     """More text for the model after the result, which the limit on its length does not cut."""
     handoff: str = ""
     """The name of the agent that goes on with the conversation, one of those that the agent hands over to."""
+    is_unknown: bool = False
+    """Whether it is unknown if the call did its work, because the connection to what does it was lost."""
 
     def __post_init__(self) -> None:
         # A tool that has done its work should not fail because a field has the wrong type.

@@ -1,1 +1,1 @@
-"""The web page: look at sessions, search them, answer their questions. `outrider web` serves it to one person."""
+"""The web page: look at sessions, search them, answer their questions. `outrider serve` serves it to one person."""

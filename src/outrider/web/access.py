@@ -1,4 +1,4 @@
-"""Who may use the page: links that work once, a cookie, and checks of where a request comes from.
+"""Who may use the server: links that work once, a cookie, tokens, and checks of where a request comes from.
 
 A browser sends the cookies of a host to all of its ports. A program on another port of this machine, perhaps started by
 an agent, would get ours with each visit. So the cookie is bound to a path with a random name, and everything but the
@@ -10,15 +10,16 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 
-from aiohttp import web
+from outrider.web.http import RefusedError, Request, Response
 
 LINK_SECONDS = 3600.0
 """How long a link works that was not used."""
 MAX_LINKS = 100
 """Links that wait to be used; the oldest is forgotten."""
 WEEK = 7 * 24 * 3600
+SHORTEST_TOKEN = 16
 
 _CONTENT_POLICY = (
     "default-src 'none'",
@@ -44,13 +45,14 @@ HEADERS = {
     "X-Robots-Tag": "noindex",
 }
 """Headers of every response."""
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class Access:
-    """Lets in the browsers that came with a link, and only from this server's own pages."""
+    """Lets in programs with a token, and browsers that came with a link, and these only from this server's pages."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, tokens: Sequence[tuple[str, str]] = (), now: Callable[[], float] = time.monotonic) -> None:
+        """`tokens` are those of programs, each with its owner."""
+        self._tokens = tokens
         self.path = f"/{secrets.token_hex(8)}"
         """The path below which everything is."""
         self.origins: Collection[str] = ()
@@ -72,58 +74,65 @@ class Access:
             del self._links[next(iter(self._links))]
         return f"{origin}/?token={token}"
 
-    def use_link(self, token: str) -> web.Response | None:
+    def use_link(self, token: str) -> Response | None:
         """Return the response that lets a browser in, or None if the token is wrong, used or too old."""
         given = token.encode(errors="replace")
         found = [each for each in self._links if hmac.compare_digest(each.encode(), given)]
         if not found or self._links.pop(found[0]) < self._now():
             return None
-        response = web.Response(status=303, headers={"Location": f"{self.path}/"})
-        response.set_cookie(
-            self.cookie, self._key, max_age=WEEK, path=f"{self.path}/", httponly=True, samesite="Strict"
-        )
-        return response
+        cookie = f"{self.cookie}={self._key}; Max-Age={WEEK}; Path={self.path}/; HttpOnly; SameSite=Strict"
+        return Response(303, b"", {"Location": f"{self.path}/", "Set-Cookie": cookie})
 
-    def is_let_in(self, cookies: Mapping[str, str]) -> bool:
-        """Return whether a request has the cookie."""
-        return hmac.compare_digest(cookies.get(self.cookie, "").encode(errors="replace"), self._key.encode())
-
-    def refusal(self, request: web.Request) -> str:
-        """Return why a request is refused because of where it comes from, or "" if it is not."""
+    def check_origin(self, request: Request) -> None:
+        """Raise RefusedError for a request from elsewhere."""
+        headers = request.headers
         # A page elsewhere can give its own host name our address (DNS rebinding); the Host header tells.
-        if f"http://{request.headers.get('Host', '')}" not in self.origins:
-            return "this is not the address of the page; use the one that `outrider web` printed"
-        origin = request.headers.get("Origin")
+        if f"http://{headers.get('host', '')}" not in self.origins:
+            raise RefusedError(403, "this is not the address of the page; use the one that `outrider serve` printed")
+        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         if origin is not None and origin not in self.origins:
-            return "requests of other pages are refused"
-        site = request.headers.get("Sec-Fetch-Site")
+            raise RefusedError(403, "requests of other pages are refused")
         if site not in (None, "same-origin", "none"):
-            return "requests of other pages are refused; open the address in a new window"
+            raise RefusedError(403, "requests of other pages are refused; open the address in a new window")
+
+    def below(self, path: str) -> str:
+        """Return the part of a path below that of the page, or "" if it is not below it."""
+        inside = path.removeprefix(self.path)
+        return (inside or "/") if inside != path and inside[:1] in ("", "/") else ""
+
+    def check_cookie(self, request: Request) -> None:
+        """Raise RefusedError for a request without the cookie, or a change that does not say where it comes from."""
+        cookies = (each.strip().partition("=") for each in request.headers.get("cookie", "").split(";"))
+        given = next((value for name, _, value in cookies if name == self.cookie), "")
+        if not hmac.compare_digest(given.encode(errors="replace"), self._key.encode()):
+            raise RefusedError(401, "this browser has not been let in; open the link that `outrider serve` printed")
         is_change = request.method not in ("GET", "HEAD")
-        if is_change and site != "same-origin" and origin is None:
-            return "a change needs an Origin header"
-        return ""
+        if is_change and request.headers.get("sec-fetch-site") != "same-origin" and "origin" not in request.headers:
+            raise RefusedError(403, "a change needs an Origin header")
 
-    @web.middleware
-    async def check(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse requests from elsewhere and without the cookie. Everything outside `path` is public."""
-        if reason := self.refusal(request):
-            return refused(403, reason)
-        inside = request.path == self.path or request.path.startswith(f"{self.path}/")
-        if inside and not self.is_let_in(request.cookies):
-            return refused(401, "this browser has not been let in; open the link that `outrider web` printed")
-        return await handler(request)
+    def owner_of(self, request: Request) -> str:
+        """Return the owner of a request's token; "" for the user of this server. Raises RefusedError without one."""
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        sent = given.strip().encode(errors="replace")
+        found = [owner for token, owner in self._tokens if hmac.compare_digest(token.encode(), sent)]
+        if scheme.lower() != "bearer" or not found:
+            raise RefusedError(401, "send a token of the file of --token-file, as in Authorization: Bearer TOKEN")
+        return found[0]
 
 
-def refused(status: int, reason: str) -> web.Response:
-    """Return a response that says why a request failed."""
-    return web.json_response({"error": reason}, status=status)
+def read_tokens(text: str) -> list[tuple[str, str]]:
+    """Return tokens and their owners: one token a line, or an owner and a token. Raises ValueError.
 
-
-async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Add the headers of every response. One that sets its own content policy keeps it."""
-    for name, value in HEADERS.items():
-        response.headers.setdefault(name, value)
-    response.headers.setdefault("Cache-Control", "no-store")
-    if "Server" in response.headers:
-        del response.headers["Server"]
+    >>> read_tokens("# mine\\n0123456789abcdef\\nada fedcba9876543210\\n")
+    [('0123456789abcdef', ''), ('fedcba9876543210', 'ada')]
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), 1):
+        parts = line.split()
+        if not parts or line.lstrip().startswith("#"):
+            continue
+        if len(parts) > 2 or len(parts[-1]) < SHORTEST_TOKEN:
+            what = f"a token of {SHORTEST_TOKEN} characters or more, perhaps after the name of its owner"
+            raise ValueError(f"line {number}: write {what}")
+        found.append((parts[-1], parts[0] if len(parts) == 2 else ""))
+    return found

@@ -13,8 +13,15 @@ Json = dict[str, Any]
 MAX_OUTPUT = 8_000
 """Characters of a call's output that are kept; the end is what people watch."""
 MAX_THINKING = 2_000
-_NOTICES = {"retrying": "The request failed; trying again…", "compaction_started": "Compacting the conversation…"}
-_WITH_ENTRIES = ("message_added", "tool_started", "tool_finished", "run_finished", "subagent_started", "compacted")
+_NOTICES = {
+    "retrying": "The request failed; trying again…",
+    "compaction_started": "Compacting the conversation…",
+    "goal_check_started": "Checking the goal…",
+}
+_WITH_ENTRIES = (
+    *("message_added", "tool_started", "tool_finished", "run_finished", "subagent_started", "compacted"),
+    "goal_checked",
+)
 
 
 class Draft:
@@ -46,7 +53,7 @@ class Draft:
                 self._outputs.pop(str(event["call_id"]), None)
             case "reply_discarded" | "message_added" | "turn_started" | "run_finished":
                 self._forget_reply()
-            case "notice" | "retrying" | "compaction_started":
+            case "notice" | "retrying" | "compaction_started" | "goal_check_started":
                 self._notice = text or _NOTICES.get(str(kind), "")
         self.is_working = self.is_working if kind == "session" else kind != "run_finished"
         return kind in _WITH_ENTRIES

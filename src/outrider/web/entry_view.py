@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from outrider.coding.remote.bodies import json_text
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.files.diffs import diff_of
@@ -22,14 +20,17 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
-from outrider.errors import LogError
+from outrider.conversation.user_messages import REPORT, is_failed_check
+from outrider.errors import UnknownSessionError
 from outrider.log import entries as logged
 from outrider.log.log import Log
+from outrider.log.summary import Summary
 from outrider.prompts import prompt
 from outrider.runtime.entry_events import change_of
 from outrider.text.visible import revealed, revealed_line, safe_lines, without_colours
+from outrider.web.api_types import EntriesPage, FormQuery, PageQuery, Tokens
+from outrider.web.entry_data import entry_data
 from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
@@ -74,6 +75,9 @@ class EntryView:
                 return {"call_id": call_id, "name": safe_lines(name)}
             case logged.SubagentLinked(call_id=call_id, session=session):
                 return {"call_id": call_id, "session": session}
+            case logged.BackgroundTask(session=session, status=status):
+                named = safe_lines(f"{entry.name}: {entry.title}")
+                return {"session": session, "title": named, "status": safe_lines(status)}
         return _note(entry)
 
     def _message_entry(self, entry: logged.MessageEntry) -> Json:
@@ -81,10 +85,14 @@ class EntryView:
         fields: Json = {"role": message.role, "blocks": self.blocks(message)}
         if message.role == "user" and message.text == prompt("interrupted"):
             fields["interrupted"] = True
+        elif is_failed_check(message):
+            fields["check"] = True
+        elif message.role == "user" and message.text.startswith(REPORT):
+            fields["report"] = safe_lines(message.text.partition("]")[0].removeprefix("["))
         if message.role == "assistant":
             fields["model"] = safe_lines(entry.model)
             fields["stop_reason"] = entry.stop_reason
-            fields["usage"] = usage_fields(entry.usage) if entry.usage else None
+            fields["usage"] = Tokens.of(entry.usage) if entry.usage else None
         return fields
 
     def blocks(self, message: Message) -> list[Json]:
@@ -176,12 +184,6 @@ def file_fields(file: AttachmentBlock) -> Json:
     return fields | {"name": safe_lines(file.label), "description": safe_lines(file.description), "shown": shown}
 
 
-def usage_fields(usage: Usage) -> Json:
-    """Return tokens and cost."""
-    names = "input_tokens", "output_tokens", "cached_tokens", "cache_write_tokens", "reasoning_tokens", "cost"
-    return {name: getattr(usage, name) for name in names}
-
-
 def _compaction(entry: logged.CompactionEntry) -> Json:
     return {
         "reason": entry.reason,
@@ -204,6 +206,14 @@ _NOTES: tuple[tuple[type[logged.Entry], Callable[[Any], Json]], ...] = (
     ),
     (logged.RunCancelled, lambda each: {"cancelled": True}),
     (logged.RunStopped, lambda each: {"status": safe_lines(each.status), "error": safe_lines(each.error)}),
+    (
+        logged.GoalChecked,
+        lambda each: {
+            "command": safe_lines(each.command),
+            "passed": each.passed,
+            "last_line": "" if each.passed else safe_lines(each.last_line),
+        },
+    ),
     (logged.SessionRecovered, lambda each: {"count": each.count}),
     (logged.UnknownEntry, lambda each: {"name": safe_lines(each.name)}),
 )
@@ -215,6 +225,7 @@ def _note(entry: logged.Entry) -> Json | None:
         if change := change_of(entry):
             return {"text": safe_lines(change.text)}
         changed = {"model": entry.model, "folder": entry.cwd, "effort": entry.effort, "title": entry.title}
+        changed |= {"goal": entry.goal}
         return {name: safe_lines(value) for name, value in changed.items() if value} or None
     return next((fields(entry) for kind, fields in _NOTES if isinstance(entry, kind)), None)
 
@@ -223,43 +234,27 @@ def _todo(step: Mapping[str, Any]) -> Json:
     return {name: safe_lines(str(value))[:500] for name, value in step.items() if name in ("content", "status", "id")}
 
 
-PAGE = 80
-"""Entries on one page."""
-
-
-class PageQuery(msgspec.Struct, frozen=True):
-    """Which entries: those before or after one, those around one, or the newest."""
-
-    before: int | None = None
-    after: int | None = None
-    around: int | None = None
-
-
-def entries_page(log: Log, id: str, query: PageQuery) -> Json:
+def entries_page(log: Log, summary: Summary, query: PageQuery) -> EntriesPage:
     """Return a page of entries, oldest first, and whether there are others before and after it."""
-    summary = log.session(id)
     if query.after is not None:
-        records = log.after(summary.id, query.after, PAGE)
+        records = log.after(summary.id, query.after, query.limit)
     elif query.around is not None:
-        start = max(query.around - PAGE // 2, 1) - 1
-        records = log.after(summary.id, start, PAGE)
+        start = max(query.around - query.limit // 2, 1) - 1
+        records = log.after(summary.id, start, query.limit)
     else:
-        records = log.before(summary.id, summary.last + 1 if query.before is None else query.before, PAGE)
+        records = log.before(summary.id, summary.last + 1 if query.before is None else query.before, query.limit)
     first = records[0].seq if records else 1
     last = records[-1].seq if records else query.after or 0
-    return {
-        "entries": EntryView(summary.folder).entries(records),
-        "first": first,
-        "last": last,
-        "earlier": first > 1,
-        "later": last < summary.last,
-    }
+    show = EntryView(summary.folder).entry if query.form == "view" else entry_data
+    return EntriesPage(
+        [shown for each in records if (shown := show(each))], first, last, first > 1, last < summary.last
+    )
 
 
-def whole_entry(log: Log, id: str, seq: int) -> Json:
+def whole_entry(log: Log, summary: Summary, seq: int, query: FormQuery) -> Json:
     """Return one entry with its whole text."""
-    summary = log.session(id)
-    records = log.after(summary.id, seq - 1, 1)
+    records = log.after(summary.id, seq - 1, 1) if seq else []
     if not records or records[0].seq != seq:
-        raise LogError(f"the session has no entry {seq}")
-    return EntryView(summary.folder, MAX_WHOLE).entry(records[0]) or {}
+        raise UnknownSessionError(f"the session has no entry {seq}")
+    show = EntryView(summary.folder, MAX_WHOLE).entry if query.form == "view" else entry_data
+    return show(records[0]) or {"seq": seq, "time": records[0].time, "kind": records[0].entry.kind}

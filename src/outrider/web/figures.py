@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from outrider.errors import LogError
+from outrider.log.days import day_of, named
 from outrider.log.log import Log
-from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, TurnUsage, UsageSums
+from outrider.log.usage_tables import Dimension, TurnUsage, UsageSums
 from outrider.providers.resolution import window_of_name
 from outrider.text.visible import safe_lines
 
@@ -37,11 +38,9 @@ class Figures:
         """Return the sums by day, model or folder, sorted, and whether about `seconds` were enough to index all."""
         if dimension not in DIMENSIONS:
             raise ValueError(f"choose one of {', '.join(DIMENSIONS)}")
-        since = _midnight(time.time() - days * 86400) if days else 0.0
+        since = day_of(time.time() - days * 86400).start if days else 0.0
         report = self._log.used(DIMENSIONS[dimension], since=since, seconds=seconds)
-        found: dict[str, UsageSums] = {}
-        for key, sums in report.sums:
-            found.setdefault(key if isinstance(key, str) else _day(key * QUARTER_SECONDS), UsageSums()).merge(sums)
+        found = named(report.sums)
         rows = [{"name": safe_lines(name) or "–", **_fields(found[name])} for name in sorted(found)]
         return {"rows": rows, "complete": report.progress.is_complete}
 
@@ -63,25 +62,10 @@ def _fields(sums: UsageSums) -> Json:
         "input_tokens": sums.input_tokens,
         "output_tokens": sums.output_tokens,
         "cached_tokens": sums.cached_tokens,
-        "cached_share": sums.cached_tokens / sums.input_tokens if sums.input_tokens else None,
+        "cached_share": sums.cached_share,
         "cost": sums.cost,
         "first_token": sums.first_token / sums.measured if sums.measured else None,
     }
-
-
-def _day(moment: float) -> str:
-    try:
-        return time.strftime("%Y-%m-%d", time.localtime(moment))
-    except (OverflowError, ValueError, OSError):  # an imported entry may have any time
-        return ""
-
-
-def _midnight(moment: float) -> float:
-    """Return the beginning of a day where the server runs."""
-    try:
-        return time.mktime((*time.localtime(moment)[:3], 0, 0, 0, 0, 0, -1))
-    except (OverflowError, ValueError, OSError):  # before all calendars
-        return 0.0
 
 
 def context_by_turn(log: Log, id: str) -> Json:

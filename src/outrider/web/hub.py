@@ -1,23 +1,30 @@
-"""The streams of all pages, and one task that notices every change of the log for all of them."""
+"""The streams of all clients, and one task that notices every change of the log for all of them."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any
 
-from aiohttp import web
+import msgspec
 
+from outrider.coding.remote.live import live_events
 from outrider.errors import LogError
 from outrider.log.log import Log
-from outrider.web.event_stream import EventStream, encoded
-from outrider.web.feed import Feed
-from outrider.web.page_questions import waiting_questions
-from outrider.web.session_list import summary_fields
+from outrider.struct_types import described
+from outrider.web.api_types import EventsQuery, SessionSummary
+from outrider.web.event_stream import RETRY_MILLISECONDS, EventStream, encoded, stream_response
+from outrider.web.feed import Feed, Place
+from outrider.web.http import Request, Response
+from outrider.web.live_sessions import LiveSessions
+from outrider.web.owners import Asked, Owners
+from outrider.web.page_questions import question_fields
+from outrider.web.session_list import summary_of
 
 Json = dict[str, Any]
 RECENT = 60
-"""The most recently opened sessions, whose state pages are told. A session that works was opened lately."""
+"""The most recently opened sessions, whose state clients are told. A session that works was opened lately."""
 LIST_SECONDS = 1.0
 """The shortest time between two readings of that list."""
 LOOK_SECONDS = 5.0
@@ -25,54 +32,76 @@ LOOK_SECONDS = 5.0
 
 
 class Hub:
-    """Sends what happens to the pages that are open."""
+    """Sends what happens to those who watch."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, sessions: LiveSessions, owners: Owners) -> None:
         self._log = log
-        self._streams: set[EventStream] = set()
+        self._sessions = sessions
+        self._owners = owners
+        self._streams: dict[EventStream, EventsQuery] = {}
         self._feeds: dict[str, Feed] = {}
-        self._questions: list[Json] = []
+        self._questions: list[Asked] = []
         self._asking = asyncio.Lock()
-        self._sessions: dict[str, Json] = {}
-        self._listed = 0.0
+        self._listed: dict[str, SessionSummary] = {}
+        self._listed_at = 0.0
         self._watching: asyncio.Task[None] | None = None
+        sessions.on_open = self._connect
 
-    async def stream(self, request: web.Request) -> web.StreamResponse:
-        """Answer a page's request for events, with those of a session if it names one."""
-        stream = EventStream()
-        session = request.query.get("session", "")
-        after = int(request.headers.get("Last-Event-ID") or request.query.get("after") or 0)
-        await self._look_at_questions()
-        self._streams.add(stream)
-        if self._watching is None or self._watching.done():
-            self._watching = asyncio.get_running_loop().create_task(self._watch())
-        stream.send(encoded("questions", self._questions))
+    async def stream(self, request: Request, wanted: EventsQuery) -> Response:
+        """Answer a request for events, with those of a session if it names one."""
+        session = request.values.get("id") or wanted.session
+        if last := request.headers.get("last-event-id"):
+            wanted = msgspec.convert({"after": last, "form": wanted.form}, described(EventsQuery))
+        if session:
+            await asyncio.to_thread(self._owners.session, request.owner, session)
+        self._owners.check_streams(request.owner, sum(each.owner == request.owner for each in self._streams))
+        only_one = "id" in request.values
+        wanted = msgspec.structs.replace(wanted, session=session)
+        return stream_response(self._pieces(EventStream(request.owner), wanted, only_one=only_one))
+
+    async def _pieces(self, stream: EventStream, wanted: EventsQuery, *, only_one: bool) -> AsyncIterator[bytes]:
+        stream.only = wanted.session if only_one else ""
+        self._streams[stream] = wanted  # at once: it counts from now on
         try:
-            if session:
-                await self._feed(session).join(stream, after)
-            return await stream.run(request)
+            yield f"retry: {RETRY_MILLISECONDS}\n\n".encode()
+            await self._look_at_questions()
+            if self._watching is None or self._watching.done():
+                self._watching = asyncio.get_running_loop().create_task(self._watch())
+            self._send_questions(stream)
+            if wanted.session:
+                feed = self._feeds.setdefault(wanted.session, Feed(self._log, wanted.session, self._live))
+                async for piece in feed.catch_up(stream, Place(wanted.after), wanted.form):
+                    yield piece
+            async for piece in stream.pieces():
+                yield piece
         finally:
-            self._leave(stream, session)
+            self._leave(stream, wanted.session)
 
     def disconnect(self) -> None:
-        """End all streams. The pages come back."""
+        """End all streams. Their clients come back."""
         for stream in list(self._streams):
             stream.close()
 
-    async def close(self, _: web.Application | None = None) -> None:
+    async def close(self) -> None:
         """End all streams, and look no more."""
         self.disconnect()
         if self._watching:
             self._watching.cancel()
             await asyncio.wait([self._watching])
 
-    def _feed(self, session: str) -> Feed:
-        if session not in self._feeds:
-            self._feeds[session] = Feed(self._log, session)
-        return self._feeds[session]
+    async def _live(self, session: str) -> AsyncIterator[Json]:
+        """Yield the events of a session: here, or in the process that has it open."""
+        live = self._sessions.get(session)
+        events = live.events() if live else live_events(self._log.live_socket(session))
+        async for event in events:
+            yield event
+
+    def _connect(self, session: str) -> None:
+        if feed := self._feeds.get(session):
+            feed.connect()
 
     def _leave(self, stream: EventStream, session: str) -> None:
-        self._streams.discard(stream)
+        self._streams.pop(stream, None)
         if feed := self._feeds.get(session):
             feed.leave(stream)
             if feed.is_empty:
@@ -102,34 +131,47 @@ class Hub:
             noting.cancel()
 
     async def _look(self) -> None:
-        """Tell the pages what has changed."""
-        with suppress(LogError):  # busy or damaged; requests of the page say so
+        """Tell the clients what has changed."""
+        with suppress(LogError):  # busy or damaged; other requests say so
             await self._look_at_questions()
-            for feed in list(self._feeds.values()):
-                feed.connect()
-                await feed.advance()
+            # Of a session that works here, the feed knows of every entry.
+            feeds = [each for each in self._feeds.values() if self._sessions.get(each.id) is None]
+            found = await asyncio.to_thread(self._log.summaries, [each.id for each in feeds]) if feeds else {}
+            for feed in feeds:
+                summary = found.get(feed.id)
+                if summary and summary.holder:
+                    feed.connect()
+                if summary and summary.last > feed.seq:
+                    await feed.advance()
             await self._look_at_sessions()
 
     async def _look_at_questions(self) -> None:
-        """Read the questions that wait, one reading at a time. Tell all pages if they are others than before."""
+        """Read the questions that wait, one reading at a time. Tell the clients if they are others than before."""
         async with self._asking:
-            found = await asyncio.to_thread(waiting_questions, self._log)
+            found = await asyncio.to_thread(self._owners.questions)
             if found != self._questions:
                 self._questions = found
-                self._send(encoded("questions", found))
+                for stream in self._streams:
+                    self._send_questions(stream)
+
+    def _send_questions(self, stream: EventStream) -> None:
+        mine = [each for each in self._questions if stream.owner in ("", each.owner) and stream.only in ("", each.root)]
+        is_view = self._streams[stream].form == "view"
+        shown = [question_fields(each.question) if is_view else each.question for each in mine]
+        if (data := encoded("questions", shown)) != stream.questions:
+            stream.questions = data
+            stream.send(data)
 
     async def _look_at_sessions(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now - self._listed < LIST_SECONDS:
+        streams = [each for each in self._streams if not each.only]
+        if now - self._listed_at < LIST_SECONDS or not streams:
             return
-        self._listed = now
-        found = await asyncio.to_thread(lambda: [summary_fields(each) for each in self._log.sessions(RECENT)])
-        is_first = not self._sessions  # the pages have just read the list themselves
-        changed = [] if is_first else [each for each in found if self._sessions.get(each["id"]) != each]
-        self._sessions = {each["id"]: each for each in found}
-        if changed:
-            self._send(encoded("sessions", changed))
-
-    def _send(self, data: bytes) -> None:
-        for stream in self._streams:
-            stream.send(data)
+        self._listed_at = now
+        found = await asyncio.to_thread(lambda: [summary_of(each) for each in self._log.sessions(RECENT)])
+        is_first = not self._listed  # the clients have just read the list themselves
+        changed = [] if is_first else [each for each in found if self._listed.get(each.id) != each]
+        self._listed = {each.id: each for each in found}
+        for stream in streams:
+            if mine := [each for each in changed if stream.owner in ("", each.owner)]:
+                stream.send(encoded("sessions", mine))

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from outrider.coding.mcp.forms import fields_of
 from outrider.coding.remote.bodies import json_text, shown_diff
-from outrider.log.log import Log
 from outrider.log.questions import (
-    Answer,
     Body,
     ChoiceQuestion,
     ElicitationQuestion,
@@ -22,8 +18,6 @@ from outrider.text.visible import revealed, revealed_line, safe_line, safe_lines
 from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
-PLACE = "on the web page"
-"""Where an answer was given, as the terminal and the editor say it."""
 MAX_TEXT = 500_000
 """Characters of a command or a diff that a list of questions has; one question alone has all."""
 
@@ -118,33 +112,3 @@ def _choices(body: ChoiceQuestion) -> Json:
             for each in body.questions
         ],
     }
-
-
-def waiting_questions(log: Log) -> list[Json]:
-    """Return the questions that a person can answer. A result that comes from outside is none of them."""
-    return [question_fields(each) for each in log.questions() if not isinstance(each.body, ResultQuestion)]
-
-
-def answer_question(log: Log, id: str, answer: Answer) -> Json:
-    """Answer a question. Return whether this answer counts, and who gave the one that does."""
-    is_first = log.inbox.answer(id, answer, PLACE)
-    return {"first": is_first, "question": read_question(log, id)}
-
-
-def read_question(log: Log, id: str) -> Json | None:
-    """Return a question, also one that was answered; None if it is gone."""
-    found = log.inbox.question(id)
-    return question_fields(found, limit=None) if found else None
-
-
-class GivenAnswer(msgspec.Struct, frozen=True):
-    """An answer as a page sends it."""
-
-    option: str
-    words: str = ""
-    content: dict[str, Any] | None = None
-
-    @property
-    def answer(self) -> Answer:
-        """The answer for the log."""
-        return Answer(self.option, self.words, self.content)

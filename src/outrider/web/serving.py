@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 
 from aiohttp import web
@@ -12,15 +13,19 @@ from aiohttp import web
 from outrider.processes.signals import on_signals
 from outrider.sync import default_log
 from outrider.web.access import Access
+from outrider.web.aiohttp_front import AiohttpFront
+from outrider.web.opener import CodingOpener
+from outrider.web.owners import ServerLimits
 from outrider.web.server import Server
 
 
-async def serve(port: int, *, lan: bool) -> None:
-    access = Access()
+async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limits: ServerLimits) -> None:
+    """Serve until Ctrl-C."""
+    access = Access(tokens)
     stopped = asyncio.Event()
     with default_log() as log, on_signals(lambda _: stopped.set()):
-        server = Server(log, access)
-        runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0)
+        server = Server(log, CodingOpener(log), limits, is_shared=False)
+        runner = web.AppRunner(AiohttpFront(server, access).app(), access_log=None, shutdown_timeout=1.0)
         await runner.setup()
         try:
             hosts = ["127.0.0.1", *filter(None, [lan_address() if lan else ""])]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 import msgspec
 
@@ -23,90 +22,67 @@ from outrider.log.entries import (
 )
 from outrider.log.log import Log
 from outrider.log.request_usage import context_used
-from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import Summary
 from outrider.providers.resolution import window_of_name
 from outrider.text.visible import safe_lines
-from outrider.web.entry_view import usage_fields
-
-Json = dict[str, Any]
-PAGE = 50
-"""Sessions on one page of the list."""
-
-
-class ListQuery(msgspec.Struct, frozen=True):
-    """What the list should show."""
-
-    search: str = ""
-    folder: str = ""
-    model: str = ""
-    since: float | None = None
-    until: float | None = None
-    min_cost: float | None = None
-    offset: int = 0
-    every: bool = False
-    """Whether sessions of -p, batches and programs, and those without an answer, are listed, too."""
-
-    @property
-    def filter(self) -> SessionFilter:
-        """The filter of the sessions."""
-        return SessionFilter(self.folder, self.model, self.since, self.until, self.min_cost)
+from outrider.web.api_types import (
+    Ancestor,
+    Branch,
+    ContextFill,
+    ListQuery,
+    Passage,
+    SessionDetails,
+    SessionPage,
+    SessionSummary,
+    Tokens,
+)
 
 
-def list_sessions(listed: SessionList, query: ListQuery) -> Json:
+def list_sessions(listed: SessionList, query: ListQuery) -> SessionPage:
     """Return a page of sessions; with words to search, those that have them in their title or in what was said."""
     if query.search.strip():
         return _search(listed, query)
-    offset = max(query.offset, 0)
-    found = listed.page(PAGE + 1, every=query.every, offset=offset, where=query.filter)
-    return {
-        "sessions": [summary_fields(each) for each in found[:PAGE]],
-        "more": len(found) > PAGE,
-        "folders": listed.folders,
-    }
+    found = listed.page(query.limit + 1, every=not query.chats, offset=query.offset, where=query.filter)
+    shown = [summary_of(each) for each in found[: query.limit]]
+    return SessionPage(shown, len(found) > query.limit, listed.folders)
 
 
-def _search(listed: SessionList, query: ListQuery) -> Json:
-    found = listed.found(query.search, every=query.every, where=query.filter)
-    sessions = [summary_fields(each.summary) | {"found": _passages(each.passages)} for each in found]
-    count = sum(len(each.passages) for each in found)
-    return {"sessions": sessions, "more": False, "full": count >= MAX_PASSAGES}
+def _search(listed: SessionList, query: ListQuery) -> SessionPage:
+    found = listed.found(query.search, every=not query.chats, where=query.filter)
+    replace = msgspec.structs.replace
+    sessions = [replace(summary_of(each.summary), found=_passages(each.passages)) for each in found]
+    return SessionPage(sessions, more=False, full=sum(len(each.passages) for each in found) >= MAX_PASSAGES)
 
 
-def _passages(found: Iterable[Found]) -> list[Json]:
+def _passages(found: Iterable[Found]) -> list[Passage]:
     return [
-        {
-            "reference": each.reference,
-            "kind": each.kind,
-            "tool": safe_lines(each.tool),
-            "time": each.time,
-            "seq": each.seq,
-            "snippet": safe_lines(each.snippet),
-        }
+        Passage(each.reference, each.kind, safe_lines(each.tool), each.time, each.seq, safe_lines(each.snippet))
         for each in found
     ]
 
 
-def summary_fields(summary: Summary) -> Json:
-    """Return a session as the list shows it."""
+def summary_of(summary: Summary) -> SessionSummary:
+    """Return a session as lists show it."""
     holder = summary.holder
     is_open = holder is not None and holder.is_alive() is not False
-    return {
-        "id": summary.id,
-        "title": safe_lines(summary.title),
-        "model": safe_lines(summary.model),
-        "folder": safe_lines(summary.folder),
-        "origin": safe_lines(summary.origin),
-        "created": summary.created,
-        "updated": summary.updated,
-        "turns": summary.turns,
-        "usage": usage_fields(summary.usage),
-        "size": summary.size,
-        "last": summary.last,
-        "parent": summary.parent,
-        "open": is_open,
-        "program": safe_lines(str(holder)) if is_open else "",
-    }
+    return SessionSummary(
+        id=summary.id,
+        title=safe_lines(summary.title),
+        model=safe_lines(summary.model),
+        folder=safe_lines(summary.folder),
+        origin=safe_lines(summary.origin),
+        owner=summary.owner,
+        metadata=dict(summary.metadata),
+        created=summary.created,
+        updated=summary.updated,
+        turns=summary.turns,
+        usage=Tokens.of(summary.usage),
+        size=summary.size,
+        last=summary.last,
+        parent=summary.parent,
+        open=is_open,
+        program=safe_lines(str(holder)) if is_open else "",
+    )
 
 
 RECENT = 100
@@ -115,28 +91,28 @@ MAX_TREE = 500
 """Sessions of sub-agents that the tree shows."""
 
 
-def session_head(log: Log, id: str) -> Json:
-    """Return the summary of a session with its ancestors, its sub-agents and the state of its context."""
-    summary = log.session(id)
+def session_details(log: Log, summary: Summary) -> SessionDetails:
+    """Return a session with its ancestors, its sub-agents and the state of its context."""
     settings = log.claimed_settings(summary.id)
-    left = [MAX_TREE]
-    children, usage = _tree(log, summary, left)
+    children, usage = _tree(log, summary, [MAX_TREE])
     newest = log.newest(summary.id, RECENT)
-    fields = summary_fields(summary)
-    return fields | {
-        "working": fields["open"] and is_working(newest),
-        "listening": fields["open"] and log.inbox.is_listening(summary.id),
-        "effort": settings.effort or "",
-        "tools": list(settings.tools or ()),
-        "context": {"used": context_used(newest), "window": window_of_name(summary.model)},
-        "shortened": len(log.shortenings(summary.id)),
-        "children": children,
-        "total": usage_fields(usage),
-        "ancestors": _ancestors(log, summary),
-    }
+    shown = summary_of(summary)
+    return SessionDetails(
+        **msgspec.structs.asdict(shown),
+        working=shown.open and is_working(newest),
+        listening=shown.open and log.inbox.is_listening(summary.id),
+        effort=settings.effort or "",
+        goal=safe_lines(settings.goal or ""),
+        tools=list(settings.tools or ()),
+        context=ContextFill(context_used(newest), window_of_name(summary.model)),
+        shortened=len(log.shortenings(summary.id)),
+        children=children,
+        total=Tokens.of(usage),
+        ancestors=_ancestors(log, summary),
+    )
 
 
-def _tree(log: Log, summary: Summary, left: list[int]) -> tuple[list[Json], Usage]:
+def _tree(log: Log, summary: Summary, left: list[int]) -> tuple[list[Branch], Usage]:
     """Return the sub-agents of a session, at most as many as are left, and the usage of all of them and itself."""
     branches, usage = [], summary.usage
     for child in log.children(summary.id):
@@ -145,18 +121,18 @@ def _tree(log: Log, summary: Summary, left: list[int]) -> tuple[list[Json], Usag
         left[0] -= 1
         below, used = _tree(log, child, left)
         usage += used
-        branches.append(summary_fields(child) | {"children": below})
+        branches.append(Branch(**msgspec.structs.asdict(summary_of(child)), children=below))
     return branches, usage
 
 
-def _ancestors(log: Log, summary: Summary) -> list[Json]:
-    found: list[Json] = []
+def _ancestors(log: Log, summary: Summary) -> list[Ancestor]:
+    found: list[Ancestor] = []
     while summary.parent and len(found) < 20:
         try:
             summary = log.session(summary.parent)
         except LogError:  # it was deleted
             break
-        found.insert(0, {"id": summary.id, "title": summary_fields(summary)["title"]})
+        found.insert(0, Ancestor(summary.id, safe_lines(summary.title)))
     return found
 
 

@@ -39,7 +39,7 @@ async def test_what_is_typed_during_start_up_is_sent_by_enter_and_not_echoed(end
         terminal.type(f"What is 2+2?{end}")
         await terminal.wait_for("Four.")
         await terminal.wait_for_prompt()
-        assert server.requests[0].json["messages"][0]["content"][0]["text"] == "What is 2+2?"
+        assert server.requests[0].json["messages"][0]["content"][1]["text"] == "What is 2+2?"
         assert terminal.transcript.count("What is 2+2?") == 1
 
 
@@ -165,7 +165,7 @@ async def test_control_o_opens_the_output_during_a_turn_and_loses_nothing(projec
         assert terminal.transcript.count("late") == 2, "the call and its output, once each"
         assert terminal.transcript.count("Counted.") == 1
         await at_the_prompt_with(terminal, "/tasks")
-        assert "No commands run in the background." in terminal.screen
+        assert "Nothing runs in the background." in terminal.screen
 
 
 async def test_diffs_and_refusals_are_there_after_a_resume(project: Path) -> None:
@@ -227,7 +227,7 @@ async def test_the_output_of_an_own_command_goes_with_the_next_message(project: 
         assert server.requests == []
         await at_the_prompt_with(terminal, "Why?")
         content = server.requests[0].json["messages"][0]["content"]
-        assert content[0]["text"] == "Why?"
+        assert content[1]["text"] == "Why?"
         assert "echo one && exit 3" in content[-1]["text"]
         assert "Exit code: 3\nOutput:\none" in content[-1]["text"]
 

@@ -17,7 +17,8 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer as Given
 from outrider.log.questions import ElicitationQuestion, PermissionQuestion, Question, Say, Stop
 from outrider.sync import default_log
-from outrider.web.page_sessions import PageSessions
+from outrider.web.live_sessions import LiveSessions
+from outrider.web.opener import CodingOpener
 from tests.cli.chat.terminal import Terminal, answered_by, until
 from tests.cli.chat.test_chat_servers import ready
 from tests.coding.hooks.test_hooks import trust, write_hooks
@@ -240,8 +241,8 @@ async def test_a_message_that_a_killed_chat_has_not_stored_is_said_by_its_sender
         async with Terminal("--continue", cwd=project, **answered_by(server)) as terminal:
             await terminal.wait_for_prompt()
             await until(lambda: log.inbox.is_listening(session), what="a chat that takes messages")
-            talks = PageSessions(log)
-            saying = asyncio.ensure_future(talks.say(session, Say("Two, from the phone.")))
+            talks = LiveSessions(log, CodingOpener(log))
+            saying = asyncio.ensure_future(talks.say(session, "Two, from the phone."))
             await until((project / "begun").exists, what="the hook of the chat")  # the chat has the message
             os.kill(terminal.process.pid, signal.SIGKILL)
             await terminal.exit_code()

@@ -13,6 +13,7 @@ from prompt_toolkit.document import Document
 from outrider.cli.chat import fuzzy_search
 from outrider.cli.chat.completion import MAX_COMPLETIONS, ChatCompleter, FileNames
 from outrider.cli.chat.fuzzy_search import FuzzyNames, score
+from outrider.coding.toolbox.search.ripgrep import file_names
 from outrider.processes.programs import Programs
 
 COMMANDS = {"help": "what can be typed", "model": "who answers", "mode": "what is allowed"}
@@ -30,7 +31,9 @@ def folder(tmp_path: Path) -> Path:
 
 def completed(text: str, folder: Path) -> list[str]:
     """What the line would become."""
-    found = ChatCompleter(folder, Programs([folder]), lambda: COMMANDS).get_completions(Document(text), CompleteEvent())
+    found = ChatCompleter(folder, lambda: file_names(Programs([folder]), folder), lambda: COMMANDS).get_completions(
+        Document(text), CompleteEvent()
+    )
     return [text[: len(text) + each.start_position] + each.text for each in found]
 
 
@@ -98,11 +101,13 @@ def test_a_search_in_many_files_compares_few_of_them() -> None:
 def test_no_more_is_shown_than_can_be_read(tmp_path: Path) -> None:
     for number in range(MAX_COMPLETIONS + 10):
         (tmp_path / f"file{number}").touch()
-    assert len(FileNames(tmp_path, Programs([tmp_path])).matching("file")) == MAX_COMPLETIONS
+    assert (
+        len(FileNames(tmp_path, lambda: file_names(Programs([tmp_path]), tmp_path)).matching("file")) == MAX_COMPLETIONS
+    )
 
 
 def test_a_new_file_is_found_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = FileNames(tmp_path, Programs([tmp_path]))
+    names = FileNames(tmp_path, lambda: file_names(Programs([tmp_path]), tmp_path))
     assert names.matching("new") == []
     (tmp_path / "new").touch()
     monkeypatch.setattr("outrider.cli.chat.completion.REFRESH_SECONDS", 0.0)
@@ -150,7 +155,7 @@ def test_folders_are_offered_and_hidden_files_come_last(tmp_path: Path) -> None:
     (tmp_path / "chapters" / "parts").mkdir(parents=True)
     for name in (".env", "a.txt", "a_long_name.txt", "chapters/parts/one.md"):
         (tmp_path / name).write_text("")
-    names = FileNames(tmp_path, Programs([tmp_path]))
+    names = FileNames(tmp_path, lambda: file_names(Programs([tmp_path]), tmp_path))
     assert names.matching("")[-1] == ".env"
     assert names.matching("chap")[0] == "chapters/"
     assert "chapters/parts/" in names.matching("part")

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.chat.commands.output import changes_since_commit
 from outrider.coding.config.access_settings import SandboxSettings
 from outrider.coding.config.settings import Settings
 from outrider.coding.workbench import Workbench
@@ -49,7 +48,7 @@ def evil(folder: Path) -> str:
 def diff(folder: Path, use: str) -> str:
     bench = Workbench(Settings(sandbox=SandboxSettings(use=use)), folder)  # type: ignore[arg-type]
     try:
-        return changes_since_commit(folder, bench.workspace.programs, bench.at_read)
+        return bench.project.changes_since_commit()
     finally:
         bench.close()
 

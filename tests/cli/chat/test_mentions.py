@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.mentions import mentioned_files, with_mentioned_files
-from outrider.conversation.attachments import Attachment
+from outrider.cli.mentions import Mentions
+from outrider.coding.named_files import FilesHere
 
 
 @pytest.fixture
@@ -50,28 +50,23 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_files_that_are_named_are_found(text: str, names: list[str], folder: Path) -> None:
-    assert [path.relative_to(folder).as_posix() for path in mentioned_files(text, folder)] == names
+    mentions = Mentions(text, FilesHere(folder))
+    assert mentions.files == names
+    assert [each.source for each in mentions.attached()] == [folder / name for name in names]
 
 
 def test_an_absolute_path_and_one_from_home_are_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder))
-    assert mentioned_files(f"@{folder}/a.txt", Path("/")) == [folder / "a.txt"]
-    assert mentioned_files("@~/a.txt", Path("/")) == [folder / "a.txt"]
+    for name in (f"{folder}/a.txt", "~/a.txt"):
+        assert [each.source for each in Mentions(f"@{name}", FilesHere(Path("/"))).attached()] == [folder / "a.txt"]
 
 
 def test_what_is_no_file_is_not_opened(folder: Path) -> None:
     os.mkfifo(folder / "pipe")
     os.symlink("loop", folder / "loop")
-    assert mentioned_files("@pipe @loop @/dev/zero", folder) == []
+    assert Mentions("@pipe @loop @/dev/zero", FilesHere(folder)).files == []
 
 
 @given(st.text())
 def test_any_text_can_be_looked_through(text: str) -> None:
-    mentioned_files(text, Path("/nowhere"))
-
-
-def test_the_words_come_first_and_stay_as_they_are(folder: Path) -> None:
-    more = Attachment.from_path(folder / "b.md")
-    text, *files = with_mentioned_files("read @a.txt", folder, [more])
-    assert text == "read @a.txt"
-    assert [file.name for file in files if isinstance(file, Attachment)] == ["b.md", "a.txt"]
+    Mentions(text, FilesHere(Path("/nowhere"))).missing()

@@ -42,7 +42,7 @@ def complaint(home: Home, text: str | bytes) -> str:
         ("[limit]\nturns = 3", ', line 2: there is no setting "limit.turns"; did you mean "limits.max_turns"?'),
         ("[permissions.mode]\nx = 1", "permissions.mode must be one of"),
         ("[web]\nzzz = 1", 'there is no setting "web.zzz"; known: web.private_addresses'),
-        ("zzz = 1", "known: model, effort, tools, lean, tool_files, log, permissions.mode"),
+        ("zzz = 1", "known: model, effort, cache, temperature, tools, lean, tool_calls, tool_files, log, workspace"),
         ('"permissions.mode" = "all"', ", line 1: write the key permissions.mode without quotes"),
         ("permissions = 3", ", line 1: permissions is a section, [permissions], with its own keys, not a"),
         ("[[permissions]]\nmode = 'ask'", "permissions is a section, [permissions], with its own keys, not a list"),

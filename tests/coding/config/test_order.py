@@ -85,7 +85,15 @@ def test_a_variable_can_say_that_there_are_no_tools(home: Home) -> None:
 
 
 def test_every_variable_is_heeded(home: Home) -> None:
-    samples = {"Text": "demo", "Choice": "", "Boolean": "yes", "Number": "7", "Seconds": "7", "Share": "0.7"}
+    samples = {
+        "Text": "demo",
+        "Choice": "",
+        "Boolean": "yes",
+        "Number": "7",
+        "Seconds": "7",
+        "Share": "0.7",
+        "Temperature": "0.7",
+    }
     samples |= {"ToolNameList": "Read"}
     for key, setting in SETTINGS.items():
         if setting.variable:

@@ -24,6 +24,8 @@ from tests.cli.program import outrider
 
 FREE = {
     "lean",
+    "temperature",
+    "tool_calls",
     "permissions.ask",
     "permissions.deny",
     "context.compact_at",
@@ -40,12 +42,17 @@ FREE = {
 
 def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> None:
     assert list(SETTINGS) == list(DEFAULTS) == list(flatten(Settings()))
-    assert {key for key, setting in SETTINGS.items() if setting.consent is None and not setting.users_only} == FREE
+    assert {
+        key
+        for key, setting in SETTINGS.items()
+        if setting.consent is None and not (setting.users_only or setting.managed_only)
+    } == FREE
     sections = {
         "permissions",
         "sandbox",
         "web",
         "limits",
+        "budget",
         "retry",
         "context",
         "subagents",
@@ -55,6 +62,7 @@ def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> No
         "chat",
         "acp",
         "telemetry",
+        "managed",
     }
     assert set(SECTIONS) == sections
 

@@ -11,8 +11,10 @@ from outrider import Agent, Session
 from outrider.coding.permissions.question import Mode
 from outrider.coding.remote.control import RemoteControl
 from outrider.errors import ConversationError
+from outrider.log.entries import BackgroundTask
 from outrider.log.log import Log
 from outrider.log.questions import Say, Stop
+from outrider.runtime.background import Ending, Job
 from outrider.testing import ScriptedModel
 from tests.log import until_so
 
@@ -105,3 +107,21 @@ async def test_a_message_that_comes_too_late_for_the_front_end_is_not_taken(tmp_
         assert other.inbox.is_taken(number) is False
         await session.aclose()
         assert other.inbox.is_taken(number) is None
+
+
+async def test_a_sub_agent_in_the_background_is_stopped_and_the_run_is_not(tmp_path: Path) -> None:
+    """The page does so. Other processes know it by its session."""
+    async with served(tmp_path) as (front, session, other):
+        began = asyncio.Event()
+
+        async def work(job: Job) -> Ending:
+            began.set()
+            return await asyncio.get_running_loop().create_future()
+
+        await session.background.start(BackgroundTask("ab" * 16, "c", "Helper", "a task"), work, 100)
+        await began.wait()
+        other.inbox.send(session.id, Stop("ab" * 16))
+        await until_so(lambda: not session.background.working)
+        assert [each.status for each in session.background] == ["cancelled"]
+        assert "was stopped" in session._record.state.reports[0].report
+        assert front.stops == 0

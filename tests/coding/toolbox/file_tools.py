@@ -31,6 +31,9 @@ class FileTools:
         self.context = ToolContext(CallRef("call"), self.folder, Threads(), self.progress.append, store=self.store)
         return self.context
 
+    def close(self) -> None:
+        """End what belongs to them."""
+
     def tools(self) -> list[Tool]:
         return [read(self.workspace), write(self.workspace), edit(self.workspace)]
 

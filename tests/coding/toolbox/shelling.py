@@ -34,6 +34,9 @@ class Shelling:
         )
         return await self.tool.invoke({"command": command, **arguments}, context)
 
+    def close(self) -> None:
+        self.workspace.close()
+
     async def until_shown(self, text: str) -> None:
         await until(lambda: text in "".join(self.shown))
 

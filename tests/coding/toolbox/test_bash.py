@@ -22,15 +22,25 @@ from outrider.testing import call
 from outrider.text.terminal import rendered
 from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.threads import Threads
+from tests.coding.hands.elsewhere import ShellingElsewhere
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 from tests.watching import Watched, last_results
 
 
+@pytest.fixture(params=["here", "elsewhere"])
+def shelling(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shelling]:
+    """Bash in this process, and at the other end of a pipe."""
+    shelling = ShellingElsewhere(tmp_path) if request.param == "elsewhere" else Shelling(tmp_path)
+    yield shelling
+    shelling.close()
+
+
 @pytest.fixture
-def shelling(tmp_path: Path) -> Iterator[Shelling]:
+def shelling_here(tmp_path: Path) -> Iterator[Shelling]:
+    """For tests of the files and the environment of this process."""
     shelling = Shelling(tmp_path)
     yield shelling
-    shelling.workspace.close()
+    shelling.close()
 
 
 # What the model is told and gets
@@ -110,9 +120,9 @@ async def test_the_environment_is_the_one_given_and_nothing_waits_for_a_pager(tm
     assert {"GREETING=hello", "PAGER=cat", "GIT_PAGER=cat", "TERM=dumb"} <= set(lines)
 
 
-async def test_without_one_it_is_that_of_the_process(shelling: Shelling, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_one_it_is_that_of_the_process(shelling_here: Shelling, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FROM_OUTSIDE", "yes")
-    assert (await shelling.run("echo $FROM_OUTSIDE")).text == "yes"
+    assert (await shelling_here.run("echo $FROM_OUTSIDE")).text == "yes"
 
 
 @pytest.mark.parametrize("command", ["", "  \n "])
@@ -309,16 +319,16 @@ async def test_the_whole_of_a_long_output_is_stored_and_the_model_told_where(tmp
     watched.check()
 
 
-async def test_the_copy_of_a_long_output_is_removed_by_the_next_call(shelling: Shelling) -> None:
-    result = await shelling.run("seq 1 50000")
+async def test_the_copy_of_a_long_output_is_removed_by_the_next_call(shelling_here: Shelling) -> None:
+    result = await shelling_here.run("seq 1 50000")
     assert result.whole is not None
-    assert list(shelling.workspace.temporary.iterdir()) == [result.whole.source]
-    await shelling.run("true")
-    assert list(shelling.workspace.temporary.iterdir()) == []
+    assert list(shelling_here.workspace.temporary.iterdir()) == [result.whole.source]
+    await shelling_here.run("true")
+    assert list(shelling_here.workspace.temporary.iterdir()) == []
 
 
-async def test_of_a_huge_output_the_beginning_is_stored_and_that_is_said(shelling: Shelling) -> None:
-    result = await shelling.run(f"head -c {MAX_BYTES + 1} /dev/zero | tr '\\0' x")
+async def test_of_a_huge_output_the_beginning_is_stored_and_that_is_said(shelling_here: Shelling) -> None:
+    result = await shelling_here.run(f"head -c {MAX_BYTES + 1} /dev/zero | tr '\\0' x")
     assert result.whole is not None
     assert result.whole.source.stat().st_size == MAX_BYTES  # type: ignore[union-attr]
     assert result.text.endswith("Only the first 20.0 MiB are stored.")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,17 +12,23 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.toolbox.files.diffs import CHARACTERS, diff_of
+from outrider.coding.toolbox.files.edit import edit
 from outrider.coding.toolbox.files.replacing import Replacement
 from outrider.runtime.events import ToolFinished
 from outrider.testing import call
+from outrider.testing.contexts import tool_context
+from tests.coding.hands.elsewhere import FileToolsElsewhere
 from tests.coding.toolbox.file_tools import FileTools
 from tests.lengths import examples
 from tests.watching import Watched
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> FileTools:
-    return FileTools(tmp_path)
+@pytest.fixture(params=["here", "elsewhere"])
+def tools(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FileTools]:
+    """The tools in this process, and at the other end of a pipe."""
+    tools = FileToolsElsewhere(tmp_path) if request.param == "elsewhere" else FileTools(tmp_path)
+    yield tools
+    tools.close()
 
 
 def _with(tools: FileTools, data: bytes, name: str = "a.txt") -> Path:
@@ -53,7 +61,7 @@ def test_several_occurrences_are_counted_with_their_lines_and_nothing_changes(to
     result = tools.edit("a.txt", "x = 1", "x = 2")
     assert result.is_error
     assert "occurs 3 times in a.txt, on lines 1, 3, 5." in result.text
-    assert "replace_all" in result.text
+    assert "replace_all" not in result.text, "it is hidden in the lean form"
     assert path.read_bytes().count(b"x = 2") == 0
 
 
@@ -117,12 +125,27 @@ def test_the_closest_line_is_shown(tools: FileTools) -> None:
 # Seen and changed
 
 
-def test_a_file_that_was_never_read_is_not_edited(tools: FileTools) -> None:
-    (tools.folder / "a.txt").write_text("one\n")
-    result = tools.edit("a.txt", "one", "two")
+@pytest.mark.parametrize("old", ["one", "three"])
+def test_a_file_that_was_never_read_is_shown_unless_the_old_text_is_in_it_once(tools: FileTools, old: str) -> None:
+    (tools.folder / "a.txt").write_text("one\ntwo\none\n")
+    result = tools.edit("a.txt", old, "two")
     assert result.is_error
     assert "was not read in this session" in result.text
-    assert (tools.folder / "a.txt").read_text() == "one\n"
+    assert "Its content:\n" in result.text
+    assert "2\ttwo" in result.text
+    assert (tools.folder / "a.txt").read_text() == "one\ntwo\none\n"
+    assert not tools.edit("a.txt", "two", "2").is_error
+
+
+def test_the_beginning_of_a_long_file_is_shown_and_nothing_of_a_hidden_one(tools: FileTools) -> None:
+    (tools.folder / "a.txt").write_text("one\n" * 1_000)
+    result = tools.edit("a.txt", "one", "two")
+    assert "Its first 100 of 1,000 lines" in result.text
+    assert result.text.count("one") == 100
+    hiding = edit(tools.workspace, hidden=lambda path: path.endswith("a.txt"))
+    told = asyncio.run(hiding.invoke({"file_path": "a.txt", "old_string": "one", "new_string": "2"}, tool_context()))
+    assert told.is_error
+    assert "one" not in told.text
 
 
 def test_a_missing_file_is_named_with_those_like_it(tools: FileTools) -> None:

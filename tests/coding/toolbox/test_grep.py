@@ -173,8 +173,9 @@ async def test_long_lines_are_cut(folder: Path) -> None:
 async def test_only_so_many_lines_and_files_are_shown(folder: Path) -> None:
     put(folder / "many.txt", "needle\n" * (MOST_LINES + 7))
     lines = (await said(folder, "needle", output_mode="content")).split("\n")
-    assert len(lines) == MOST_LINES + 1
+    assert len(lines) == MOST_LINES + 2
     assert lines[-1].startswith("[7 more lines not shown")
+    assert lines[0] == f"[{MOST_LINES + 7:,} lines match.]"
     for number in range(MOST_FILES + 3):
         put(folder / f"f/{number}.txt", "thread")
     for mode in ("files_with_matches", "count"):

@@ -9,6 +9,7 @@ import json
 import struct
 import zipfile
 import zlib
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from outrider.conversation.documents.kinds import DOCX
 from outrider.conversation.messages import AttachmentBlock
 from outrider.runtime.events import ToolFinished
 from outrider.testing import call
+from tests.coding.hands.elsewhere import FileToolsElsewhere
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
 from tests.lengths import examples
 from tests.watching import Watched
@@ -41,8 +43,17 @@ def png(width: int = 3, height: int = 2) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + _chunk(b"IHDR", header) + _chunk(b"IDAT", zlib.compress(rows)) + _chunk(b"IEND", b"")
 
 
+@pytest.fixture(params=["here", "elsewhere"])
+def tools(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FileTools]:
+    """The tools in this process, and at the other end of a pipe."""
+    tools = FileToolsElsewhere(tmp_path) if request.param == "elsewhere" else FileTools(tmp_path)
+    yield tools
+    tools.close()
+
+
 @pytest.fixture
-def tools(tmp_path: Path) -> FileTools:
+def tools_here(tmp_path: Path) -> FileTools:
+    """For tests of what is stored here, wherever files are."""
     return FileTools(tmp_path)
 
 
@@ -245,7 +256,7 @@ def test_a_picture_is_known_by_its_content_and_attached_with_its_size(tools: Fil
     result = tools.read("chart.dat")
     assert result.text == f"chart.dat: image/png, 30 × 20 pixels, {len(png(30, 20))} bytes"
     (attachment,) = result.attachments
-    assert attachment.source == tools.folder / "chart.dat"
+    assert b"".join(attachment.chunks()) == png(30, 20)
 
 
 @pytest.mark.parametrize("kind", ["jpeg", "gif", "webp"])
@@ -303,7 +314,7 @@ def test_a_notebook_is_shown_as_cells_with_their_output_and_pictures(tools: File
         "--- output of cell 3 ---\nBoom: v"
     )
     (attachment,) = result.attachments
-    assert attachment.source == png()
+    assert b"".join(attachment.chunks()) == png()
     part = tools.read("a.ipynb", offset=2, limit=1)
     assert part.text.startswith("--- cell 2: code ---\nplot()")
     assert part.text.endswith("[Cells 2 to 2 of 3. Read on with offset=3.]")
@@ -331,12 +342,12 @@ def test_a_broken_notebook_is_shown_as_plain_text_with_a_note(tools: FileTools, 
 # Stored results
 
 
-def test_a_stored_result_is_read_by_its_reference_in_ranges(tools: FileTools) -> None:
-    reference = tools.store.put(Attachment(b"one\ntwo\nthree\n", "text/plain", "Bash.txt"))
-    result = tools.read(f"attachment:{reference.sha256}", offset=2, limit=1)
+def test_a_stored_result_is_read_by_its_reference_in_ranges(tools_here: FileTools) -> None:
+    reference = tools_here.store.put(Attachment(b"one\ntwo\nthree\n", "text/plain", "Bash.txt"))
+    result = tools_here.read(f"attachment:{reference.sha256}", offset=2, limit=1)
     assert shown_lines(result.text) == ["two"]
-    assert not tools.seen(f"attachment:{reference.sha256}"), "it is no file that could be edited"
-    (attachment,) = tools.read(f"attachment:{reference.sha256}", original=True).attachments
+    assert not tools_here.seen(f"attachment:{reference.sha256}"), "it is no file that could be edited"
+    (attachment,) = tools_here.read(f"attachment:{reference.sha256}", original=True).attachments
     assert attachment.source == b"one\ntwo\nthree\n"
 
 

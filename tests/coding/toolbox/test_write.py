@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from outrider.runtime.events import ToolFinished
 from outrider.testing import call
+from tests.coding.hands.elsewhere import FileToolsElsewhere
 from tests.coding.toolbox.file_tools import FileTools
 from tests.watching import Watched
 
 
-@pytest.fixture
-def tools(tmp_path: Path) -> FileTools:
-    return FileTools(tmp_path)
+@pytest.fixture(params=["here", "elsewhere"])
+def tools(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[FileTools]:
+    """The tools in this process, and at the other end of a pipe."""
+    tools = FileToolsElsewhere(tmp_path) if request.param == "elsewhere" else FileTools(tmp_path)
+    yield tools
+    tools.close()
 
 
 def test_a_new_file_is_made_with_the_folders_above_it(tools: FileTools) -> None:

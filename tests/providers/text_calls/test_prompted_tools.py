@@ -66,6 +66,7 @@ def test_the_mode_is_chosen_by_capability_or_option() -> None:
     by_capability = OpenAIChat("m", capabilities=Capabilities(tools=False))
     by_option = sent([Message.user("Hello")])
     assert by_option.pop("max_tokens"), "a local server is told where a reply ends"
+    assert by_option.pop("temperature") == 0
     assert sent([Message.user("Hello")], by_capability) == by_option
     assert "tools" in sent([Message.user("Hello")], OpenAIChat("m"))
 
@@ -92,6 +93,21 @@ def test_the_reply_is_held_to_a_call_or_a_final_answer() -> None:
     }
     assert look["properties"] == {"tool": {"const": "look"}}
     assert final["properties"] == {"final": {"type": "string"}}
+
+
+def test_a_call_that_was_made_twice_in_a_row_cannot_be_made_a_third_time() -> None:
+    def offered(*made: str) -> list[str]:
+        messages = [Message.user("Read a and look.")]
+        for number, path in enumerate(made):
+            answer = Message.user(result(f"c{number}", "x"))
+            messages += [Message.assistant(call(f"c{number}", "read", path=path)), answer]
+        branches = sent(messages)["response_format"]["json_schema"]["schema"]["oneOf"]
+        return [each["properties"].get("tool", {"const": "final"})["const"] for each in branches]
+
+    everything = ["read", "look", "final"]
+    assert offered("a", "a") == everything[1:]
+    for made in ((), ("a",), ("a", "b"), ("b", "a", "b")):
+        assert offered(*made) == everything
 
 
 def test_strings_are_capped_everywhere_and_references_are_written_out() -> None:

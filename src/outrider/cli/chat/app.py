@@ -7,10 +7,13 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from outrider.cli.chat.cache_warning import CacheWarning
 from outrider.cli.chat.chat_front import ChatFront
 from outrider.cli.chat.choice_prompt import ChoicePrompt
 from outrider.cli.chat.commands.command import (
@@ -45,7 +48,7 @@ from outrider.cli.styles import CYAN, styled
 from outrider.cli.user_programs import page
 from outrider.coding.config.loading import Loaded
 from outrider.coding.front_end import FrontEnd
-from outrider.coding.permissions.question import MODES, Answer, Question
+from outrider.coding.permissions.question import Answer, Question, modes_within
 from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
 from outrider.coding.rewind_points import Rewind
 from outrider.conversation.attachments import Attachment
@@ -57,6 +60,7 @@ from outrider.processes.signals import on_signals, suspend
 from outrider.providers.base import EffortChoice
 from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
+from outrider.text import counted
 from outrider.text.visible import safe_line
 from outrider.tools.threads import Threads
 
@@ -83,7 +87,9 @@ class Chat:
         self._one_question = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting = WaitingQuestions()
-        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose, origin="chat")
+        self._has_report = False
+        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose, wake=self._wake)
+        dialogues = msgspec.structs.replace(dialogues, origin="chat")
         self._current = CurrentSession(loaded.settings, folder, model, self._observe, dialogues, effort)
         self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
@@ -109,6 +115,9 @@ class Chat:
         self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._turn.interrupt)
         self._choice_prompt = ChoicePrompt(self._view, self._keyboard, self._turn.interrupt)
         self._editor = self._new_editor(folder)
+        self._cache_warning = CacheWarning(lambda text: self._editor.above(lambda: self._view.dim(text)))
+        if self._current.is_elsewhere:
+            self._editor.list_files = self._current.files_elsewhere
         self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
         self._current.front = self._front
         if command := loaded.settings.chat.status_command:
@@ -145,8 +154,9 @@ class Chat:
         greet(self._loaded, self._current, self._view, self._status)
         self._preparation.start(self._on_prepared)
         try:
-            if resume:
+            if resume or self._current.is_elsewhere:  # a place that cannot be reached ends the chat
                 await self._preparation.finished()
+            if resume:
                 show_recent(self._current, self._current.go_to(resume), self._view)
             if first:
                 self._show_message(first)
@@ -168,7 +178,7 @@ class Chat:
             try:
                 typed += await self._answer_messages_from_elsewhere()
                 self._front.all_handled()
-                text = (await self._editor.read(typed, self._front.has_message)).strip()
+                text = (await self._editor.read(typed, self._is_called)).strip()
                 self._turn.line_was_read()
                 typed = await self._work(self._waiting.ask_all()) if self._waiting else ""
                 if looks_like_command(text) and not await self._is_prompt(text):
@@ -190,13 +200,28 @@ class Chat:
                 return
 
     async def _answer_messages_from_elsewhere(self) -> str:
-        """Run a turn for each message that another process has sent. Return what the user typed meanwhile."""
+        """Run a turn for each message that another process has sent, and one for reports of sub-agents.
+
+        Return what the user typed meanwhile.
+        """
         typed = ""
-        while self._front.has_message():
-            message = self._front.next_message()
-            self._show_message(message)
-            typed += await self._answer(message)
+        while self._is_called():
+            self._has_report = False
+            message = self._front.next_message() if self._front.has_message() else ""
+            if message:
+                self._show_message(message)
+            if message or self._current.has_news:
+                typed += await self._answer(message)
         return typed
+
+    def _is_called(self) -> bool:
+        return self._has_report or self._front.has_message()
+
+    def _wake(self) -> None:
+        """Let the model read the report of a sub-agent in the background, unless a turn does so anyway."""
+        self._has_report = True
+        if not self._turn.is_running:
+            self._editor.interrupt()
 
     async def _is_prompt(self, text: str) -> bool:
         """Return whether the text is `/server:prompt` of a server, or calls a command or skill of the user."""
@@ -254,6 +279,8 @@ class Chat:
             self._view.problem(f"The command was not run: {error.strerror}.")
             return
         self._composer.add_output(as_message(command, code, output))
+        if self._current.is_elsewhere:
+            self._view.dim("This ran on your machine, not where the agent's tools work.")
         self._view.dim("The agent sees this with your next message." if code == 0 else f"Exit code {code}.")
 
     async def _answer(self, text: str) -> str:
@@ -267,13 +294,21 @@ class Chat:
             typed += await self._work(self._run(following))
         return typed
 
+    async def _answered(self, work: Coroutine[Any, Any, RunResult | None]) -> RunResult | None:
+        """Do the work of a turn, which ends no earlier than what a sub-agent in the background asks meanwhile."""
+        result = await work
+        async with self._one_question:
+            return result
+
     async def _work(self, work: Coroutine[Any, Any, RunResult | None]) -> str:
         """Show the session while it works. Return what the user typed meanwhile."""
         self._keyboard.typed = ""
+        self._cache_warning.stop()
         with self._keyboard.watching():
-            ended_well = await self._turn.run(work)
+            ended_well = await self._turn.run(self._answered(work))
             if self._paging:  # the pager has the terminal
                 await self._paging
+        self._cache_warning.start(self._current.session)
         if self._turn.seconds >= LONG_TURN_SECONDS:
             self._notify("The turn has ended.")
         if self._permission_prompt.take_denial():
@@ -314,6 +349,7 @@ class Chat:
             self._view.write([""])
         elif isinstance(event, MessageAdded) and event.usage and event.usage.context:
             self._status.used(event.usage.context)
+            self._cache_warning.reply_came()
         elif isinstance(event, Compacted):
             self._status.used(event.tokens_after)
         self._view.show(event)
@@ -333,25 +369,28 @@ class Chat:
         self._view.write(self._view.message_lines(text))
 
     async def _ask(self, question: Question) -> Answer:
-        async with self._one_question:
-            self._notify("A question waits for your answer.")
+        async with self._asking(question.asker):
             return await self._permission_prompt(question)
 
     async def _choose(self, call_id: str, question: ChoiceQuestion) -> GivenAnswer:
-        async with self._one_question:
-            self._notify("A question waits for your answer.")
+        async with self._asking("A sub-agent"):
             return await self._choice_prompt(call_id, question)
 
     async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
-        """Ask the user for an MCP server. Between turns the user is typing a line, and is asked after it."""
+        async with self._asking(f"The MCP server {question.server}"):
+            return await self._elicitation_prompt(question)
+
+    @contextlib.asynccontextmanager
+    async def _asking(self, who: str) -> AsyncIterator[None]:
+        """Ask one question at a time. Between turns the user is typing a line, and is asked after it."""
+        self._notify("A question waits for your answer.")
         if self._turn.is_running:
             async with self._one_question:
-                return await self._elicitation_prompt(question)
-        self._notify("A question waits for your answer.")
-        note = f"The MCP server {safe_line(question.server)} asks something. Press Enter to see it."
-        self._editor.above(lambda: self._view.note(note))
+                yield
+            return
+        self._editor.above(lambda: self._view.note(f"{safe_line(who)} asks something. Press Enter to see it."))
         async with self._waiting.turn(), self._one_question:
-            return await self._elicitation_prompt(question)
+            yield
 
     def _on_server_notice(self, text: str) -> None:
         """Show what happens to an MCP server. Called in the thread of the servers."""
@@ -420,13 +459,17 @@ class Chat:
             self._turn.interrupt(True)
 
     def _next_mode(self) -> None:
-        self._current.use_mode(MODES[(MODES.index(self._current.mode) + 1) % len(MODES)])
+        modes = modes_within(self._current.max_mode)
+        self._current.use_mode(modes[(modes.index(self._current.mode) + 1) % len(modes)])
 
     def _close(self) -> None:
         self._editor.close()
         session = self._current.session
         has_messages = session is not None and session.history.last is not None
+        stopped = len(session.background.working) if session else 0
         with contextlib.suppress(OutriderError):
             self._current.close()
+        if stopped:
+            self._view.dim(f"{counted(stopped, 'sub-agent')} in the background stopped; nothing is lost.")
         if session and has_messages:
             self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")

@@ -15,8 +15,6 @@ from prompt_toolkit.document import Document
 
 from outrider.cli.chat.fuzzy_search import FuzzyNames, matching_names
 from outrider.errors import McpError
-from outrider.processes.programs import Programs
-from outrider.processes.starting import run
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
@@ -37,11 +35,11 @@ class ChatCompleter(Completer):
     def __init__(
         self,
         folder: Path,
-        programs: Programs,
+        list_files: Callable[[], list[str]],
         commands: Callable[[], Mapping[str, str]],
         servers: ServerNames | None = None,
     ) -> None:
-        self._files = FileNames(folder, programs)
+        self._files = FileNames(folder, list_files)
         self._commands = commands
         self._servers = servers
 
@@ -66,9 +64,9 @@ class ChatCompleter(Completer):
 class FileNames:
     """The files of a folder, without those that git ignores; refreshed from time to time."""
 
-    def __init__(self, folder: Path, programs: Programs) -> None:
+    def __init__(self, folder: Path, list_files: Callable[[], list[str]]) -> None:
         self._folder = folder
-        self._programs = programs
+        self._list_files = list_files
         self._names = FuzzyNames(())
         self._refreshed = float("-inf")
         self._refreshing = threading.Lock()
@@ -84,20 +82,9 @@ class FileNames:
     def _refresh(self) -> None:
         if time.monotonic() - self._refreshed < REFRESH_SECONDS:
             return
-        from outrider.coding.toolbox.search.ripgrep import find, variables
-
         self._refreshed = time.monotonic()
-        binary = find(self._programs)
-        if not binary:
-            return
-        command = [str(binary), "--no-config", "--files", "--hidden", "--glob=!.git", "-0"]
-        try:
-            found = run(command, environment=variables(), seconds=5, folder=self._folder)
-        except OSError:
-            return
-        names = found.output.decode(errors="replace").split("\0")[:_MAX_FILES]
-        files = [name for name in names if name and name.isprintable()]
-        self._names = FuzzyNames([*files, *_folders(files)])
+        if files := self._list_files()[:_MAX_FILES]:
+            self._names = FuzzyNames([*files, *_folders(files)])
 
     def _outside(self, typed: str) -> list[str]:
         parent, _, start = typed.rpartition("/")

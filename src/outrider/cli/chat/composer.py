@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.mentions import mentioned_folders, missing_files, with_mentioned_files
+from outrider.cli.mentions import Mentions
 from outrider.coding.mcp.server_offers import is_prompt, prompt_parts, with_resources
 from outrider.conversation.attachments import Attachment
 
@@ -38,11 +39,13 @@ class MessageComposer:
         if servers and is_prompt(text, servers):
             return [*await prompt_parts(text, servers), *more]
         if (commands := self._current.bench.prompt_commands).has(text):
-            _, *files = with_mentioned_files(text, self._current.folder, more)
-            return [*await commands.parts(text), *files]
+            mentions = await asyncio.to_thread(Mentions, text, self._current.bench.project.files)
+            files = await asyncio.to_thread(mentions.attached)
+            return [*await commands.parts(text), *more, *files]
+        mentions = await asyncio.to_thread(Mentions, text, self._current.bench.project.files)
         known = [server.name for server in servers.servers] if servers else []
-        for name in missing_files(text, self._current.folder, known):
+        for name in mentions.missing(known):
             self._view.dim(f"No file {name}: sent as text.")
-        for name in mentioned_folders(text, self._current.folder):
+        for name in mentions.folders:
             self._view.dim(f"{name} is a folder: the agent sees its name, and lists it if it needs to.")
-        return await with_resources(with_mentioned_files(text, self._current.folder, more), servers)
+        return await with_resources([text, *more, *await asyncio.to_thread(mentions.attached)], servers)

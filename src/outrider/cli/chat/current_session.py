@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
 from outrider.errors import MissingKeyError, OutriderError
@@ -95,6 +96,20 @@ class CurrentSession:
             _ = self.context  # the system prompt, and the schemas of the tools
 
     @property
+    def where(self) -> str:
+        """Where the tools work, for people: the folder, or the place that `--in` names."""
+        return self._settings.workspace or home_relative(self.folder)
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the tools work on another machine or in a container."""
+        return bool(self._settings.workspace)
+
+    def files_elsewhere(self) -> list[str]:
+        """Return the files that Tab completes, if the tools work elsewhere. May block."""
+        return self._bench.hands.names() if self._bench and self._bench.hands else []
+
+    @property
     def log(self) -> Log:
         """Return the log of sessions."""
         if self._log is None:
@@ -149,6 +164,11 @@ class CurrentSession:
         from outrider.coding.toolbox.background_commands import BackgroundCommands
 
         return self._bench.workspace.background if self._bench else BackgroundCommands()
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a sub-agent in the background has ended, and the model was not told."""
+        return self.session is not None and self.session.background.has_news
 
     def open(self) -> Session:
         """Return the open session, or a new one."""
@@ -211,11 +231,14 @@ class CurrentSession:
         """
         from outrider.coding.config.loading import load
         from outrider.environment import default_model
-        from outrider.providers.resolution import resolve
+        from outrider.providers.resolution import resolve_all
 
         chosen = None if model == "default" else model
         model = chosen or load(self.folder, environment=os.environ).settings.model or default_model()
-        self._name = resolve(model).name
+        providers = resolve_all(model)
+        for each in providers:
+            self._settings.managed.check_model(each)
+        self._name = providers[0].name
         self.model = model
         if self.session:
             name = self.session.id
@@ -255,10 +278,17 @@ class CurrentSession:
         return None if chosen == "default" else chosen
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode."""
-        self.mode = mode
+        """Change the permission mode, as far as it is allowed on this machine."""
+        from outrider.coding.permissions.question import narrower
+
+        self.mode = mode = narrower(mode, self.max_mode)
         if self._bench:
             self._bench.use_mode(mode, self.session)
+
+    @property
+    def max_mode(self) -> Mode:
+        """The loosest mode that is allowed on this machine."""
+        return self._settings.managed.max_mode
 
     @property
     def model_name(self) -> str:

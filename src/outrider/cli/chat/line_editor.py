@@ -33,6 +33,7 @@ from outrider.cli.chat.pastes import Clipboard, PasteHistory, Pastes, dropped_fi
 from outrider.cli.chat.picker import ScreenOutput
 from outrider.cli.styles import BOLD, CYAN, DIM, styled
 from outrider.cli.user_programs import edit_file, page
+from outrider.coding.toolbox.search.ripgrep import file_names
 from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
 
@@ -80,12 +81,14 @@ class LineEditor:
     ) -> None:
         self._pastes = Pastes()
         self._clipboard = Clipboard(os.environ, programs)
+        self.list_files: Callable[[], list[str]] = lambda: file_names(programs, folder)
+        """Returns the files that Tab completes."""
         self._session: PromptSession[str] = PromptSession(
             message=ANSI(PROMPT),
             multiline=True,
             prompt_continuation=ANSI(CONTINUATION),
             history=_history(history, self._pastes),
-            completer=ChatCompleter(folder, programs, commands, ServerNames(servers)),
+            completer=ChatCompleter(folder, lambda: self.list_files(), commands, ServerNames(servers)),
             complete_in_thread=True,
             complete_while_typing=True,
             key_bindings=merge_key_bindings(

@@ -10,8 +10,10 @@ from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import whole_call_lines
 from outrider.cli.styles import BOLD, styled
+from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
+from outrider.conversation.user_messages import is_failed_check
 from outrider.log.entries import CallResult, MessageEntry, Record
 from outrider.log.state import without_rewound
 from outrider.runtime.entry_events import EntryEvents
@@ -32,13 +34,16 @@ def show_recent(current: CurrentSession, session: Session, view: SessionView) ->
     events = EntryEvents()
     for record in _recent_records(current.log, session.id):
         entry = record.entry
-        if isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.message.text.strip():
-            view.write([*view.message_lines(entry.message.text), ""])
+        said = isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.message
+        if said and said.text.strip() and not is_failed_check(said):
+            view.write([*view.message_lines(said.text), ""])
         for event in events.of(record):
             if not isinstance(event, ThinkingDelta):
                 view.show(event)
     view.stop()
-    if session.is_unfinished:
+    if session.goal:
+        view.write([safe_line(sentences.goal_is(session)), "/continue works on."])
+    elif session.is_unfinished:
         view.write(["The last turn was interrupted. /continue resumes it; or send a new message."])
 
 

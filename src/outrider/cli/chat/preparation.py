@@ -9,12 +9,15 @@ from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.markdown import rendered
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.status_line import StatusLine
-from outrider.cli.styles import BOLD, DIM, home_relative, styled
+from outrider.cli.styles import BOLD, DIM, styled
 from outrider.coding import sentences
 from outrider.coding.config.loading import Loaded
 from outrider.coding.consent.item import ConsentItem, waiting_note
-from outrider.text.visible import safe_line
+from outrider.text.visible import one_line, safe_line
 from outrider.version import __version__
+
+SHOWN_PLACE = 40
+"""Characters of a place in the status line."""
 
 
 class Preparation:
@@ -57,12 +60,14 @@ class Preparation:
     def _prepare(self) -> None:
         rendered("*warm*", 80)  # imports the Markdown renderer
         self._current.prepare()
-        self._status.sandbox = "sandboxed" if self._current.bench.sandbox else "no sandbox"
+        sandbox = "sandboxed" if self._current.bench.project.is_sandboxed else "no sandbox"
+        where = f" in {one_line(self._current.where, SHOWN_PLACE)}" if self._current.is_elsewhere else ""
+        self._status.sandbox = sandbox + where
 
 
 def greet(loaded: Loaded, current: CurrentSession, view: SessionView, status: StatusLine) -> None:
     """Write the first lines of the chat."""
-    where = safe_line(home_relative(current.folder))
+    where = safe_line(current.where)
     view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
     view.dim(f"{sentences.mode_is(current.mode)} Type /help for commands and keys.")
     if status.is_without_key:

@@ -22,8 +22,8 @@ from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.runtime.events import (
     Compacted,
-    CompactionStarted,
     Event,
+    GoalChecked,
     HandedOff,
     MessageAdded,
     ModelSwitched,
@@ -34,6 +34,7 @@ from outrider.runtime.events import (
     ServerToolFinished,
     ServerToolStarted,
     SubagentEvent,
+    SubagentFinished,
     SubagentStarted,
     TextDelta,
     ThinkingDelta,
@@ -103,10 +104,12 @@ class SessionView:
         """Whether a part of the current reply is among the permanent lines."""
         self._retry: tuple[Retrying, float] | None = None
         """The next attempt of a failed request, and when it starts."""
+        self._background: dict[str, SubagentTranscript] = {}
+        """The sub-agents that no call waits for, by their sessions."""
         self._watched = ""
         """The session of the sub-agent whose steps are shown."""
-        self._compacting: int | None = None
-        """The tokens of the conversation while it is being summarised."""
+        self._doing = ""
+        """What goes on beside replies and calls: a summary, or a check of the goal."""
 
     # Events
 
@@ -115,7 +118,7 @@ class SessionView:
         self._last_event = time.monotonic()
         self._retry = (event, self._last_event + event.delay) if isinstance(event, Retrying) else None
         if not isinstance(event, Retrying | Notice):  # they come while the summary is requested, too
-            self._compacting = event.tokens if isinstance(event, CompactionStarted) else None
+            self._doing = sentences.doing(event)
         match event:
             case TextDelta(text=text):
                 self._fold_thinking()
@@ -153,10 +156,17 @@ class SessionView:
                 self._discard_reply()
             case Notice(text=text) | ModelSwitched(text=text) | HandedOff(text=text):
                 self.note(text)
-            case Compacted() | ResultsCleared():
-                self.remark(sentences.shortened(event))
+            case Compacted() | ResultsCleared() | GoalChecked() | SubagentFinished():
+                self.remark(safe_line(sentences.remark(event)))
 
     def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+        if isinstance(event, SubagentStarted) and event.background:
+            self._background[event.session] = SubagentTranscript(event, self._folder)
+            return
+        if found := self._background.get(event.session):
+            assert isinstance(event, SubagentEvent)
+            found.show(event.event)
+            return
         call = self._calls.get(event.call_id)
         if call is None:
             return
@@ -258,7 +268,13 @@ class SessionView:
 
     def remark(self, text: str) -> None:
         """Write a dim remark between the lines of a turn."""
-        self.write([*([""] if self._ends_with_calls else []), styled(fit(f"∽ {text}", self.region.width), DIM), ""])
+        self.write(
+            [
+                *([""] if self._ends_with_calls else []),
+                styled(fit(text if text[:1] in "✓✗" else f"∽ {text}", self.region.width), DIM),
+                "",
+            ]
+        )
         self._ends_with_calls = False
 
     def _wrapped(self, text: str) -> Iterator[str]:
@@ -290,7 +306,7 @@ class SessionView:
         self.region.clear()
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
-        self._wrote_reply, self._retry, self._compacting, self._watched = False, None, None, ""
+        self._wrote_reply, self._retry, self._doing, self._watched = False, None, "", ""
         self._calls.clear()
         self._incoming.clear()
         self._titles.clear()
@@ -318,8 +334,9 @@ class SessionView:
             line = f"{spinner(seconds)} retrying in {left:.0f} s (Esc to interrupt): {safe_line(self._retry[0].reason)}"
             yield styled(fit(line, self.region.width), YELLOW)
             return
-        if self._timer and self._compacting is not None:
-            yield styled(f"{spinner(seconds)} {sentences.compacting(self._compacting)} (Esc to interrupt)", DIM)
+        if self._timer and self._doing:
+            doing = fit(safe_line(self._doing), self.region.width - 25)
+            yield styled(f"{spinner(seconds)} {doing} (Esc to interrupt)", DIM)
             return
         is_silent = not (self._markdown.open or self._thinking or self._incoming)
         if self._timer and (is_silent or seconds > SILENCE_SECONDS):
@@ -337,6 +354,11 @@ class SessionView:
             self.draw()
         return bool(running)
 
+    def watch_one(self, session: str) -> bool:
+        """Show the steps of a sub-agent in the background. Return whether they are known."""
+        self._watched = session if session in self._background else ""
+        return bool(self._watched)
+
     def leave(self) -> bool:
         """Go back from the steps of a sub-agent. Return whether they were shown."""
         was_shown, self._watched = self._watched_transcript is not None, ""
@@ -351,7 +373,7 @@ class SessionView:
     def _watched_transcript(self) -> SubagentTranscript | None:
         """The sub-agent that is shown. A question comes before it."""
         found = (call.subagents[self._watched] for call in self._calls.values() if self._watched in call.subagents)
-        shown = next(found, None)
+        shown = next(found, self._background.get(self._watched))
         return shown if isinstance(shown, SubagentTranscript) and not self._panel else None
 
     def _lines(self) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.login import is_without_key
-from outrider.cli.styles import columns, fit, home_relative
+from outrider.cli.styles import columns, fit
 from outrider.text import counted, dollars, thousands
 from outrider.text.visible import safe_line
 
@@ -60,7 +60,8 @@ class StatusLine:
     def fields(self) -> dict[str, str]:
         """Return what a template or a command can use. What is not known yet is empty."""
         current = self._current
-        running = current.background.running
+        agents = current.session.background.working if current.session else ()
+        running = current.background.running + len(agents)
         return {
             "model": "no key" if self.is_without_key else current.model_name.rpartition("/")[2],
             "effort": current.effort or "",
@@ -69,7 +70,7 @@ class StatusLine:
             "context": self._context(),
             "cost": self._cost(),
             "tasks": counted(running, "task") if running else "",
-            "folder": home_relative(current.folder),
+            "folder": current.where,
             "branch": branch_of(current.folder) if self.command or "{branch}" in self._template else "",
         }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox.titles import partial_title
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
 from outrider.conversation.partial_json import GrowingObject
+from outrider.log.background import ID_CHARACTERS
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size
 from outrider.text.terminal import command_output_lines
@@ -107,10 +108,17 @@ def finished_call_lines(event: ToolFinished, call_title: str, width: int) -> Ite
         yield from diff_lines(diff, width)
     elif "structured_output" in details:
         yield from _data_lines(details["structured_output"], width)
-    elif "task" in details and details.get("exit_code") is None:
-        yield from _indented([f"/tasks {details['task']} follows it, /tasks end {details['task']} ends it"], width)
+    elif task := _task(details):
+        yield from _indented([f"/tasks {task} follows it, /tasks end {task} ends it"], width)
     elif result.is_error or "exit_code" in details:
         yield from _output_lines(result, width, is_error="exit_code" not in details)
+
+
+def _task(details: Mapping[str, Any]) -> str:
+    """Return the name of a command or a sub-agent that goes on in the background."""
+    if details.get("background") is True:
+        return safe_line(str(details.get("session", "")))[:ID_CHARACTERS]
+    return str(details["task"]) if "task" in details and details.get("exit_code") is None else ""
 
 
 def whole_call_lines(event: ToolFinished, call_title: str, width: int) -> Iterator[str]:
@@ -194,6 +202,8 @@ def _summary(result: ToolResultBlock, details: dict[str, Any]) -> str:
         seconds = f"{took:.1f} s" if isinstance(took, float | int) and took >= 1 else ""
         summary = "" if code in (0, None) else safe_line(f"exit code {code}")
         return ", ".join(filter(None, (summary, seconds)))
+    if details.get("background") is True:
+        return "in the background"
     if isinstance(turns := details.get("turns"), int):
         cost = details.get("cost")
         spent = dollars(cost) if isinstance(cost, float) else ""

@@ -30,7 +30,7 @@ class TurnRunner:
     @property
     def is_running(self) -> bool:
         """Whether a turn is running."""
-        return self._turn is not None
+        return self._turn is not None and not self._turn.done()
 
     async def run(self, work: Coroutine[Any, Any, RunResult | None]) -> bool:
         """Show the session while it works. Return whether it ended neither cancelled nor with an error."""
@@ -86,7 +86,7 @@ class TurnRunner:
         self._view.dim("Press Ctrl-C again to exit.")
 
     def _show_outcome(self, result: RunResult) -> None:
-        if result.status == "error":
+        if result.status in ("error", "budget"):
             self._view.problem(result.error)
         elif ending := ENDINGS.get(result.status):
             self._view.note(ending)

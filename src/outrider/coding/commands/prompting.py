@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from outrider.coding.commands.command import Command, FoundCommands
 from outrider.coding.found_skills import FoundSkills
+from outrider.coding.named_files import FilesHere, NamedFiles
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import ToolUseBlock
@@ -36,13 +38,18 @@ class PromptCommands:
         permissions: PermissionApprover,
         tools: Callable[[], Sequence[Tool]],
         folder: Path,
+        files: NamedFiles | None = None,
     ) -> None:
-        """`tools` are those of the agent: a shell command runs with its Bash, if it has one."""
+        """`tools` are those of the agent: a shell command runs with its Bash, if it has one.
+
+        `files` are those that a command may name; without it, those of the folder.
+        """
         self._commands = commands
         self._skills = skills
         self._permissions = permissions
         self._tools = tools
         self._folder = folder
+        self._files = files or FilesHere(folder)
 
     @property
     def descriptions(self) -> dict[str, str]:
@@ -75,7 +82,7 @@ class PromptCommands:
         if command is None:
             skill = self._skills.get(name)
             assert skill is not None
-            return [_skill_text(skill, arguments)]
+            return [await asyncio.to_thread(_skill_text, skill, arguments)]
         return await self._filled(command, arguments)
 
     async def _filled(self, command: Command, arguments: str) -> list[str | Attachment]:
@@ -87,8 +94,8 @@ class PromptCommands:
         for kind, text in pieces:
             if kind == "shell":
                 said += await self._output(command, text)
-            elif kind == "file" and (path := self._file(text)):
-                files.append(await self._attached(command, path))
+            elif kind == "file" and await asyncio.to_thread(self._files.kinds, [text]) == ["file"]:
+                files.append(await self._attached(command, text))
                 said += f"@{text}"
             else:
                 said += f"@{text}" if kind == "file" else text
@@ -105,10 +112,11 @@ class PromptCommands:
             raise ConfigError(f"/{command.name} was not sent: `{line}` failed: {shorten(result.text, 2_000, '[…]')}")
         return shorten(result.text, MOST_OUTPUT, "\n[{left_out} of {total} characters left out]\n")
 
-    async def _attached(self, command: Command, path: Path) -> Attachment:
-        read = self._tool(command, "Read", str(path))
-        await self._permitted(command, read, {"file_path": str(path)}, str(path))
-        return Attachment.from_path(path)
+    async def _attached(self, command: Command, name: str) -> Attachment:
+        path = self._files.located(name)
+        read = self._tool(command, "Read", path)
+        await self._permitted(command, read, {"file_path": path}, path)
+        return await asyncio.to_thread(self._files.attach, path)
 
     async def _permitted(self, command: Command, tool: Tool, input: dict[str, str], what: str) -> ToolUseBlock:
         use = ToolUseBlock(f"command-{os.urandom(6).hex()}", tool.name, input)
@@ -122,13 +130,6 @@ class PromptCommands:
         if found is None:
             raise ConfigError(f"/{command.name} was not sent: it needs {name} for {what}, which is not enabled")
         return found
-
-    def _file(self, name: str) -> Path | None:
-        try:
-            path = self._folder / Path(name).expanduser()
-            return Path(os.path.realpath(path)) if path.is_file() else None
-        except (OSError, RuntimeError, ValueError):
-            return None
 
 
 def _split(text: str) -> tuple[str, str]:

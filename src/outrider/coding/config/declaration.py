@@ -23,6 +23,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """Which values of a project need the user's consent; None if a project may set any value."""
     users_only: bool = False
     """Whether a project's file cannot set it."""
+    managed_only: bool = False
+    """Whether only a managed file can set it."""
     variable: str = ""
     """The environment variable that sets it, if there is one."""
     flag: str = ""
@@ -65,6 +67,8 @@ class ConsentRule(msgspec.Struct, frozen=True):
     """What the value would allow, for the person who is asked."""
     widens: Callable[[Any, Any], bool]
     """Takes the user's value and the project's. Returns whether the project's value allows more."""
+    has_order: bool = True
+    """Whether values can be stricter than others, and not only other ones."""
 
 
 def if_looser(*order: str, why: str) -> ConsentRule:
@@ -101,7 +105,7 @@ def if_off(why: str) -> ConsentRule:
 
 def if_set(why: str) -> ConsentRule:
     """Need consent for any value other than the user's or none."""
-    return ConsentRule(why, lambda user, project: bool(project) and project != user)
+    return ConsentRule(why, lambda user, project: bool(project) and project != user, has_order=False)
 
 
 def if_higher(why: str) -> ConsentRule:
@@ -111,7 +115,7 @@ def if_higher(why: str) -> ConsentRule:
 
 def if_adds_tools(why: str) -> ConsentRule:
     """Need consent for tools that the user has left out. None is all tools."""
-    return ConsentRule(why, lambda user, project: user is not None and _adds(user, project))
+    return ConsentRule(why, lambda user, project: user is not None and (project is None or _adds(user, project)))
 
 
 def if_exposes_secrets(why: str) -> ConsentRule:
@@ -128,15 +132,16 @@ def _adds(user: tuple[str, ...], project: tuple[str, ...]) -> bool:
     return not set(project) <= set(user)
 
 
-def _exposes_secrets(user: tuple[str, ...] | None, project: tuple[str, ...]) -> bool:
+def _exposes_secrets(user: tuple[str, ...] | None, project: tuple[str, ...] | None) -> bool:
     hidden = SECRETS if user is None else user
+    project = SECRETS if project is None else project
     added = project[len(hidden) :]
     return project[: len(hidden)] != hidden or any(pattern.startswith("!") for pattern in added)
 
 
-def _is_other_provider(user: str | None, project: str) -> bool:
-    if project == user:
-        return False
+def _is_other_provider(user: str | None, project: str | None) -> bool:
+    if project == user or project is None:
+        return project != user  # without a model, any provider that has a key
     provider = qualified(project).partition("/")[0].lower()
     if project.lower().startswith(("http:", "https:")) or provider == "litellm":
         return True

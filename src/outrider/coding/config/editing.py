@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from outrider.coding.config.loading import find_project_file, label_of
+from outrider.coding.config.managed import MANAGED_FILE
 from outrider.coding.config.settings import SETTINGS, advice
 from outrider.coding.config.value_types import InvalidValueError, TextList
 from outrider.coding.masking import quoted
@@ -56,6 +57,8 @@ class EditableFile:
     def _check_key(self, key: str) -> None:
         if key not in SETTINGS:
             raise ConfigError(f"there is no setting {quoted(key)}; {advice(key)}")
+        if SETTINGS[key].managed_only:
+            raise ConfigError(f"only the managed file of this machine can set {key}: {MANAGED_FILE}")
         if self._is_projects and SETTINGS[key].users_only:
             raise ConfigError(f"a project does not set {key}; write it to your own file, without --project")
 

@@ -40,9 +40,12 @@ class Layer(msgspec.Struct, frozen=True):
         return Layer(self.values | {key: rules for key, rules in moved.items() if rules}, self.origins)
 
 
-def from_file(file: SettingsFile, base: Path | None) -> Layer:
+def from_file(file: SettingsFile, base: Path | None, *, managed: bool = False) -> Layer:
     """Read the settings of a file. Relative paths start at the base. Raises ConfigError with the line."""
-    found = _walk(file.tables(), "", file)
+    found = [*_walk(file.tables(), "", file)]
+    for key, _ in () if managed else found:
+        if SETTINGS[key].managed_only:
+            raise ConfigError(f"{file.where(key)}: only the managed file of this machine can set {key}; remove it")
     values = {key: _check(key, value, base, f"{file.where(key)}: {key}") for key, value in found}
     return Layer(values, dict.fromkeys(values, file.label))
 
@@ -64,7 +67,7 @@ def from_flags(flags: Mapping[str, Any], base: Path) -> Layer:
     """Read the settings of flags by dotted key. None is a flag that was not given. Raises ConfigError."""
     given = {key: value for key, value in flags.items() if value is not None}
     for key in given:
-        if key not in SETTINGS:
+        if key not in SETTINGS or SETTINGS[key].managed_only:
             raise ConfigError(f"there is no setting {quoted(key)}; {advice(key)}")
     values = {key: _check(key, value, base, SETTINGS[key].flag or key) for key, value in given.items()}
     return Layer(values, {key: SETTINGS[key].flag or "the command line" for key in given})

@@ -1,11 +1,11 @@
-"""Load the settings of a folder: defaults, the user's file, the project's, the environment, and the command line."""
+"""Load the settings of a folder: defaults, managed ones, the user's file, the project's, the environment, and flags."""
 
 from __future__ import annotations
 
 import json
 import os
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from outrider.coding.config import layers
 from outrider.coding.config.chosen_model import Choice
 from outrider.coding.config.claude_settings import read_claude_settings
 from outrider.coding.config.layers import Layer
+from outrider.coding.config.managed import bounded, read_managed
 from outrider.coding.config.settings import SETTINGS, Settings, unflatten
 from outrider.coding.consent.command_line import project_line
 from outrider.coding.consent.item import ConsentItem, secrets_among
@@ -41,6 +42,8 @@ class Loaded(msgspec.Struct, frozen=True):
     """The settings files by their names for people, and whether each exists."""
     project_file: Path | None = None
     """The project's file, if there is one."""
+    managed: dict[str, tuple[str, ...]] = {}
+    """The keys that each managed file sets or locks, by its path."""
 
 
 def load(
@@ -51,23 +54,27 @@ def load(
     `choice` is what the user has chosen in a chat there: it counts more than the files.
     """
     folder = Path(folder).resolve()
+    managed, managed_files = read_managed(environment)
     user, found = _user_layer(environment)
     path = find_project_file(folder)
     label = os.path.relpath(path, folder)
     file = None if found and is_same_file(path, config_file(environment)) else read_settings_file(path, label)
-    project = _read_project(file, path, folder, user, environment) if file else _Project()
+    base = [each.defaults for each in managed]
+    project = _read_project(file, path, folder, [*base, user], environment) if file else _Project()
     claude = read_claude_settings(folder, label_of)
     given = layers.from_environment(environment, folder), layers.from_flags(flags, folder)
     chosen = layers.from_choice(choice) if choice else Layer()
-    merged = layers.merge([user, project.layer, *claude.layers, chosen, *given])
+    merged = layers.merge([*base, user, project.layer, *claude.layers, chosen, *given])
+    merged, limited = bounded(merged, managed)
     return Loaded(
         unflatten(merged.values),
         merged.origins,
         project.waiting,
         project.agreed,
-        (*project.notes, *layers.mistyped_variables(environment), *claude.notes),
-        found | {label: file is not None} | claude.files,
+        (*limited, *project.notes, *layers.mistyped_variables(environment), *claude.notes),
+        managed_files | found | {label: file is not None} | claude.files,
         path if file else None,
+        {each.label: each.keys for each in managed},
     )
 
 
@@ -100,7 +107,7 @@ class _Project(msgspec.Struct, frozen=True):
 
 
 def _read_project(
-    file: SettingsFile, path: Path, folder: Path, user: Layer, environment: Mapping[str, str]
+    file: SettingsFile, path: Path, folder: Path, users: Sequence[Layer], environment: Mapping[str, str]
 ) -> _Project:
     """Read a project's file. Return the values that apply, and those that need consent."""
     root = path.parent.parent
@@ -113,7 +120,7 @@ def _read_project(
     consents = Consents(data_folder(environment))
     items = {
         each.key: setting_item(each, path, root, environment)
-        for each in find_widenings(layers.merge([user]).values, layer.values)
+        for each in find_widenings(layers.merge(users).values, layer.values)
     }
     given = {key: consents.is_given(item) for key, item in items.items()}
     return _Project(

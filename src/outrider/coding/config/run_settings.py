@@ -7,6 +7,7 @@ import msgspec
 
 from outrider.coding.config.declaration import Setting, if_higher, if_on
 from outrider.coding.config.value_types import Seconds, Share
+from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
@@ -41,6 +42,9 @@ class LimitSettings(Limits, frozen=True):
         int | None,
         _limit("max_repeats", "turns in a row with the same calls and results as before"),
     ] = _LIMITS.max_repeats
+    max_checks: Annotated[int | None, _limit("max_checks", "checks of the [goal](chat.md#goals) in one run")] = (
+        _LIMITS.max_checks
+    )
     max_subagents: Annotated[int | None, _limit("max_subagents", "sub-agents that one run starts")] = (
         _LIMITS.max_subagents
     )
@@ -61,6 +65,20 @@ class LimitSettings(Limits, frozen=True):
             consent=if_higher("files may be larger than you have set"),
         ),
     ] = _LIMITS.attachment_bytes
+
+
+def _budget(help: str) -> Setting:
+    return Setting(help=help, consent=if_higher("requests may cost more in a day than you have set"))
+
+
+class BudgetSettings(Budget, frozen=True):
+    """The declarations of the settings for `Budget`. `Settings.budget` itself is a `Budget`."""
+
+    day: Annotated[
+        float | None, _budget("US dollars that all sessions may cost [in a day](costs.md#budgets), from midnight on")
+    ] = None
+    folder_day: Annotated[float | None, _budget("the same for the sessions in one folder")] = None
+    owner_day: Annotated[float | None, _budget("the same for the sessions of one owner, which programs name")] = None
 
 
 class RetrySettings(Retry, frozen=True):
@@ -116,7 +134,16 @@ class ContextSettings(msgspec.Struct, frozen=True):
 
 
 class SubagentSettings(msgspec.Struct, frozen=True):
-    """How sub-agents answer."""
+    """How sub-agents work and answer."""
+
+    at_once: Annotated[
+        int,
+        Setting(
+            help="sub-agents that work at the same time, also those in the background; others wait",
+            consent=if_higher("more sub-agents may work at the same time than you have set"),
+        ),
+        msgspec.Meta(ge=1),
+    ] = 8
 
     result_characters: Annotated[
         int,

@@ -38,26 +38,31 @@ from outrider.coding.config.front_end_settings import (
     TelemetrySettings,
     Theme,
 )
+from outrider.coding.config.managed_settings import ManagedSettings
 from outrider.coding.config.run_settings import (
+    BudgetSettings,
     ContextSettings,
     LimitSettings,
     McpSettings,
     RetrySettings,
     SubagentSettings,
 )
-from outrider.coding.config.value_types import PythonFiles, ToolNames
+from outrider.coding.config.value_types import PythonFiles, Temperature, ToolNames
 from outrider.coding.masking import quoted
-from outrider.providers.base import Effort
+from outrider.providers.base import CacheLifetime, Effort
+from outrider.runtime.budget import NO_BUDGET, Budget
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.runtime.retry import Retry
 
 __all__ = [
     "AcpSettings",
+    "BudgetSettings",
     "ChatSettings",
     "ContextSettings",
     "HookSettings",
     "Lean",
     "LimitSettings",
+    "ManagedSettings",
     "McpSettings",
     "Notify",
     "PermissionSettings",
@@ -77,6 +82,8 @@ __all__ = [
 
 Lean: TypeAlias = Literal["auto", "on", "off"]
 """When the agent has its lean form."""
+ToolCalls: TypeAlias = Literal["auto", "native", "prompted"]
+"""How models of local servers call tools."""
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -102,6 +109,28 @@ class Settings(msgspec.Struct, frozen=True):
             consent=if_more_effort("replies may take longer and cost more than you have set"),
         ),
     ] = None
+    cache: Annotated[
+        CacheLifetime | None,
+        Setting(
+            variable="OUTRIDER_CACHE",
+            help='how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`, which costs '
+            "more to write; for Anthropic, and for OpenAI's models that offer it",
+            unset="the provider's default",
+            consent=if_set("requests may cost more than you have set"),
+        ),
+    ] = None
+    temperature: Annotated[
+        float | None,
+        Temperature(),
+        Setting(
+            variable="OUTRIDER_TEMPERATURE",
+            flag="--temperature",
+            help="the sampling temperature, from 0 to 2, if the model takes one; by default 0 for replies that a local "
+            "server holds to a schema",
+            unset="the provider's default",
+            consent=None,
+        ),
+    ] = None
     tools: Annotated[
         ToolNames | None,
         Setting(
@@ -120,6 +149,15 @@ class Settings(msgspec.Struct, frozen=True):
             flag="--lean",
             help='a short prompt and six tools in few words: `"on"`, `"off"`, or `"auto"` for context windows known '
             "to be under 32k tokens",
+            consent=None,
+        ),
+    ] = "auto"
+    tool_calls: Annotated[
+        ToolCalls,
+        Setting(
+            variable="OUTRIDER_TOOL_CALLS",
+            help='how models of local servers call tools: `"native"`; `"prompted"`: the prompt has the tools, and the '
+            'server holds the reply to their schemas; `"auto"`: prompted in the lean form',
             consent=None,
         ),
     ] = "auto"
@@ -142,10 +180,29 @@ class Settings(msgspec.Struct, frozen=True):
             consent=if_set("your conversations are kept in another place"),
         ),
     ] = None
+    workspace: Annotated[
+        str | None,
+        Setting(
+            flag="--in",
+            help="where the tools work: `ssh://[user@]host[:port]/path`, `container:NAME/path`, `pod:NAME/path`, or a "
+            "command line that runs a command there ([hands](hands.md#places))",
+            unset="this machine",
+            consent=if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
+        ),
+    ] = None
+    container_program: Annotated[
+        str | None,
+        Setting(
+            help="the program that runs containers: `docker`, `podman`, or the path of one like them",
+            unset="docker or podman",
+            consent=if_set("this program runs here, with all your rights"),
+        ),
+    ] = None
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
     web: WebSettings = WebSettings()
     limits: Annotated[Limits, LimitSettings()] = Limits(max_turns=None)
+    budget: Annotated[Budget, BudgetSettings()] = NO_BUDGET
     retry: Annotated[Retry, RetrySettings()] = Retry()
     context: ContextSettings = ContextSettings()
     subagents: SubagentSettings = SubagentSettings()
@@ -155,6 +212,7 @@ class Settings(msgspec.Struct, frozen=True):
     chat: ChatSettings = ChatSettings()
     acp: AcpSettings = AcpSettings()
     telemetry: TelemetrySettings = TelemetrySettings()
+    managed: ManagedSettings = ManagedSettings()
 
 
 def flatten(settings: Settings) -> dict[str, Any]:

@@ -134,6 +134,14 @@ class Seconds(Fraction, frozen=True):
         return _number_within(value, wanted, lambda number: 0 <= number <= self.most)
 
 
+class Temperature(Fraction, frozen=True):
+    """A sampling temperature."""
+
+    def check(self, value: Any, base: Path | None) -> float:
+        """Return the temperature."""
+        return _number_within(value, "must be a number from 0 to 2", lambda number: 0 <= number <= 2)
+
+
 class Share(Fraction, frozen=True):
     """A part of a whole: a number over 0, at most 1. "none" is accepted where `optional`."""
 

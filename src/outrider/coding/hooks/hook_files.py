@@ -34,11 +34,11 @@ class FoundHooks(msgspec.Struct, frozen=True):
     """What is wrong with a file or a hook. Such a hook is left out; the others are used."""
 
 
-def find_hooks(places: Iterable[Place], folder: Path, more: Sequence[str] = ()) -> FoundHooks:
-    """Return the hooks of a folder: in the files of each place, and in `more` files that the settings name."""
+def find_hooks(places: Iterable[Place], folder: Path, more: Sequence[str] = (), *, own: bool = True) -> FoundHooks:
+    """Return the hooks of a folder: the user's `own`, in the files of each place, and in `more` of the settings."""
     finding = _Finding(folder)
-    own = config_file().parent / "hooks.json"
-    finding.add_own(own, is_users=True)
+    if own:
+        finding.add_own(config_file().parent / "hooks.json", is_users=True)
     for each in more:
         finding.add_own(Path(each), is_users=False)
     for place in places:

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Ask, Mode, Question
+from outrider.coding.permissions.question import Ask, Mode, Question, narrower
 from outrider.coding.permissions.rules import at_any_level, is_shared
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from outrider.coding.permissions.decision import Decision
     from outrider.coding.permissions.policy import Verdict
     from outrider.coding.toolbox.background_commands import BackgroundCommand
-    from outrider.coding.toolbox.workspace import Grounds
+    from outrider.coding.toolbox.workspace import Grounds, Workspace
 
+T = TypeVar("T")
 
 CHANGED = "it changed while the user was asked, so the call did not run; check again before you repeat it"
 """What the model reads if the call would now do something else than the user approved."""
@@ -43,6 +44,42 @@ class PendingCall(msgspec.Struct, frozen=True):
     asker: str = ""
     """The caller, if it is a sub-agent or a tool that attaches a file."""
     built_in: bool = True
+    folder: Path | None = None
+    """The worktree in which the caller works; None for the project's folder."""
+    workspace: str = ""
+    """The workspace of a sub-agent elsewhere; empty for that of the session."""
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a question shows of a call beside its arguments."""
+
+    folder: str = ""
+    """Where a command runs, if that is not the project folder."""
+    changes: str = ""
+    """What an edit changes: how many lines in how many places."""
+    diff: str = ""
+
+
+class Grant(NamedTuple):
+    """How a call was allowed, for tools that run in another process."""
+
+    paths: tuple[str, ...] = ()
+    """The resolved paths that the user agreed to."""
+    unasked: bool = False
+    """Whether a command is allowed by the names of its programs alone."""
+
+
+class Judge(Protocol):
+    """Decides about calls where their files are, if that is not here."""
+
+    def decides(self, tool: str) -> bool:
+        """Return whether calls of a built-in tool are decided there."""
+
+    async def decide(self, policy: Policy, call: PendingCall) -> Decision:
+        """Decide about a call. It is denied if that is impossible."""
+
+    async def preview(self, call: PendingCall) -> Preview:
+        """Return what a question shows of the call that was decided on last."""
 
 
 class PermissionApprover:
@@ -66,6 +103,8 @@ class PermissionApprover:
         """Called before a command is decided on, so that the sandbox has been tried by then."""
         self.command: Callable[[int], BackgroundCommand | None] = lambda _: None
         """Returns the background command with a number, which a call types into."""
+        self.elsewhere: Judge | None = None
+        """Decides about calls of the tools that run elsewhere."""
         self._one_at_a_time = asyncio.Lock()
         self._answered: dict[tuple[str, str], tuple[str, ...]] = {}
         """The resolved paths that the user agreed to, by sub-agent and call."""
@@ -84,7 +123,7 @@ class PermissionApprover:
 
     @mode.setter
     def mode(self, mode: Mode) -> None:
-        self._policy = msgspec.structs.replace(self._policy, mode=mode)
+        self._policy = msgspec.structs.replace(self._policy, mode=narrower(mode, self._policy.max_mode))
 
     @property
     def sandboxed(self) -> bool:
@@ -114,19 +153,22 @@ class PermissionApprover:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        return await self._approval(PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in))
+        return await self._approval(self._pending(use, tool))
 
     def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
         """Return an approver for a call that the user was asked about before. Another question is asked anew."""
-        return partial(self._decide_answered, self._given(question, option, words), self._cwd, "")
+        return partial(self._decide_answered, self._given(question, option, words), self._pending)
 
     def _given(self, question: dict[str, Any], option: str, words: str) -> Ask | None:
         return self.given(question, option, words) if self.given else self._ask
 
     async def _decide_answered(
-        self, ask: Ask | None, cwd: Callable[[], Path], asker: str, use: ToolUseBlock, tool: Tool
+        self, ask: Ask | None, pending: Callable[[ToolUseBlock, Tool], PendingCall], use: ToolUseBlock, tool: Tool
     ) -> Allow | Deny:
-        return await self._approval(PendingCall(use, tool.effect, cwd, asker, tool.built_in), ask)
+        return await self._approval(pending(use, tool), ask)
+
+    def _pending(self, use: ToolUseBlock, tool: Tool) -> PendingCall:
+        return PendingCall(use, tool.effect, self._cwd, built_in=tool.built_in)
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""
@@ -136,7 +178,11 @@ class PermissionApprover:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
         return await self._attachment(use, given, real, "")
 
-    def confirm(self, call_id: str, tool: str, path: str, asker: str = "") -> str:
+    def policy_in(self, folder: Path | None) -> Policy:
+        """Return the current policy, for callers in a worktree."""
+        return self._policy if folder is None or folder == self._policy.folder else self._policy.moved(folder)
+
+    def confirm(self, call_id: str, tool: str, path: str, asker: str = "", folder: Path | None = None) -> str:
         """Return why an approved call may not open a resolved path after all, or "".
 
         Links may lead elsewhere than when the call was decided on.
@@ -144,7 +190,7 @@ class PermissionApprover:
         from outrider.coding.permissions.file_access import SEARCH_TOOLS, check_path
         from outrider.coding.permissions.paths import as_resolved
 
-        part = check_path(self._policy, tool, "read" if tool in SEARCH_TOOLS else "write", as_resolved(path))
+        part = check_path(self.policy_in(folder), tool, "read" if tool in SEARCH_TOOLS else "write", as_resolved(path))
         if part.verdict == "deny":
             return part.reason
         agreed = part.verdict == "allow" or path in self._answered.get((asker, call_id), ())
@@ -157,63 +203,100 @@ class PermissionApprover:
             return "agreed"
         return "unasked" if self._decide(call).verdict == "allow" else "changed"
 
-    def on_behalf_of(self, asker: str, cwd: Callable[[], Path] | None = None) -> SubagentApprover:
-        """Return an approver for a sub-agent. Its questions name the sub-agent; its shell may be in another folder."""
-        return SubagentApprover(self, asker, cwd or self._cwd)
+    def granted(self, call_id: str, asker: str = "") -> Grant:
+        """Return how a call was allowed."""
+        return Grant(self._answered.get((asker, call_id), ()), self._unasked.pop((asker, call_id), None) is not None)
 
-    async def _attachment(self, use: ToolUseBlock, given: str, real: str, asker: str) -> Allow | Deny:
+    def grant(self, call: PendingCall, grant: Grant) -> None:
+        """Let a call run that the session's approver, in another process, has allowed."""
+        self._note(self._answered, call, grant.paths)
+        self._unasked.pop((call.asker, call.use.id), None)
+        if grant.unasked:
+            self._note(self._unasked, call, call)
+
+    def permit(self, workspace: Workspace, asker: str = "", folder: Path | None = None) -> None:
+        """Let the tools of a workspace, which may be a worktree, confirm what they open and run."""
+        workspace.confirm = partial(self.confirm, asker=asker, folder=folder)
+        workspace.grounds = partial(self.grounds, asker=asker)
+        workspace.granted = partial(self.granted, asker=asker)
+
+    def use_policy(self, policy: Policy) -> None:
+        """Decide by another policy from now on."""
+        self._policy = policy
+
+    def on_behalf_of(
+        self, asker: str, cwd: Callable[[], Path] | None = None, *, workspace: str = "", folder: Path | None = None
+    ) -> SubagentApprover:
+        """Return an approver for a sub-agent. Its questions name the sub-agent; it may work in a worktree."""
+        return SubagentApprover(self, asker, cwd or self._cwd, workspace, folder)
+
+    async def _attachment(
+        self, use: ToolUseBlock, given: str, real: str, asker: str, folder: Path | None = None
+    ) -> Allow | Deny:
         """Decide about a file. Its real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))
         named, located = (
-            PendingCall(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker)
+            PendingCall(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker, folder=folder)
             for path in (given, real)
         )
         if (decision := self._decide(named)).verdict == "deny":
             return Deny(f"this is not permitted: {decision.reason}", "a rule")
-        if self._decide(located).verdict == "ask" and self._is_read_of(use, real):
+        if self._decide(located).verdict == "ask" and self._is_read_of(use, real, folder):
             return Allow("the user")  # who was asked before the call
-        return await self._approval(located)
+        return await self._approval(located, here=True)
 
-    def _is_read_of(self, use: ToolUseBlock, real: str) -> bool:
+    def _is_read_of(self, use: ToolUseBlock, real: str, folder: Path | None) -> bool:
         from outrider.coding.permissions.paths import resolve_tool_path
 
         return (
             use.name == "Read"
-            and resolve_tool_path(use.input.get("file_path"), str(self._policy.folder)).resolved == real
+            and resolve_tool_path(use.input.get("file_path"), str(folder or self._policy.folder)).resolved == real
         )
 
-    async def _approval(self, call: PendingCall, ask: Ask | None = None) -> Allow | Deny:
-        """Decide by the policy, or ask the user."""
-        decision = self._decide(call)
+    async def _approval(self, call: PendingCall, ask: Ask | None = None, *, here: bool = False) -> Allow | Deny:
+        """Decide by the policy, or ask the user. `here`: it is about a file here, wherever the tools run."""
+        judge = None if here or not call.built_in else self.elsewhere
+        judge = judge if judge and judge.decides(call.use.name) else None
+        decision = await self._judged(call, judge)
         if decision.verdict == "ask" and (ask := ask or self._ask):
             async with self._one_at_a_time:
-                decision = self._decide(call)  # the answer to the previous question may apply
+                decision = await self._judged(call, judge)  # the answer to the previous question may apply
                 if decision.verdict == "ask":
-                    return await self._ask_user(ask, call, decision)
+                    return await self._ask_user(ask, call, decision, judge)
         match decision.verdict:
             case "allow":
                 self._note_unasked(call, decision)
                 return Allow(f"the rule {', '.join(decision.rules)}" if decision.rules else f"the mode {self.mode}")
             case "deny":
                 return Deny(f"this is not permitted: {decision.reason}", "a rule")
-        return Deny(self._denial_without_user(call, decision), "nobody: there is no user to ask")
+        denial = await self._denial_without_user(call, decision, judge)
+        return Deny(denial, "nobody: there is no user to ask")
 
     def _note_unasked(self, call: PendingCall, decision: Decision) -> None:
-        key = call.asker, call.use.id
-        self._unasked.pop(key, None)
-        while len(self._unasked) >= MOST_ANSWERS:
-            self._unasked.pop(next(iter(self._unasked)))
+        self._unasked.pop((call.asker, call.use.id), None)
         if decision.unasked:
-            self._unasked[key] = call
+            self._note(self._unasked, call, call)
 
-    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision) -> Allow | Deny:
-        use, cwd = call.use, call.cwd()
-        self._unasked.pop((call.asker, use.id), None)
-        folder = str(cwd) if use.name == "Bash" and cwd != self._policy.folder else ""
+    @staticmethod
+    def _note(notes: dict[tuple[str, str], T], call: PendingCall, value: T) -> None:
+        while len(notes) >= MOST_ANSWERS:
+            notes.pop(next(iter(notes)))
+        notes[call.asker, call.use.id] = value
+
+    def preview(self, call: PendingCall) -> Preview:
+        """Return what a question shows of a call, from the files here."""
+        use, cwd, working = call.use, call.cwd(), call.folder or self._policy.folder
         from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
         from outrider.coding.toolbox.files.regions import proposed_diff
 
-        changes = change_summary(use.name, use.input, self._policy.folder)
+        folder = str(cwd) if use.name == "Bash" and cwd != working else ""
+        changes = change_summary(use.name, use.input, working)
+        return Preview(folder, changes, proposed_diff(use.name, use.input, working))
+
+    async def _ask_user(self, ask: Ask, call: PendingCall, decision: Decision, judge: Judge | None) -> Allow | Deny:
+        use = call.use
+        self._unasked.pop((call.asker, use.id), None)
+        shown = await judge.preview(call) if judge else self.preview(call)
         always, prefix = decision.always, decision.prefix
         question = Question(
             use.id,
@@ -222,11 +305,11 @@ class PermissionApprover:
             decision.reason,
             always,
             call.asker,
-            folder,
-            changes,
+            shown.folder,
+            shown.changes,
             prefix=prefix,
             where=self._policy.where(always),
-            diff=proposed_diff(use.name, use.input, self._policy.folder),
+            diff=shown.diff,
         )
         answer = await ask(question)
         if answer.verdict == "never" or (answer.verdict == "no" and question.is_for_session):
@@ -234,11 +317,10 @@ class PermissionApprover:
         if answer.verdict in ("no", "never"):
             said = f": {answer.words}" if answer.words else ", and says next what to do" if answer.ends_run else ""
             return Deny(f"the user does not want this{said}", "the user", answer.ends_run)
-        if self._has_changed(call, decision):
+        now = await self._judged(call, judge)
+        if now.verdict != "allow" and now != decision:  # it would now do something else than the user was asked about
             return Deny(CHANGED, "the user")
-        while len(self._answered) >= MOST_ANSWERS:
-            self._answered.pop(next(iter(self._answered)))
-        self._answered[call.asker, use.id] = decision.resolved_paths
+        self._note(self._answered, call, decision.resolved_paths)
         self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
@@ -250,10 +332,12 @@ class PermissionApprover:
                 self._remember(rules)
         return Allow("the user")
 
-    def _has_changed(self, call: PendingCall, decision: Decision) -> bool:
-        """Return whether the call would now do something else than the user was asked about."""
-        now = self._decide(call)
-        return now.verdict != "allow" and now != decision
+    async def _judged(self, call: PendingCall, judge: Judge | None, policy: Policy | None = None) -> Decision:
+        return await judge.decide(policy or self._policy, call) if judge else self._decide(call, policy)
+
+    def decide(self, call: PendingCall) -> Decision:
+        """Decide about a call by the policy, without asking."""
+        return self._decide(call)
 
     def _decide(self, call: PendingCall, policy: Policy | None = None) -> Decision:
         from outrider.coding.permissions.decision import Call, TypedInto, decide  # not needed before the first call
@@ -264,12 +348,19 @@ class PermissionApprover:
             number = use.input.get("session")
             running = self.command(number) if isinstance(number, int) and number else None
         into = TypedInto(running.command, running.access, not running.running) if running and running.terminal else None
-        return decide(policy or self._policy, Call(use.name, call.effect, use.input, call.cwd(), call.built_in, into))
+        policy = policy or self._policy
+        policy = policy.moved(call.folder) if call.folder else policy
+        if self.elsewhere:  # rules for files and commands are about those there
+            rules = tuple(rule for rule in policy.allow if not self.elsewhere.decides(rule.tool))
+            policy = msgspec.structs.replace(policy, allow=rules)
+        return decide(policy, Call(use.name, call.effect, use.input, call.cwd(), call.built_in, into))
 
-    def _denial_without_user(self, call: PendingCall, decision: Decision) -> str:
+    async def _denial_without_user(self, call: PendingCall, decision: Decision, judge: Judge | None) -> str:
         """Return a denial that names the flag or the rule that would allow the call."""
         modes: tuple[Mode, ...] = ("edits", "all")
-        enough = [mode for mode in modes if self._would_allow(call, mode)]
+        most = self._policy.max_mode
+        wider = [(mode, msgspec.structs.replace(self._policy, mode=narrower(mode, most))) for mode in modes]
+        enough = [mode for mode, policy in wider if (await self._judged(call, judge, policy)).verdict == "allow"]
         advice = (
             [f"run again with --permissions {' (or '.join(enough)}{')' if len(enough) > 1 else ''}"] if enough else []
         )
@@ -281,37 +372,40 @@ class PermissionApprover:
         hint = f": {', or '.join(advice)}" if advice else "; run it in a terminal"
         return f"it needs permission ({decision.reason}), and there is no terminal to ask{hint}"
 
-    def _would_allow(self, call: PendingCall, mode: Mode) -> bool:
-        policy = msgspec.structs.replace(self._policy, mode=mode)
-        return self._decide(call, policy).verdict == "allow"
-
 
 class SubagentApprover:
     """The approver of a session, for one of its sub-agents."""
 
-    def __init__(self, permissions: PermissionApprover, asker: str, cwd: Callable[[], Path]) -> None:
+    def __init__(
+        self,
+        permissions: PermissionApprover,
+        asker: str,
+        cwd: Callable[[], Path],
+        workspace: str = "",
+        folder: Path | None = None,
+    ) -> None:
         self._permissions = permissions
+        self._folder = folder
         self._asker = asker
         self._cwd = cwd
+        self._workspace = workspace
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        call = PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in)
-        return await self._permissions._approval(call)
+        return await self._permissions._approval(self._pending(use, tool))
+
+    def _pending(self, use: ToolUseBlock, tool: Tool) -> PendingCall:
+        return PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in, self._folder, self._workspace)
 
     def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
         """Return an approver for a call that the user was asked about before."""
         ask = self._permissions._given(question, option, words)
-        return partial(self._permissions._decide_answered, ask, self._cwd, self._asker)
+        return partial(self._permissions._decide_answered, ask, self._pending)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call."""
-        return await self._permissions._attachment(use, given, real, self._asker)
+        return await self._permissions._attachment(use, given, real, self._asker, self._folder)
 
-    def confirm(self, call_id: str, tool: str, path: str) -> str:
-        """Return why an approved call may not open a resolved path after all, or ""."""
-        return self._permissions.confirm(call_id, tool, path, self._asker)
-
-    def grounds(self, call_id: str) -> Grounds:
-        """Return why a command runs."""
-        return self._permissions.grounds(call_id, self._asker)
+    def permit(self, workspace: Workspace) -> None:
+        """Let the tools of a workspace confirm what they open and run."""
+        self._permissions.permit(workspace, self._asker, self._folder)

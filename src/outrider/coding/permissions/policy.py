@@ -30,6 +30,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     repository: Path | None = None
     """What stands for the repository of the folder, if there is one."""
     mode: Mode = "ask"
+    max_mode: Mode = "all"
+    """The loosest mode that can be chosen."""
     folders: tuple[Path, ...] = ()
     """More folders that count as inside."""
     allow: tuple[Rule, ...] = ()
@@ -52,6 +54,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         msgspec.structs.force_setattr(self, "folder", Path(os.path.realpath(self.folder)))
         msgspec.structs.force_setattr(self, "folders", tuple(Path(os.path.realpath(each)) for each in self.folders))
+
+    def moved(self, folder: Path) -> Policy:
+        """Return the same policy for a worktree of the project."""
+        old, new = str(self.folder), os.path.realpath(folder)
+        inside = (f"{new}{each.removeprefix(old)}" for each in self.obeyed if each.startswith(f"{old}/"))
+        return msgspec.structs.replace(self, folder=Path(new), obeyed=(*self.obeyed, *inside))
 
     @property
     def inside(self) -> tuple[str, ...]:

@@ -31,6 +31,15 @@ def parse_mode(name: str | None) -> Mode | None:
     return next((mode for mode in MODES if mode == name), None)
 
 
+def modes_within(most: Mode) -> tuple[Mode, ...]:
+    """Return the modes that allow no more than one.
+
+    >>> modes_within("edits")
+    ('ask', 'edits', 'plan')
+    """
+    return tuple(mode for mode in MODES if WIDTH.index(mode) <= WIDTH.index(most))
+
+
 def narrower(one: Mode, other: Mode) -> Mode:
     """Return the mode that allows less.
 

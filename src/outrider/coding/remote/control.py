@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from outrider.coding.remote.live import LiveSocket
 from outrider.coding.remote.questions import RemoteQuestions, meaning_of
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import Message, ToolResultBlock
+from outrider.conversation.user_messages import is_from_user
 from outrider.errors import ConversationError, LogError
 from outrider.log.entries import Asked
 from outrider.log.inbox_tables import InboxView
@@ -143,15 +144,21 @@ class RemoteControl:
 
     def _deliver(self, signal: Signal) -> asyncio.Future[None] | None:
         if not isinstance(signal, Say):
-            self._front.stop()
+            if signal.agent and self.questions.session:
+                self._do(stop_agent(self.questions.session, signal.agent))
+            elif not signal.agent:
+                self._front.stop()
             return None
         # Before it is in the log, it ends with this process, and its sender must not forget it.
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._said.append((signal.text, taken))
-        saying = asyncio.get_running_loop().create_task(self._say(signal.text, taken))
-        self._saying.add(saying)
-        saying.add_done_callback(self._saying.discard)
+        self._do(self._say(signal.text, taken))
         return taken
+
+    def _do(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._saying.add(task)
+        task.add_done_callback(self._saying.discard)
 
     async def _say(self, text: str, taken: asyncio.Future[None]) -> None:
         """Let the front end handle a message. It may do so without storing it, such as a command."""
@@ -164,6 +171,12 @@ class RemoteControl:
         self._said = [each for each in self._said if each[1] is not taken]
 
 
+async def stop_agent(session: Session, agent: str) -> None:
+    """Stop a sub-agent that works in the background of a session, on behalf of the user."""
+    if task := session.background.find(agent):
+        await session.background.stop(task)
+
+
 def _stored_message(event: Event) -> Message | None:
     """Return the message of the user that is in the log from now on."""
     if isinstance(event, SteeringQueued):
@@ -171,7 +184,7 @@ def _stored_message(event: Event) -> Message | None:
     if not isinstance(event, MessageAdded) or event.steering or event.message.role != "user":
         return None
     has_results = any(isinstance(block, ToolResultBlock) for block in event.message.content)
-    return None if has_results else event.message
+    return event.message if is_from_user(event.message) and not has_results else None
 
 
 class Dialogue:

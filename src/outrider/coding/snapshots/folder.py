@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from stat import S_IMODE, S_ISREG
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 from outrider.coding.placeholder_keeper import MARKER, is_placeholder
 from outrider.coding.protected_paths import SECRETS, is_secret
@@ -19,8 +19,7 @@ from outrider.coding.snapshots.scanning import TEMPORARY, Limits, Scanner, TooLa
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.no_follow import opened_folder
 from outrider.errors import LogError
-from outrider.log.entries import SnapshotEntry
-from outrider.log.log import Log
+from outrider.log.entries import Record, SnapshotEntry
 from outrider.log.snapshot_store import Changes, FileState, SnapshotStore
 from outrider.log.timeline import Timeline
 from outrider.log.working_folder import FileChange
@@ -32,13 +31,28 @@ NAMED = 5
 """How many files a notice names."""
 
 
+class SnapshotLog(Protocol):
+    """What snapshots need of a log."""
+
+    @property
+    def folder(self) -> Path:
+        """Where it is: no snapshot has files of it."""
+
+    @property
+    def snapshot_store(self) -> SnapshotStore:
+        """What keeps the contents of files."""
+
+    def snapshots(self, id: str, /) -> Sequence[Record]:
+        """Return the snapshots and rewinds of a session, in order."""
+
+
 class FolderSnapshots:
     """The snapshots of a folder in one session. Safe to use from several threads."""
 
     def __init__(
         self,
         folder: Path,
-        log: Log,
+        log: SnapshotLog,
         session: str,
         limits: Limits | None = None,
         *,

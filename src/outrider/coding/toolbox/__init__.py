@@ -48,7 +48,7 @@ def standard_tools(
     makers: dict[str, Callable[[], Tool]] = {
         "Read": lambda: read(workspace),
         "Write": lambda: write(workspace),
-        "Edit": lambda: edit(workspace),
+        "Edit": lambda: edit(workspace, hidden=hidden or hide_nothing),
         "Glob": lambda: glob(workspace, hidden=hidden or hide_nothing),
         "Grep": lambda: grep(workspace, hidden=hidden or hide_nothing),
         "Bash": lambda: bash(shell or Shell(workspace)),

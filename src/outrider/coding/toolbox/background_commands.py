@@ -66,8 +66,12 @@ class BackgroundCommand:
         self.ended_by_user = self.exit_code is None
         end([self.process])
 
+    def follow(self) -> OutputReader:
+        """Return a reader of what it prints from now on."""
+        return OutputReader(self.path)
+
     def newest_output(self, size: int) -> bytes:
-        """Return the end of its output."""
+        """Return the end of its output. May block."""
         try:
             with self.path.open("rb") as file:
                 file.seek(max(0, os.fstat(file.fileno()).st_size - size))
@@ -92,6 +96,10 @@ class BackgroundCommands:
     def running(self) -> int:
         """The number of commands that run."""
         return sum(each.running for each in self)
+
+    def count_from(self, number: int) -> None:
+        """Give the next command this number."""
+        self._numbers = itertools.count(number)
 
     def find(self, number: int) -> BackgroundCommand | None:
         """Return the command with a number."""

@@ -15,6 +15,10 @@ from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.tools.context import ToolContext
 
 
+class UnreadError(ToolCallError):
+    """The model has not seen anything of the file."""
+
+
 class Stamp(msgspec.Struct, frozen=True):
     """A version of a file: enough to detect later changes."""
 
@@ -106,9 +110,7 @@ class SeenFiles:
                 "knowing its content. Look at what Read shows, then call again if it is still right."
             )
         if seen is None:
-            raise ToolCallError(
-                f"{printable(name)} was not read in this session, so it was not changed. Read it first."
-            )
+            raise UnreadError(f"{printable(name)} was not read in this session, so it was not changed. Read it first.")
         if seen.stamp != now:
             raise ToolCallError(
                 f"{printable(name)} has changed since it was read, so it was left as it is. Read it again first."

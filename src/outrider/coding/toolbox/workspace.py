@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -18,6 +18,7 @@ from outrider.temporary_folder import TemporaryFolder, new_path
 
 if TYPE_CHECKING:
     from outrider.coding.toolbox.editor import Buffers, Terminals
+    from outrider.tools.tool import Tool
 
 Confirm: TypeAlias = Callable[[str, str, str], str]
 """Takes a call's id, the tool and a resolved path. Returns why the call may not open the file, or ""."""
@@ -62,6 +63,8 @@ class Workspace:
         """Called by file tools with a resolved path, just before they open it."""
         self.grounds: Callable[[str], Grounds] = agree
         """Called by Bash with a call's id, just before its command starts."""
+        self.granted: Callable[[str], Any] = lambda _: None
+        """Returns how a call was allowed, by its id, for tools that run elsewhere."""
         self.programs: Programs = parent.programs if parent else Programs([self.folder])
         """The programs outside the working folders."""
         self.todos: Sequence[Todo] = ()
@@ -74,6 +77,10 @@ class Workspace:
         """The editor's versions of files, if there is an editor."""
         self.terminals: Terminals | None = parent.terminals if parent else None
         """The editor's terminals, if it runs commands."""
+        self.forwarded: Callable[[Tool], Tool] | None = None
+        """Makes a tool run elsewhere, if the folder is not here."""
+        self.name = ""
+        """The name of a sub-agent's workspace elsewhere."""
 
         self._parent = parent
         self.temporary_path: Path = parent.temporary_path / os.urandom(8).hex() if parent else new_path()
@@ -87,9 +94,15 @@ class Workspace:
         self._temporary = TemporaryFolder(self.temporary_path)
         return self.temporary_path
 
-    def for_subagent(self) -> Workspace:
-        """Return a workspace in the same folder without this one's state. Its temporary folder is inside this one's."""
-        return Workspace(self.folder, parent=self)
+    def for_subagent(self, folder: Path | None = None) -> Workspace:
+        """Return a workspace in the same folder, or in a worktree, without this one's state.
+
+        Its temporary folder is inside this one's. An editor shows no files of a worktree.
+        """
+        workspace = Workspace(folder or self.folder, parent=self)
+        if folder:
+            workspace.buffers = None
+        return workspace
 
     def close(self) -> None:
         """End the commands that still run and remove their output. The workspace can be used again."""

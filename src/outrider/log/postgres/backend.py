@@ -192,7 +192,8 @@ class PostgresBackend(Backend):
         self._change(partial(write_fork, fork=fork, created=time.time()))
 
     def add(self, incoming: Import) -> None:
-        self._change(partial(write_import, incoming=incoming, created=time.time()))
+        created = incoming.times[0] if incoming.times else time.time()
+        self._change(partial(write_import, incoming=incoming, created=created))
 
     def delete(self, doomed: Sequence[SessionRow]) -> None:
         self._change(Deletion(doomed).run)

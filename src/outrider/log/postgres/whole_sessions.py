@@ -12,6 +12,10 @@ from outrider.log.postgres.statements import Addition, add, created_as, forget_i
 from outrider.log.rows import Row
 from outrider.log.summary import SessionRow
 
+_DATE_IMPORT = (
+    "UPDATE session SET updated = $1, opened = "
+    "coalesce((SELECT min(opened) - 1 FROM session WHERE updated > $1 AND number <> $2), opened) WHERE number = $2"
+)
 PAGE = 256
 """The number of rows in one read of a session."""
 
@@ -51,6 +55,9 @@ async def write_import(connection: Connection, incoming: Import, created: float)
         for start in range(0, len(rows), PAGE):
             await _insert_rows(connection, rows[start : start + PAGE])
         await add(connection, [Addition(number, 1, 0, incoming.last, [], incoming.update, b"")])
+        if incoming.times:
+            _, used = incoming.times
+            await connection.execute(_DATE_IMPORT, used, number)
 
 
 class Deletion:

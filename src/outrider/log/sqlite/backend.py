@@ -27,6 +27,7 @@ from outrider.log.sqlite.database import explain_errors, has_chain, reading
 from outrider.log.sqlite.filesystem import network_file_system
 from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
 from outrider.log.sqlite.session_table import (
+    DATE_IMPORT,
     INSERT,
     SELECT,
     find,
@@ -259,3 +260,5 @@ def _add(incoming: Import, connection: sqlite3.Connection) -> None:
     number = insert(connection, incoming.started)
     connection.executemany(INSERT, incoming.rows(number))
     write_update(connection, incoming.update, number, incoming.last, b"")
+    if incoming.times:
+        connection.execute(DATE_IMPORT, (*incoming.times, number))

@@ -22,6 +22,12 @@ _COUNTS = (
     "UPDATE session SET last = ?, chain = ?, updated = coalesce(?, updated), size = size + ?, entries = entries + ?"
 )
 _NEWEST = "(SELECT max(opened) FROM session)"
+DATE_IMPORT = """
+    UPDATE session SET created = ?1, updated = ?2, opened = coalesce(
+        (SELECT min(opened) - 1 FROM session WHERE updated > ?2 AND number <> ?3), opened
+    ) WHERE number = ?3
+"""
+"""Give an imported session its own times, and its place among the sessions that were used then."""
 _USE = f"UPDATE session SET opened = {_NEWEST} + 1 WHERE number = ? AND opened < {_NEWEST}"
 _COUNT = f"{_COUNTS} WHERE number = ?"
 _COUNT_PROMPT = f"{_COUNTS}, title = CASE title WHEN '' THEN ? ELSE title END WHERE number = ?"

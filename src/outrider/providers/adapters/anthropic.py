@@ -21,7 +21,7 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
-from outrider.providers.base import ModelSettings, Request, ToolSpec
+from outrider.providers.base import CacheLifetime, ModelSettings, Request, ToolSpec
 from outrider.providers.credentials.keys import KEY_VARIABLES
 from outrider.providers.rendering.message_parts import Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import ANTHROPIC
@@ -35,6 +35,7 @@ from outrider.providers.transport.http import Body
 
 VERSION = "2023-06-01"
 EPHEMERAL = {"type": "ephemeral"}
+ONE_HOUR = EPHEMERAL | {"ttl": "1h"}
 
 _DOMAINS = ("allowed_domains", "blocked_domains", "max_uses")
 _SERVER_TOOLS: dict[str, tuple[str, str, dict[str, Any], tuple[str, ...]]] = {
@@ -76,12 +77,14 @@ class Anthropic(ApiProvider):
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request. Cache marks are outside of the messages, so that these stay as they were rendered."""
         head = self._head()
+        head["cache_control"] = mark = ONE_HOUR if request.settings.cache == "1h" else EPHEMERAL
         if request.system:
-            head["system"] = [{"type": "text", "text": request.system, "cache_control": EPHEMERAL}]
+            head["system"] = [{"type": "text", "text": request.system, "cache_control": mark}]
         gone = self._tools_gone(request, transcript)
         if request.tools or request.server_tools or gone:
             newest = self._has_newest_tools
-            head["tools"] = self.tools_once(request, lambda request: _tools(request, newest, gone), (*gone, newest))
+            depends: tuple[str | bool, ...] = (*gone, newest, mark is ONE_HOUR)
+            head["tools"] = self.tools_once(request, lambda request: _tools(request, newest, gone, mark), depends)
         if container := self._container(request, transcript):
             head["container"] = container
         head |= self._settings(request.settings) | self._options | request.settings.options
@@ -97,6 +100,9 @@ class Anthropic(ApiProvider):
     def _has_newest_tools(self) -> bool:
         """Whether server tools have their newest versions. Servers that only resemble the API get the first ones."""
         return self.capabilities.newest_server_tools and self.is_vendor("newest_server_tools")
+
+    def cache_seconds(self, cache: CacheLifetime | None) -> float | None:
+        return 3600.0 if cache == "1h" else 300.0
 
     def older_server_tools(self, error: ProviderError, request: Request) -> bool:
         """Declare the first versions of server tools from now on if the API refused the newest ones for this model."""
@@ -124,7 +130,7 @@ class Anthropic(ApiProvider):
         return next((each["id"] for each in kept if isinstance(each, dict) and not _has_expired(each)), "")
 
     def _head(self) -> dict[str, Any]:
-        return {"model": self.model, "max_tokens": self.reply_tokens, "stream": True, "cache_control": EPHEMERAL}
+        return {"model": self.model, "max_tokens": self.reply_tokens, "stream": True}
 
     def _settings(self, settings: ModelSettings) -> dict[str, Any]:
         fields = self.setting_fields(settings, "max_tokens")
@@ -183,7 +189,9 @@ def _thinking(thinking: str, data: dict[str, Any]) -> dict[str, Any] | None:
     return {"type": "thinking", "thinking": thinking, "signature": signature} if signature else None
 
 
-def _tools(request: Request, newest: bool, gone: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def _tools(
+    request: Request, newest: bool, gone: Sequence[str] = (), mark: Mapping[str, str] = EPHEMERAL
+) -> Iterator[dict[str, Any]]:
     """Yield the tools, those last that the API searches: they are no part of the cached prefix."""
     served = {
         name: ({"type": versions[newest], "name": name, **fields}, taken)
@@ -196,7 +204,7 @@ def _tools(request: Request, newest: bool, gone: Sequence[str] = ()) -> Iterator
     if later:
         tools.append(_SEARCH)
     yield from tools[:-1]
-    yield tools[-1] | {"cache_control": EPHEMERAL}
+    yield tools[-1] | {"cache_control": mark}
     yield from (tool | {"defer_loading": True} for tool in later)
 
 

@@ -61,15 +61,18 @@ def known(base_url: str, model: str) -> Facts | None:
     return found if found is not None and abs(time.time() - found.date) < SECONDS_KEPT else None
 
 
-async def look_up(base_url: str, model: str, headers: dict[str, str], *, is_ollama: bool = False) -> Facts | None:
-    """Return what the server says about a model, now or earlier, or None."""
-    if earlier := known(base_url, model):
+async def look_up(
+    base_url: str, model: str, headers: dict[str, str], *, is_ollama: bool = False, anew: bool = False
+) -> Facts | None:
+    """Return what the server says about a model, or said earlier, or None. `anew`: it may run with another window."""
+    earlier = known(base_url, model)
+    if earlier and not anew:
         return earlier
     ask = _ask_ollama if is_ollama else _ask_server
     try:
         found = await ask(Transport(TIMEOUTS), base_url, model, headers)
     except (ProviderError, ValueError, RecursionError):
-        return None
+        return earlier
     if found is not None:
         with contextlib.suppress(OSError):  # a folder that cannot be written: the server is asked again next time
             _write(_read() | {f"{without_password(base_url)}#{model}": found})

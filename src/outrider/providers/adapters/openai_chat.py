@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
+from copy import copy
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -80,6 +82,17 @@ class OpenAIChat(ApiProvider):
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
 
+    def with_prompted_tools(self) -> OpenAIChat:
+        """Return a copy that describes the tools in the prompt and lets the server decode the calls by their schemas.
+
+        Only local servers do so: a model of another one is returned as it is.
+        """
+        if not self.decodes_schemas or not self.capabilities.tools:
+            return self
+        other = copy(self)
+        other.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
+        return other
+
     @cached_property
     def is_openai(self) -> bool:
         return self.host == "openai.com" or self.host.endswith(".openai.com")
@@ -133,12 +146,17 @@ class OpenAIChat(ApiProvider):
         elif request.server_tools or (request.tools and self.capabilities.tools):
             head["tools"] = self.tools_once(request, chat_items.tool_items)
         elif request.tools:
-            required = request.settings.tool_choice == "required"
-            head["response_format"] = prompted_tools.response_format(request.tools, required=required)
+            if not self._refuses_schemas:
+                required = request.settings.tool_choice == "required"
+                head["response_format"] = prompted_tools.response_format(
+                    request.tools, required=required, messages=request.messages
+                )
             system = prompted_tools.system_prompt(system, request.tools)
         if schema := self.output_schema(request):
             given = {"name": OUTPUT_NAME, "strict": True, "schema": schema}
             head["response_format"] = {"type": "json_schema", "json_schema": given}
+        if self.is_local and "response_format" in head:
+            head["temperature"] = 0  # data, not prose: sampling only makes a small model err
         head |= self._settings(request.settings) | self._longest_reply(request, transcript.size + len(system))
         if tool:
             head.pop("tool_choice", None)
@@ -231,38 +249,56 @@ class OpenAIChat(ApiProvider):
     async def _prepare(self, request: Request) -> tuple[Body, Rendering]:
         if not self._looked_up:
             self._looked_up = True
-            await self._look_up()
+            await self.look_up()
         return await super()._prepare(request)
 
-    def recall(self) -> None:
-        """Take what the server said about the model earlier, without asking it."""
-        if not self._looked_up and (facts := model_lookup.known(self.base_url, self.model)):
+    def look_up_now(self) -> None:
+        """Learn what the server says about the model, before the first request: a local one is asked, others were."""
+        if self._looked_up:
+            return
+        if self.is_local and model_lookup.is_on():
+            self._looked_up = True
+            asking = threading.Thread(target=lambda: asyncio.run(self.look_up(anew=True)), daemon=True)
+            asking.start()  # in a thread, because a loop may run here
+            asking.join()
+        elif facts := model_lookup.known(self.base_url, self.model):
             self.capabilities = facts.applied_to(self.capabilities)
 
-    async def _look_up(self) -> None:
-        """Ask the server about a model that is not known, unless the user has said what it can do."""
+    async def look_up(self, *, anew: bool = False) -> None:
+        """Ask the server about a model that is not known, unless the user has said what it can do.
+
+        `anew`: also if it has said it lately, because a local server may run with another window now.
+        """
         if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):
             return
         is_priced = await asyncio.to_thread(context_tokens, self.prefix, self.model)
         if is_priced and not self.quirks.lists_modalities:
             return
-        headers = self.headers(self._required_key())
-        facts = await model_lookup.look_up(self.base_url, self.model, headers, is_ollama=self.prefix == "ollama")
+        facts = await model_lookup.look_up(
+            *(self.base_url, self.model, self.headers(self._required_key())),
+            is_ollama=self.prefix == "ollama",
+            anew=anew,
+        )
         if facts:
             self.capabilities = facts.applied_to(self.capabilities)
 
     def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
-        if tool := self._decoded_tool(request):
-            return self._decoded(request, tool)
+        has_schema = self._decoded_tool(request) or (request.tools and not self.capabilities.tools)
+        return self._decoded(request) if has_schema and self.decodes_schemas else self._once(request)
+
+    def _once(self, request: Request) -> AsyncGenerator[Delta | Notice | Reply, None]:
+        """Send the request. A call that is decoded, or written because the tools are in the prompt, is made a call."""
         items = super().stream(request)
+        if tool := self._decoded_tool(request):
+            return decoded_calls.as_call(items, tool)
         if not request.tools or self.capabilities.tools:
-            return items
+            return items  # type: ignore[return-value]  # it is a generator
         return prompted_tools.extract_calls(items, request.tools, self.origin)
 
-    async def _decoded(self, request: Request, tool: ToolSpec) -> AsyncIterator[Delta | Notice | Reply]:
-        """Send the request with a schema, and without one if the server does not take it."""
+    async def _decoded(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
+        """Send the request, again without a schema if the server does not take one."""
         try:
-            async with aclosing(decoded_calls.as_call(super().stream(request), tool)) as items:
+            async with aclosing(self._once(request)) as items:
                 async for item in items:
                     yield item
             return
@@ -270,8 +306,9 @@ class OpenAIChat(ApiProvider):
             if error.status not in (400, 422, 501) or not _SCHEMA_WORDS.search(str(error)):
                 raise
         self._refuses_schemas = True
-        async for item in self.stream(request):
-            yield item
+        async with aclosing(self._once(request)) as items:
+            async for item in items:
+                yield item
 
     def incoming(
         self, tools: Mapping[str, Mapping[str, Any]] = NO_TOOLS, store: AttachmentStore | None = None

@@ -59,6 +59,8 @@ class OpenAIResponses(ApiProvider):
         included = ["reasoning.encrypted_content"] if self.capabilities.reasoning else []
         if included := [*included, *(_INCLUDED[tool.name] for tool in request.server_tools)]:
             head["include"] = included
+        if request.settings.cache == "1h" and self.capabilities.long_cache and self.is_vendor("long_cache"):
+            head["prompt_cache_retention"] = "24h"  # the only longer time that the API has
         if request.system:
             head["instructions"] = request.system
         if request.tools or request.server_tools:

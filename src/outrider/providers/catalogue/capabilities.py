@@ -66,6 +66,7 @@ class Capabilities(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The tools that the API runs itself: `web_search`, `web_fetch`, `code_execution`."""
     server_tools_with_functions: bool = True  # whether a request may have them beside other tools
     newest_server_tools: bool = False  # whether the model takes the newest versions of them, if the API has several
+    long_cache: bool = False  # whether the API keeps a prompt cache for longer if it is asked to
     tool_search: bool = False
     """Whether the API searches deferred tools itself, so that very many of them do not fill the context window."""
 

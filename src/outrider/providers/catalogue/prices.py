@@ -28,6 +28,8 @@ _OWNERS = {
     "vertex": "google",
     **{vendor.prefix: vendor.prices or vendor.prefix for vendor in VENDORS.values()},
 }
+LONG_WRITE = 2.0
+"""The price of writing to a cache that lasts an hour, as a multiple of fresh input. The price list does not have it."""
 PERIOD = 900  # seconds for which rates are cached: prices change at a certain date or hour
 
 
@@ -71,8 +73,10 @@ def context_tokens(provider: str, model: str) -> int | None:
 def _cost(rates: Rates, usage: Usage) -> float:
     fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
     written = max(0, usage.output_tokens - usage.reasoning_tokens)
+    for_an_hour = usage.cache_write_1h_tokens * max(0.0, LONG_WRITE * rates.fresh - rates.written)
     return rounded_cost(
         fresh * rates.fresh
+        + for_an_hour
         + usage.cached_tokens * rates.cached
         + usage.cache_write_tokens * rates.written
         + written * rates.output

@@ -22,6 +22,7 @@ from outrider.conversation.messages import (
 from outrider.providers.base import Provider
 
 BYTES_IN_TOKENS = 3.8  # bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder
+SMALL_WINDOW = 32_768  # tokens: the models of smaller windows are small themselves, mostly
 _encoder = msgspec.json.Encoder(enc_hook=str)
 BLOCK_BYTES = 40  # bytes of JSON around a block, about
 IMAGE_TOKENS = 1_500  # tokens of a picture: APIs scale large ones down to about this

@@ -122,6 +122,9 @@ class UserMessage(msgspec.Struct, frozen=True):
     text_bytes: int = 0  # bytes of text that come from files
     notices: tuple[str, ...] = ()  # what the user should know, such as a file that the model cannot see
 
+    def with_first(self, part: Part) -> UserMessage:
+        return msgspec.structs.replace(self, content=(part, *self.content))
+
 
 def family_of(mime_type: str) -> Family:
     """Return the family of a MIME type, as model APIs distinguish them."""

@@ -137,22 +137,22 @@ class Rendering:
     def __init__(self) -> None:
         self.transcript = Transcript()
         self.left_out = LeftOut()  # the oldest files if a request was too large, and files that the API refused
-        self._groups: Mapping[str, str] = {}
-        """What messages were rendered with beside themselves: the groups of deferred tools."""
+        self._beside: tuple[Mapping[str, str], str] = {}, ""
+        """What messages were rendered with beside themselves."""
         self._notices: list[str] = []
         self._known_notices: set[str] = set()
 
     def copy(self) -> Rendering:
         other = Rendering()
         other.transcript, other.left_out = self.transcript.copy(), self.left_out.copy()
-        other._groups = self._groups
+        other._beside = self._beside
         other._notices, other._known_notices = self._notices.copy(), self._known_notices.copy()
         return other
 
-    def depend_on(self, groups: Mapping[str, str]) -> None:
-        """Render all messages again if the groups of deferred tools changed, which calls name."""
-        if groups != self._groups:
-            self.transcript, self._groups = Transcript(), groups
+    def depend_on(self, groups: Mapping[str, str], situation: str) -> None:
+        """Render all messages again if the groups of deferred tools changed, which calls name, or the situation."""
+        if (groups, situation) != self._beside:
+            self.transcript, self._beside = Transcript(), (groups, situation)
 
     def update(self, messages: Sequence[Message], render: Render) -> None:
         """Render what is new. Each notice is kept once: messages that are rendered again repeat theirs."""

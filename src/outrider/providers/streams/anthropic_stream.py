@@ -87,6 +87,7 @@ class _Usage(msgspec.Struct, gc=False):
     output_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
+    cache_creation: dict[str, Any] | None = None
     server_tool_use: dict[str, Any] | None = None
     output_tokens_details: dict[str, Any] | None = None
     iterations: list[dict[str, Any]] | None = None
@@ -325,6 +326,7 @@ def _usage(counts: dict[str, Any]) -> Usage:
         written,
         count_of(counts.get("output_tokens_details"), "thinking_tokens"),
         web_searches=count_of(counts.get("server_tool_use"), "web_search_requests"),
+        cache_write_1h_tokens=min(written, count_of(counts.get("cache_creation"), "ephemeral_1h_input_tokens")),
     )
 
 

@@ -39,7 +39,8 @@ def response_format(tool: ToolSpec) -> dict[str, Any]:
 def instruction(tool: ToolSpec) -> str:
     """Return what the model is told about the format, which it does not see."""
     schema = msgspec.json.encode(tool.parameters).decode()
-    return prompt("decoded_call").replace("{tool}", tool.name).replace("{schema}", schema)
+    named = "your answer" if tool.is_answer else f"the arguments of {tool.name}"
+    return prompt("decoded_call").replace("{named}", named).replace("{schema}", schema)
 
 
 async def as_call(

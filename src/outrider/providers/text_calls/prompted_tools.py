@@ -39,11 +39,25 @@ def _describe(tool: ToolSpec) -> str:
     return f"## {tool.name}\n\n{tool.description}\n\nJSON Schema of the arguments: {schema}"
 
 
-def response_format(tools: Sequence[ToolSpec], *, required: bool = False) -> dict[str, Any]:
-    """Return the format that the server enforces: a call, or the final answer where no call has to be made."""
+def response_format(
+    tools: Sequence[ToolSpec], *, required: bool = False, messages: Sequence[Message] = ()
+) -> dict[str, Any]:
+    """Return the format that the server enforces: a call, or the final answer where no call has to be made.
+
+    A call that the messages end with twice is not made again: its tool is left out.
+    """
+    tools = [tool for tool in tools if tool.name != _repeated(messages)] or tools
     final = [] if required or any(tool.is_answer for tool in tools) else [_object({"final": {"type": "string"}})]
     schema = {"oneOf": [*map(_branch, tools), *final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
+
+
+def _repeated(messages: Sequence[Message]) -> str:
+    """Return the name of the tool whose call is the newest and the one before it, or ""."""
+    calls = [[(call.name, call.input) for call in message.tool_calls] for message in messages[-4:]]
+    newest = list(filter(None, calls))[-2:]
+    is_same = len(newest) == 2 and newest[0] == newest[1] and len(newest[0]) == 1
+    return newest[0][0][0] if is_same else ""
 
 
 def _branch(tool: ToolSpec) -> dict[str, Any]:

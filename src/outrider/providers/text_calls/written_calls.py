@@ -2,8 +2,9 @@
 
 JSON without a mark, or in a code block, is a call only if it names a tool, has arguments and nothing else, begins a
 line and ends the reply (if it begins the reply, text may follow in the next line), after a short text without another
-code block, not near a word such as "example". Descriptions of tools, and data such as {"name": "Alice", "age": 7}, are
-no calls. A marked call begins a line, or ends the reply. Names that are no tool's count only after a mark.
+code block, not near a word such as "example". Text may follow the only code block of a reply, if its tool accepts the
+arguments. Descriptions of tools, and data such as {"name": "Alice", "age": 7}, are no calls. A marked call begins a
+line, or ends the reply. Names that are no tool's count only after a mark, or if the reply is {"name", "arguments"}.
 """
 
 from __future__ import annotations
@@ -131,11 +132,29 @@ class _Scanner:
         if self._marked and not self._fenced:
             line = self._text[self._text.rfind("\n", 0, self._start) + 1 : self._start]
             return (is_alone and (near or not line.strip())) or (near and not line.strip())
-        if not near or "```" in before or len(before) > LONGEST_INTRODUCTION:
+        if not near:
+            return is_alone and not before and self._is_plain
+        if "```" in before or len(before) > LONGEST_INTRODUCTION:
             return False
-        if not is_alone and (before or not after.startswith("\n")):
+        if not is_alone and (before or not after.startswith("\n")) and not (self._fenced and self._is_only(after)):
             return False
         return not _EXAMPLE.search(f"{before[-200:]} {after[:200]}")
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether this is one object with a name and arguments and nothing else: a call, whatever its name."""
+        value, _ = json_at(self._text, self._opened(self._start))
+        return isinstance(value, dict) and value.keys() == {"name", "arguments"} and len(self.calls) == 1
+
+    def _is_only(self, after: str) -> bool:
+        """Return whether this is the only code block, with one call that its tool would accept, and not a proposal."""
+        if self._marked or "```" in after or after.endswith("?") or len(self.calls) != 1:
+            return False
+        if (call := self.calls[0]).name not in self._tools:
+            return False
+        from outrider.tools.schema import Schema  # few replies need it
+
+        return call.invalid_input is None and not Schema(dict(self._tools[call.name])).violations(call.input)
 
     def _is_near(self, name: str) -> bool:
         return name in self._tools or bool(_IDENTIFIER.fullmatch(name) and nearest_name(name, self._tools))
@@ -259,17 +278,42 @@ def _refuse(name: str) -> Any:
     raise ValueError(f"JSON has no {name}")
 
 
+_STRING = r'"(?:[^"\\]|\\.)*"'
+_COMMENTS = re.compile(rf"{_STRING}|//[^\n]*", re.DOTALL)
+_DOUBLED = re.compile(rf"{_STRING}|\{{\{{|\}}\}}", re.DOTALL)
 _DECODER = json.JSONDecoder(strict=False, parse_int=_number, parse_constant=_refuse)
 """Takes bare newlines in strings, which small models write."""
 
 
 def json_at(text: str, at: int) -> tuple[Any, int]:
     """Return the JSON value at an offset, and the offset after it; None if there is none."""
-    try:
-        value, end = _DECODER.raw_decode(text, at)
-    except (ValueError, RecursionError):
-        return None, at
-    return clean_value(value), end
+    for form in _forms(text, at):
+        try:
+            value, end = _DECODER.raw_decode(form, at)
+        except (ValueError, RecursionError):
+            continue
+        while form[end : end + 1] == " " and text[end : end + 1] == "}":  # the second of two braces
+            end += 1
+        return clean_value(value), end
+    return None, at
+
+
+def _forms(text: str, at: int) -> Iterator[str]:
+    """Yield the text, and as it is meant if it has comments, or the doubled braces of a template. Offsets stay."""
+    yield text
+    if "//" in text:
+        text = text[:at] + _COMMENTS.sub(_blanked, text[at:])
+        yield text
+    if "{{" in text:
+        yield text[:at] + _DOUBLED.sub(_blanked, text[at:])
+
+
+def _blanked(found: re.Match[str]) -> str:
+    """Return a string as it is, the first of two braces, or the room of a comment."""
+    slip = found[0]
+    if slip.startswith('"'):
+        return slip
+    return f"{slip[0]} " if slip in ("{{", "}}") else " " * len(slip)
 
 
 def with_calls(reply: Reply, calls: Iterable[ToolUseBlock], text: str = "") -> Reply:

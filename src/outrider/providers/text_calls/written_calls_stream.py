@@ -21,8 +21,10 @@ _KEYS = (*NAMES, *written.ARGUMENTS, *written.LISTS, *written.BESIDE)
 _FENCE = re.compile(r"```[ \t]*([\w-]*)[ \t]*")
 # The beginning of a call in JSON, however much of it has arrived.
 _JSON = re.compile(
-    r'[\[\s]*(?:\{\s*(?:"(?P<key>\w*)(?P<closed>"\s*(?P<colon>:\s*(?:"(?P<value>[\w.:-]*)(?P<end>")?)?)?)?)?)?'
+    r'[\[\s]*(?:\{{1,2}\s*(?:"(?P<key>\w*)(?P<closed>"\s*(?P<colon>:\s*(?:"(?P<value>[\w.:-]*)(?P<end>")?)?)?)?)?)?'
 )
+_NAMED = re.compile(r'\{\s*"name"\s*:\s*"[\w.:-]*"')
+_THEN = ',"arguments":{'
 
 
 class ReplyWithWrittenCalls(IncomingReply):
@@ -33,6 +35,7 @@ class ReplyWithWrittenCalls(IncomingReply):
         self._tools = tools
         self._held = ""
         self._at_line_start = True
+        self._has_shown = False
 
     def _show(self, text: str) -> list[Delta]:
         if not self._tools or (not self._held and not _SUSPECT.search(text)):
@@ -41,13 +44,14 @@ class ReplyWithWrittenCalls(IncomingReply):
         if len(self._held) > LONGEST_HELD:  # no call is that long: stop waiting
             ready, self._held, self._tools = self._held, "", {}
             return self._released(ready)
-        shown = _plain_length(self._held, self._at_line_start, self._tools)
+        shown = _plain_length(self._held, self._at_line_start, self._tools, is_first=not self._has_shown)
         ready, self._held = self._held[:shown], self._held[shown:]
         return self._released(ready)
 
     def _released(self, text: str) -> list[Delta]:
         if not text:
             return []
+        self._has_shown = self._has_shown or not text.isspace()
         line = text.rpartition("\n")
         self._at_line_start = not line[2].strip() and (bool(line[1]) or self._at_line_start)
         return [TextDelta(text)]
@@ -57,7 +61,7 @@ class ReplyWithWrittenCalls(IncomingReply):
             yield from _ending(item, self._held, self._tools) if isinstance(item, Reply) else [item]
 
 
-def _plain_length(text: str, at_line_start: bool, tools: Parameters) -> int:
+def _plain_length(text: str, at_line_start: bool, tools: Parameters, *, is_first: bool) -> int:
     """Return the number of characters before what is, or may become, the beginning of a call."""
     for found in _SUSPECT.finditer(text):
         at = found.start()
@@ -65,7 +69,7 @@ def _plain_length(text: str, at_line_start: bool, tools: Parameters) -> int:
             return at
         line = text[:at].rpartition("\n")
         starts_line = not line[2].strip() and (bool(line[1]) or at_line_start)
-        if starts_line and _may_be_unmarked(text, at, tools):
+        if starts_line and (_may_be_unmarked(text, at, tools) or (is_first and _may_be_plain(text[:at], text[at:]))):
             return at
     return len(text)
 
@@ -106,6 +110,16 @@ def _may_be_json_call(text: str, at: int, tools: Parameters) -> bool:
     if found["end"] is None:
         return is_all
     return found["value"] in tools or bool(nearest_name(found["value"], tools))
+
+
+def _may_be_plain(before: str, text: str) -> bool:
+    """Return whether a reply begins like {"name": …, "arguments": …}: a call, also if there is no such tool."""
+    fence = _FENCE.match(text)
+    found = _NAMED.match(text[fence.end() :].lstrip() if fence else text)
+    if before.strip() or not found:
+        return False
+    rest = "".join(found.string[found.end() : found.end() + 40].split())
+    return rest.startswith(_THEN) or _THEN.startswith(rest)
 
 
 def _ending(reply: Reply, held: str, tools: Parameters) -> Iterator[Delta | Reply]:

@@ -13,14 +13,17 @@ export function About({ head, id, fork }) {
       <span>${counted(head.turns, "turn")}</span>
       ${total.cost != null && html`<span>${dollars(total.cost)}</span>`}
       ${share != null && html`<span>${share}% of the context</span>`}
+      ${total.input_tokens > 0 && html`<span>${cachedShare(total)}% cached</span>`}
       ${head.children.length > 0 && html`<span>${counted(head.children.length, "sub-agent")}</span>`}
+      ${head.goal && html`<span>goal: ${head.goal}</span>`}
     </summary>
     <dl>
       <dt>Id</dt><dd><code>${id}</code></dd>
       ${head.folder && html`<dt>Folder</dt><dd>${head.folder}</dd>`}
+      ${head.goal && html`<dt>Goal</dt><dd><code>${head.goal}</code></dd>`}
       <dt>Started</dt><dd>${exactly(head.created)}</dd>
       <dt>Last entry</dt><dd>${exactly(head.updated)}</dd>
-      <dt>Tokens</dt><dd>${thousands(usage.input_tokens)} in (${thousands(usage.cached_tokens)} cached), ${thousands(usage.output_tokens)} out</dd>
+      <dt>Tokens</dt><dd>${thousands(usage.input_tokens)} in (${thousands(usage.cached_tokens)} cached, ${cachedShare(usage)}%), ${thousands(usage.output_tokens)} out</dd>
       ${usage.cost != null && html`<dt>Cost</dt><dd>${dollars(usage.cost)}${head.children.length ? `, ${dollars(total.cost)} with sub-agents` : ""}</dd>`}
       ${context.used != null && html`<dt>Context</dt><dd>${thousands(context.used)}${context.window ? ` of ${thousands(context.window)} tokens` : " tokens"}
         ${share != null && html`<meter min="0" max="100" value=${share} aria-label="Context"></meter>`}</dd>`}
@@ -33,6 +36,8 @@ export function About({ head, id, fork }) {
       <a class="button" href=${`#/plots?session=${id}`}>Context by turn</a></p>
   </details>`;
 }
+
+const cachedShare = (usage) => Math.round((100 * usage.cached_tokens) / Math.max(1, usage.input_tokens));
 
 function Tree({ branches }) {
   return html`<ul class="tree">${branches.map((each) => html`<li>

@@ -19,7 +19,7 @@ export function address(path, given = {}) {
   const query = new URLSearchParams();
   for (const [name, value] of Object.entries(given)) if (value !== "" && value != null) query.set(name, value);
   const text = query.toString();
-  return `${base}api/${path}${text ? `?${text}` : ""}`;
+  return `${base}api/v1/${path}${text ? `?${text}` : ""}`;
 }
 
 export async function get(path, given, signal) {

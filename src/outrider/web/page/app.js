@@ -2,6 +2,7 @@
 
 import { Component, html, render, useEffect, useState } from "./vendor/htm/htm-preact.js";
 import { base, post } from "./api.js";
+import { Evals } from "./evals.js";
 import { useLive } from "./live.js";
 import { Inbox } from "./inbox.js";
 import { Plots } from "./plots.js";
@@ -57,7 +58,7 @@ function App() {
     <a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
     <header class="bar">
       <a class="brand" href="#/sessions" aria-label="Outrider"><svg viewBox="0 0 32 32" aria-hidden="true"><path d="M4 26 16 4l12 22-12-7z" /></svg><span>Outrider</span></a>
-      <nav aria-label="Main">${item("inbox", "Inbox", waiting)}${item("sessions", "Sessions")}${item("plots", "Plots")}</nav>
+      <nav aria-label="Main">${item("inbox", "Inbox", waiting)}${item("sessions", "Sessions")}${item("plots", "Plots")}${item("evals", "Evals")}</nav>
       <${Devices} />
     </header>
     ${live.lost && html`<p class="lost" role="status">The connection is lost. Trying again…</p>`}
@@ -66,6 +67,7 @@ function App() {
       place.part === "session" ? html`<${Session} id=${place.id} place=${Number(place.query.at) || 0} live=${live} />`
       : place.part === "inbox" ? html`<${Inbox} live=${live} />`
       : place.part === "plots" ? html`<${Plots} query=${place.query} go=${go("plots")} />`
+      : place.part === "evals" ? html`<${Evals} name=${place.id} query=${place.query} go=${go(`evals/${place.id}`)} />`
       : html`<${Sessions} live=${live} query=${place.query} go=${go("sessions")} />`}<//></main>`;
 }
 

@@ -16,7 +16,7 @@ export function Composer({ id, head, working, live }) {
     setBusy(true);
     setError("");
     try {
-      await post(`sessions/${id}/say`, { text });
+      await post(`sessions/${id}/prompt`, { text });
       setText("");
       live.say(working ? "Sent. The session takes it at its next step." : "Sent.");
     } catch (problem) {
@@ -24,7 +24,7 @@ export function Composer({ id, head, working, live }) {
     }
     setBusy(false);
   };
-  const stop = () => post(`sessions/${id}/stop`).then(() => live.say("Stopping."), (problem) => setError(problem.message));
+  const stop = () => post(`sessions/${id}/cancel`).then(() => live.say("Stopping."), (problem) => setError(problem.message));
   const onKey = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing && matchMedia("(hover: hover)").matches) send(event);
   };
@@ -36,6 +36,18 @@ export function Composer({ id, head, working, live }) {
       <button class="main" disabled=${!text.trim() || busy}>${working ? "Steer" : "Send"}</button>
     </form>` : html`<p class="hint">This session is open in ${head.program}, which takes no messages from here.</p>`}
   </div>`;
+}
+
+/** The sub-agents in the background. Those of a session that no program has open do not work any more. */
+export function Background({ id, head, tasks, live }) {
+  if (!tasks.length) return null;
+  const stop = (task) => post(`sessions/${task.session}/cancel`).then(() => live.say("Stopping."), (problem) => live.say(problem.message));
+  return html`<ul class="background" aria-label="Sub-agents in the background">
+    ${tasks.map((task) => html`<li key=${task.session}>
+      <a href=${`#/session/${task.session}`}>${task.title}</a> <span>${task.status ? task.status.replace("_", " ") : head?.open ? "at work" : "interrupted"}</span>
+      ${!task.status && head?.listening && html` <button type="button" class="quiet small" onClick=${() => stop(task)}>Stop</button>`}
+    </li>`)}
+  </ul>`;
 }
 
 /** The reply while it grows. */

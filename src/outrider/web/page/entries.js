@@ -15,6 +15,7 @@ export function grouped(entries) {
     for (const block of entry.blocks || []) if (block.type === "call") calls.set(block.id, { block });
   }
   const items = [];
+  const tasks = new Map();
   for (const entry of entries) {
     const call = calls.get(entry.call_id);
     if (entry.kind === "tool_started") {
@@ -22,6 +23,8 @@ export function grouped(entries) {
     } else if (entry.kind === "subagent") {
       if (call) call.subagent = entry.session;
       else items.push({ entry });
+    } else if (entry.kind === "background") {
+      tasks.set(entry.session, entry);
     } else if (entry.kind === "tool_finished") {
       if (call) call.result = entry;
       else items.push({ entry });
@@ -33,7 +36,7 @@ export function grouped(entries) {
       items.push({ entry });
     }
   }
-  return { items, calls };
+  return { items, calls, tasks: [...tasks.values()] };
 }
 
 export function Item({ entry, calls, session, actions, drafts }) {
@@ -49,6 +52,12 @@ function Message({ entry, calls, session, actions, drafts }) {
   const own = entry.blocks.filter((block) => block.type !== "result" || !calls.get(block.call_id));
   if (entry.interrupted) return html`<p class="note">The run was interrupted.</p>`;
   if (!own.length) return null;
+  if (entry.check) {
+    return html`<details class="note"><summary>What the model read about the failed check</summary>${own.map((block) => html`<${Block} ...${{ block, calls, session, entry, drafts }} />`)}</details>`;
+  }
+  if (entry.report) {
+    return html`<details class="note"><summary>${entry.report}</summary>${own.map((block) => html`<${Block} ...${{ block, calls, session, entry, drafts }} />`)}</details>`;
+  }
   const mine = entry.role === "user";
   return html`<article class=${mine ? "message mine" : "message"} aria-label=${mine ? "You" : "Model"}>
     ${own.map((block) => html`<${Block} ...${{ block, calls, session, entry, drafts }} />`)}
@@ -100,7 +109,7 @@ function Sources({ sources }) {
 function Long({ value, session, seq, pick, ...given }) {
   const [whole, setWhole] = useState(null);
   const shown = whole || value;
-  const read = async () => setWhole(pick(await get(`sessions/${session}/entries/${seq}`)) || value);
+  const read = async () => setWhole(pick(await get(`sessions/${session}/entries/${seq}`, { form: "view" })) || value);
   const Tag = given.pre ? "pre" : "div";
   return html`<${Tag} class=${given.class} tabindex=${given.pre ? 0 : null} role=${given.pre ? "region" : null} aria-label=${given.pre ? given.label || "Output" : null}>${shown.text}<//>
     ${shown.cut && !whole && html`<button type="button" class="quiet small" onClick=${read}>Show ${thousands(shown.cut)} more characters</button>`}`;
@@ -208,7 +217,9 @@ function noteText(entry) {
       return entry.status === "cancelled" ? "Stopped" : `Ended (${entry.status})${entry.error ? `: ${entry.error}` : ""}`;
     case "settings":
       if (entry.text) return entry.text;
-      return ["model", "folder", "effort"].filter((name) => entry[name]).map((name) => `${name}: ${entry[name]}`).join(" · ");
+      return ["model", "folder", "effort", "goal"].filter((name) => entry[name]).map((name) => `${name}: ${entry[name]}`).join(" · ");
+    case "goal_checked":
+      return entry.passed ? html`✓ Goal reached: <code>${entry.command}</code>` : html`✗ Goal not reached: <code>${entry.command}</code>${entry.last_line ? `: ${entry.last_line}` : ""}`;
     case "subagent":
       return html`<a href=${`#/session/${entry.session}`}>A sub-agent started</a>`;
     case "recovered":

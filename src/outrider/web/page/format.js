@@ -38,3 +38,6 @@ export const counted = (number, noun, plural = `${noun}s`) => `${number.toLocale
 export const lastPart = (folder) => folder.split("/").filter(Boolean).pop() || folder;
 
 export const shortModel = (model) => model.split("/").pop();
+
+export const percent = (share) => (share == null ? "–" : `${Math.round(share * 100)} %`);
+export const seconds = (value) => (value == null ? "–" : `${value.toFixed(value < 100 ? 2 : 0)} s`);

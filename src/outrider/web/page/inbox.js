@@ -51,7 +51,7 @@ function Proposal({ question }) {
   const shown = whole || question;
   const name = shown.command ? "command" : shown.diff ? "diff" : "input";
   const cut = shown.cut[name] || 0;
-  const more = () => get(`questions/${question.id}`).then(setWhole, (problem) => setError(problem.message));
+  const more = () => get(`questions/${question.id}`, { form: "view" }).then(setWhole, (problem) => setError(problem.message));
   return html`${shown[name] !== "{}" && (name === "diff" ? html`<${Diff} text=${shown.diff} cut=${cut} />` : html`<${Code} text=${shown[name]} language=${name === "command" ? "bash" : "json"} />`)}
     ${cut > 0 && html`<p class="cut" role="note">${cut.toLocaleString("en")} more characters are not shown here. <button type="button" onClick=${more}>Show all</button> ${error}</p>`}`;
 }

@@ -23,7 +23,7 @@ export function useLive() {
     const last = { seq: watched?.after ?? 0 };
     const open = () => {
       if (closed) return;
-      stream = new EventSource(address("events", watched ? { session: watched.id, after: last.seq } : {}));
+      stream = new EventSource(address("events", { form: "view", ...(watched ? { session: watched.id, after: last.seq } : {}) }));
       const on = (name, handle) => stream.addEventListener(name, (event) => handle(JSON.parse(event.data), event));
       stream.onopen = () => {
         clearTimeout(timer);
@@ -61,7 +61,7 @@ export function useLive() {
 
   // Someone answered, here or elsewhere: say who.
   const settle = async (question) => {
-    const found = await get(`questions/${question.id}`).catch(() => null);
+    const found = await get(`questions/${question.id}`, { form: "view" }).catch(() => null);
     if (!found?.answer) return;
     const option = question.options.find((each) => each.id === found.answer);
     const verdict = ["permission", "plan"].includes(question.kind) ? ["Denied", "Allowed"] : ["Declined", "Answered"];

@@ -2,15 +2,13 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm/htm-preact.js";
 import { address, get } from "./api.js";
-import { counted, dollars, lastPart, shortModel, thousands } from "./format.js";
+import { counted, dollars, lastPart, percent, seconds, shortModel, thousands } from "./format.js";
 
 const HEIGHT = 200;
 const PERIODS = [["30", "Last 30 days"], ["7", "Last 7 days"], ["90", "Last 90 days"], ["365", "Last year"], ["0", "All time"]];
 /** Milliseconds until figures that are not complete are read again. */
 const AGAIN = 100;
-const percent = (share) => (share == null ? "–" : `${Math.round(share * 100)} %`);
 const shortDollars = (cost) => `$${Number(cost.toPrecision(3))}`;
-const seconds = (value) => (value == null ? "–" : `${value.toFixed(2)} s`);
 
 export function Plots({ query, go }) {
   if (query.session) return html`<${Context} id=${query.session} />`;

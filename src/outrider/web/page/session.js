@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm/htm-preact.js";
 import { get, post } from "./api.js";
 import { About } from "./about.js";
-import { Composer, Draft } from "./composer.js";
+import { Background, Composer, Draft } from "./composer.js";
 import { grouped, Item } from "./entries.js";
 import { Question } from "./inbox.js";
 import { Wire } from "./wire.js";
@@ -29,7 +29,7 @@ export function Session({ id, place, live }) {
     setError("");
     setHead(null);
     readHead();
-    get(`sessions/${id}/entries`, place ? { around: place } : {}).then((found) => {
+    get(`sessions/${id}/entries`, { form: "view", ...(place ? { around: place } : {}) }).then((found) => {
       keep.current = place ? { to: place } : { end: true };
       setPage(found);
     }, fail);
@@ -39,7 +39,7 @@ export function Session({ id, place, live }) {
     if (busy.current || !pageNow.current) return;
     busy.current = true;
     try {
-      const found = await get(`sessions/${id}/entries`, given);
+      const found = await get(`sessions/${id}/entries`, { form: "view", ...given });
       const now = pageNow.current;
       if (given.before != null) {
         keep.current = { height: document.documentElement.scrollHeight };
@@ -57,7 +57,7 @@ export function Session({ id, place, live }) {
   const earlier = () => pageNow.current?.earlier && read({ before: pageNow.current.first });
   const later = () => pageNow.current?.later && read({ after: pageNow.current.last });
   const newest = async () => {
-    const found = await get(`sessions/${id}/entries`);
+    const found = await get(`sessions/${id}/entries`, { form: "view" });
     keep.current = { end: true };
     setPage(found);
   };
@@ -110,7 +110,7 @@ export function Session({ id, place, live }) {
     }
   };
   const actions = useMemo(() => ({ wire: setWire, fork }), [id]);
-  const { items, calls } = useMemo(() => grouped(page?.entries || []), [page]);
+  const { items, calls, tasks } = useMemo(() => grouped(page?.entries || []), [page]);
   const draft = live.draft;
   const drafts = useMemo(() => new Map(Object.entries(draft.outputs).map(([call, output]) => [call, { output }])), [draft.outputs]);
   const questions = live.questions.filter((each) => each.session === id);
@@ -131,6 +131,7 @@ export function Session({ id, place, live }) {
       ${page?.later && html`<button type="button" class="more" onClick=${later}>Later messages</button>`}
       ${page && !page.later && html`<${Draft} draft=${draft} working=${working && !questions.length} />`}
       ${questions.map((each) => html`<${Question} key=${each.id} question=${each} live=${live} />`)}
+      <${Background} ...${{ id, head, tasks, live }} />
       <${Composer} ...${{ id, head, working, live }} />
       ${!atEnd && html`<button type="button" class="to-end" onClick=${() => (page?.later ? newest() : window.scrollTo(0, document.documentElement.scrollHeight))}>↓ <span>Newest</span></button>`}
     </div>

@@ -26,7 +26,8 @@ export function Sessions({ live, query, go }) {
   }, [words]);
 
   const load = async (offset, signal) => {
-    const { days, ...given } = query;
+    const { days, every, ...given } = query;
+    if (!every) given.chats = true;
     if (days) given.since = Math.floor(Date.now() / 1000 - days * DAY);
     return get("sessions", { ...given, offset }, signal);
   };

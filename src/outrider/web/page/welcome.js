@@ -2,7 +2,7 @@
 const path = localStorage.getItem("outrider-path");
 const isRefused = new URLSearchParams(location.search).has("token");
 if (path && /^\/[0-9a-f]{16}\/$/.test(path)) {
-  const answer = await fetch(`${path}api/facets`).catch(() => null);
+  const answer = await fetch(`${path}api/v1/facets`).catch(() => null);
   if (answer?.ok) location.replace(path);
   else localStorage.removeItem("outrider-path");
 }

@@ -28,6 +28,7 @@ export function Wire({ id, seq, model, close }) {
     <form onSubmit=${(event) => { event.preventDefault(); setAs(event.target.elements.as.value.trim()); }}>
       <input name="as" aria-label="Model" placeholder=${model || "provider/model"} value=${as} /><button>Show for this model</button></form>
     ${error && html`<p role="alert" class="error">${error}</p>`}
+    ${found?.lost && html`<p class="warn">${found.lost}</p>`}
     ${found && (found.earlier || pages.length > 0) && html`<p class="pages"><span class="muted">A long request: this page has some of its messages.</span>
       <button type="button" class="small" disabled=${!found.earlier} onClick=${() => setPages([...pages, found.earlier])}>Earlier messages</button>
       <button type="button" class="small" disabled=${!pages.length} onClick=${() => setPages(pages.slice(0, -1))}>Later messages</button></p>`}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from functools import partial
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.mcp.server_offers import state_lines
 from outrider.coding.toolbox import EXIT_PLAN
+from outrider.prompts import prompt
+from outrider.runtime.goal import as_goal
 from outrider.text.visible import safe_line
 
 
@@ -51,12 +53,13 @@ def _choose_effort(chat: CommandContext, name: str) -> None:
 
 
 def _choose_permissions(chat: CommandContext, name: str) -> None:
-    from outrider.coding.permissions.question import MODES
+    from outrider.coding.permissions.question import modes_within
 
-    if name and name not in MODES:
-        chat.view.problem(sentences.unknown_mode(name))
+    allowed = modes_within(chat.current.max_mode)
+    if name and name not in allowed:
+        chat.view.problem(sentences.unknown_mode(name, allowed))
         return
-    for mode in MODES:
+    for mode in allowed:
         if mode == name:
             chat.current.use_mode(mode)
     chat.view.dim(sentences.mode_is(chat.current.mode))
@@ -72,6 +75,16 @@ def _plan(chat: CommandContext, wanted: str) -> None:
         chat.view.problem("/plan switches plan mode on or off; /plan show shows the newest plan.")
     else:
         _choose_permissions(chat, "ask" if chat.current.mode == "plan" else "plan")
+
+
+def _goal(chat: CommandContext, command: str) -> Next:
+    if command in ("", "off"):
+        if command and chat.current.session:
+            chat.current.session.set_goal("")
+        chat.view.dim(safe_line(sentences.goal_is(chat.current.session)))
+        return None
+    chat.current.open().set_goal(command)
+    return Send(prompt("goal_set").format(goal=as_goal(command)))
 
 
 def _list_tools(chat: CommandContext, _: str) -> None:
@@ -104,6 +117,7 @@ COMMANDS = (
         aliases=("mode",),
     ),
     ChatCommand("plan", "switch plan mode on or off; /plan show shows the newest plan", _plan),
+    ChatCommand("goal", sentences.COMMANDS["goal"], _goal),
     ChatCommand("tools", sentences.COMMANDS["tools"], _list_tools),
     ChatCommand("mcp", sentences.COMMANDS["mcp"], _list_servers),
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +12,9 @@ from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next
 from outrider.cli.chat.terminal_codes import copy
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import fit
-from outrider.coding import sentences
-from outrider.coding.command_environment import command_environment
+from outrider.coding import sentences, tasks
 from outrider.coding.tasks import ended, newest_text
-from outrider.coding.toolbox.background_commands import OutputReader
-from outrider.errors import OutriderError
-from outrider.processes.git import FILTERS, PLAIN_DIFF, PREFIX, filter_settings, git_environment
-from outrider.processes.programs import ProgramNotFoundError, Programs
-from outrider.processes.starting import run
+from outrider.subagents.managing import state_of
 from outrider.text import counted
 from outrider.text.terminal import command_output_lines
 from outrider.text.visible import safe_line, safe_lines
@@ -28,6 +22,8 @@ from outrider.text.visible import safe_line, safe_lines
 if TYPE_CHECKING:
     from outrider.cli.chat.session_view import SessionView
     from outrider.coding.toolbox.background_commands import BackgroundCommand
+    from outrider.log.entries import BackgroundTask
+    from outrider.runtime.background import Background
 
 
 def _copy_answer(chat: CommandContext, _: str) -> None:
@@ -44,9 +40,7 @@ def _copy_answer(chat: CommandContext, _: str) -> None:
 
 
 def _show_diff(chat: CommandContext, _: str) -> Next:
-
-    bench = chat.current.bench
-    changes = changes_since_commit(chat.current.folder, bench.workspace.programs, bench.at_read)
+    changes = chat.current.bench.project.changes_since_commit()
     lines = safe_lines(changes).rstrip("\n").split("\n")
     if lines == [""]:
         chat.view.dim("Nothing has changed since the last commit.")
@@ -77,15 +71,16 @@ def _show_thinking(chat: CommandContext, _: str) -> None:
 
 
 def _tasks(chat: CommandContext, words: str) -> Next:
-    from outrider.coding import tasks
-
     commands = chat.current.background
     wanted = tasks.parse_tasks(words)
     if wanted is None:
         chat.view.problem(tasks.USAGE)
+    elif wanted.agent:
+        return _on_agent(chat, wanted)
     elif wanted.number is None:
-        lines = [fit(safe_line(line), chat.view.region.width) for line in tasks.task_lines(commands)]
-        chat.view.write(lines)
+        agents = chat.current.session.background if chat.current.session else ()
+        lines = [*tasks.task_lines(commands), *tasks.agent_lines(agents)]
+        chat.view.write(fit(safe_line(line), chat.view.region.width) for line in lines)
         chat.view.dim("/tasks N follows one, /tasks end N ends it." if lines else tasks.NONE)
     elif (found := commands.find(wanted.number)) is None:
         chat.view.problem(tasks.unknown_task(wanted.number))
@@ -97,6 +92,34 @@ def _tasks(chat: CommandContext, words: str) -> Next:
     return None
 
 
+def _on_agent(chat: CommandContext, wanted: tasks.Tasks) -> Next:
+    background = chat.current.session.background if chat.current.session else None
+    task = background.find(wanted.agent) if background else None
+    if background is None or task is None:
+        chat.view.problem(tasks.unknown_task(wanted.agent))
+        return None
+    return Work(_stop_agent(background, task, chat.view) if wanted.end else follow_agent(background, task, chat.view))
+
+
+async def _stop_agent(background: Background, task: BackgroundTask, view: SessionView) -> None:
+    was_at_work = await background.stop(task)
+    view.dim(safe_line(tasks.stopped(task) if was_at_work else state_of(background, task)))
+
+
+async def follow_agent(background: Background, task: BackgroundTask, view: SessionView) -> None:
+    """Show the steps of a sub-agent until it ends, or Esc. It goes on."""
+    if task.status or not view.watch_one(task.session):
+        view.write(safe_lines(state_of(background, task)).split("\n"))
+        return
+    ended = asyncio.ensure_future(background.wait([task.session]))
+    try:
+        while view.is_watching and not ended.done():  # Esc leaves
+            await asyncio.wait([ended], timeout=EVERY_SECONDS)
+    finally:
+        ended.cancel()
+        view.leave()
+
+
 COMMANDS = (
     ChatCommand("tasks", sentences.COMMANDS["tasks"], _tasks),
     ChatCommand("copy", "copy the last answer to the clipboard", _copy_answer),
@@ -106,68 +129,23 @@ COMMANDS = (
 )
 
 
-SECONDS = 20.0
-
-Confine = Callable[[Sequence[str]], list[str]]
-"""Returns the arguments that run a command with less than the user's rights, where that is possible."""
-
-
-def changes_since_commit(folder: Path, programs: Programs, confine: Confine) -> str:
-    """Return a unified diff of the folder's changed files and the names of its new ones. Raises OutriderError."""
-    git = _Git(folder, programs, confine)
-    git.run("rev-parse", "--is-inside-work-tree")
-    git.filters = filter_settings(git.run(*FILTERS, fails=True))
-    has_commit = git.run("rev-parse", "--verify", "--quiet", "HEAD", fails=True)
-    changed = git.run("diff", *PLAIN_DIFF, *(["HEAD"] if has_commit else []), "--", ".")
-    new = git.run("ls-files", "--others", "--exclude-standard", "-z", "--", ".")
-    names = "".join(f"new file: {name}\n" for name in new.decode(errors="replace").split("\0") if name)
-    return changed.decode(errors="replace") + names
-
-
-class _Git:
-    """Runs git in a folder whose repository nobody trusts."""
-
-    def __init__(self, folder: Path, programs: Programs, confine: Confine) -> None:
-        self.filters: Sequence[str] = ()
-        """The settings of filters, which are emptied."""
-        self._folder = folder
-        self._programs = programs
-        self._confine = confine
-
-    def run(self, *arguments: str, fails: bool = False) -> bytes:
-        """Return what git prints. Raises OutriderError."""
-        environment = git_environment(command_environment(os.environ), filters=self.filters)
-        environment["PATH"] = self._programs.path
-        try:
-            command = self._confine([self._programs.require("git"), *PREFIX, *arguments])
-            ended = run(command, environment=environment, seconds=SECONDS, folder=self._folder)
-        except ProgramNotFoundError as error:
-            raise OutriderError(str(error) if error.inside else "git is not installed") from None
-        except OSError as error:
-            raise OutriderError(f"git did not answer: {error}") from None
-        if ended.code and not fails:
-            said = ended.errors.decode(errors="replace").strip().split("\n")[0]
-            raise OutriderError(said.removeprefix("fatal: ") or "git failed")
-        return ended.output
-
-
 EVERY_SECONDS = 0.2
 
 
 async def follow_task(command: BackgroundCommand, view: SessionView) -> None:
     """Show the newest output, and more as it comes."""
     view.dim(f"Following command {command.number}: Esc stops, and it goes on. /tasks end {command.number} ends it.")
-    with OutputReader(command.path) as reader:
-        if text := newest_text(command):
+    with command.follow() as reader:
+        if text := await asyncio.to_thread(newest_text, command):
             view.write(command_output_lines(text))
         try:
             while command.running:
                 await asyncio.sleep(EVERY_SECONDS)
-                if text := reader.lines():
+                if text := await asyncio.to_thread(reader.lines):
                     view.write(command_output_lines(text))
         except asyncio.CancelledError:  # Esc: only the watching ends
             view.dim(f"Command {command.number} goes on.")
             return
-        if text := reader.lines(rest=True):
+        if text := await asyncio.to_thread(reader.lines, rest=True):
             view.write(command_output_lines(text))
     view.dim(ended(command))

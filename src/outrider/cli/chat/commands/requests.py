@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Compact, Next
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Compact, Next, Work
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, YELLOW, fit, styled
 from outrider.coding import sentences
 from outrider.text import dollars, thousands
 from outrider.text.visible import safe_lines
+from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.providers.base import ToolSpec
@@ -32,7 +33,10 @@ def _show_request(chat: CommandContext, model: str) -> None:
     served = session.server_tools if not model else ()
     agent = session.agent
     request = Request(
-        *(messages, session.store, agent.system_prompt, session.specs), settings=agent.settings, server_tools=served
+        *(messages, session.store, agent.system_prompt, session.specs),
+        settings=agent.settings,
+        server_tools=served,
+        situation=agent.situation,
     )
     body = provider.render(request)
     lines = safe_lines(pretty(_without_tools(body, session.specs)).decode()).split("\n")
@@ -41,10 +45,14 @@ def _show_request(chat: CommandContext, model: str) -> None:
     chat.view.write([fit(line, chat.view.region.width) for line in lines[-WIRE_LINES:]])
 
 
-def _show_context(chat: CommandContext, _: str) -> None:
-
-    lines = context_lines(chat.current.context, chat.view.region.width)
+def _show_context(chat: CommandContext, wanted: str) -> None:
+    session = chat.current.session
+    lost = sentences.cache_lines(chat.current.log, session.id, wanted) if session else []
+    lines = [] if wanted == "turns" else [*context_lines(chat.current.context, chat.view.region.width)]
+    lines += ["", *(styled(line, YELLOW) for line in lost)] if lines and lost else lost
     chat.view.write([*(f"  {line}".rstrip() for line in lines), ""])
+    if cached := sentences.cached_is(chat.current.usage):
+        chat.view.dim(cached)
 
 
 def _compact(chat: CommandContext, focus: str) -> Next:
@@ -54,19 +62,25 @@ def _compact(chat: CommandContext, focus: str) -> Next:
     return None
 
 
-def _show_cost(chat: CommandContext, _: str) -> None:
+def _show_cost(chat: CommandContext, _: str) -> Next:
     usage = chat.current.usage
     if usage is None:
         chat.view.dim("No tokens used yet.")
-        return
-    cost = dollars(usage.cost) or "unknown"
-    chat.view.write(
-        [
-            f"  cost    {cost}",
-            f"  input   {usage.input_tokens:,} tokens, {usage.cached_tokens:,} of them cached",
-            f"  output  {usage.output_tokens:,} tokens, {usage.reasoning_tokens:,} of them reasoning",
-        ]
-    )
+    else:
+        chat.view.write(
+            [
+                f"  cost    {dollars(usage.cost) or 'unknown'}",
+                f"  input   {usage.input_tokens:,} tokens, {usage.cached_tokens:,} of them cached",
+                f"  output  {usage.output_tokens:,} tokens, {usage.reasoning_tokens:,} of them reasoning",
+            ]
+        )
+    return Work(_show_budget(chat)) if chat.current.bench.settings.budget.parts else None
+
+
+async def _show_budget(chat: CommandContext) -> None:
+    """Show what today has cost against its budgets. Summing it blocks, so it runs in a thread."""
+    spent = await Threads().run(lambda: list(chat.current.bench.spent_today(chat.current.log)))
+    chat.view.write([f"  budget  {each.text}" for each in spent])
 
 
 def _without_tools(body: bytes, specs: Sequence[ToolSpec]) -> bytes:

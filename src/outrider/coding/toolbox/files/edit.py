@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
 from outrider.coding.toolbox.files.diffs import change_details
 from outrider.coding.toolbox.files.line_ranges import excerpt, line_count
 from outrider.coding.toolbox.files.regular_files import resolve_path
@@ -9,6 +13,7 @@ from outrider.coding.toolbox.files.replacing import PLACES, Replacement, near_mi
 from outrider.coding.toolbox.files.saving import save
 from outrider.coding.toolbox.files.text_files import encode_like
 from outrider.coding.toolbox.files.versions import WHOLE, Version, version
+from outrider.coding.toolbox.seen_files import Part, UnreadError
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.encodings import Encoding, text_encoding
@@ -17,13 +22,16 @@ from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, tool
 
+Hidden: TypeAlias = Callable[[str], bool]
 AROUND = 3
 """Lines shown before and after a change."""
 SHOWN_LINES = 30
+UNREAD_LINES = 100
+"""Lines shown of a file that was not read."""
 
 
-def edit(workspace: Workspace) -> Tool:
-    """Return the tool that edits files."""
+def edit(workspace: Workspace, *, hidden: Hidden = lambda _: False) -> Tool:
+    """Return the tool that edits files; `hidden` returns True for paths whose content it must not show."""
 
     @tool(name="Edit", effect="write", concurrent=False)
     def edit_file(
@@ -39,7 +47,8 @@ def edit(workspace: Workspace) -> Tool:
             replace_all: Replace every occurrence instead of the only one.
         """
         try:
-            return _edit(workspace, file_path, clean(old_string), clean(new_string), replace_all, context)
+            strings = clean(old_string), clean(new_string)
+            return _edit(workspace, file_path, *strings, replace_all, hidden, context)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         except OSError as error:
@@ -48,7 +57,9 @@ def edit(workspace: Workspace) -> Tool:
     return edit_file
 
 
-def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, context: ToolContext) -> ToolResult:
+def _edit(
+    workspace: Workspace, name: str, old: str, new: str, every: bool, hidden: Hidden, context: ToolContext
+) -> ToolResult:
     if not old:
         raise ToolCallError(
             "old_string is empty: give the text to replace. Write creates a file or replaces a whole one."
@@ -57,9 +68,13 @@ def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, cont
         raise ToolCallError("old_string and new_string are the same: there is nothing to change.")
     path = resolve_path(workspace, name, "Edit", context)
     before = version(workspace, path, name)
-    workspace.seen.check(context, path, name, before.stamp, whole=False)
     text, encoding = _text_of(name, before)
     replacement = Replacement.within(text, old, new)
+    try:
+        workspace.seen.check(context, path, name, before.stamp, whole=False)
+    except UnreadError as unread:
+        if len(replacement.places()) != 1:  # one that occurs once was not guessed
+            raise ToolCallError(f"{unread}{_content(workspace, path, before, text, hidden, context)}") from None
     places = _places(replacement, old, name, every)
     changed = replacement.apply()
     if changed == text:
@@ -70,6 +85,17 @@ def _edit(workspace: Workspace, name: str, old: str, new: str, every: bool, cont
     note = save(workspace, path, name, data, before, context, edited=True)
     summary = _summary(replacement, places, name, changed)
     return ToolResult(f"{summary}\n{note}" if note else summary, details=change_details(path, name, text, changed))
+
+
+def _content(workspace: Workspace, path: Path, before: Version, text: str, hidden: Hidden, context: ToolContext) -> str:
+    """Return the content of a file that was not read, so that the next call can be right, or its beginning."""
+    lines = line_count(text)
+    if hidden(str(path)) or not before.stamp or not lines:
+        return ""
+    shown = min(lines, UNREAD_LINES)
+    workspace.seen.add_read(context, path, before.stamp, Part(1, shown, is_end=shown == lines))
+    which = "Its content" if shown == lines else f"Its first {shown} of {lines:,} lines"
+    return f" {which}:\n{excerpt(text, 1, shown)}"
 
 
 def _text_of(name: str, before: Version) -> tuple[str, Encoding]:
@@ -99,7 +125,7 @@ def _places(replacement: Replacement, old: str, name: str, every: bool) -> list[
         times = max(replacement.count(), len(places))
         raise ToolCallError(
             f"old_string occurs {times:,} times in {printable(name)}, on lines {_lines(replacement, places, times)}. "
-            "Include more of the text around the one that you mean, or set replace_all: true."
+            "Include more of the text around the one that you mean."
         )
     return places
 

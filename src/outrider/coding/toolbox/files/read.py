@@ -100,6 +100,9 @@ def read(workspace: Workspace) -> Tool:
             return ToolResult(str(failure), is_error=True)
         except OSError as error:
             return ToolResult(str(os_error(error, file_path)), is_error=True)
+        except ImportError as error:  # hands elsewhere have only what a Python needs
+            text = f"{printable(file_path)} cannot be shown: {error.name} is not installed where it is."
+            return ToolResult(f"{text} With original: true the file itself is attached.", is_error=True)
         if source.path and not _is_archive(source):
             is_cut = context.result_characters is not None and len(result.text) > context.result_characters
             workspace.seen.add_read(context, source.path, source.stamp, SOME if is_cut else part)

@@ -55,6 +55,8 @@ def picture_result(name: str, mime_type: str, size: int, data: bytes | None, att
         width, height = image_size(data)
     except AttachmentError:
         width = height = 0
+    except ImportError:  # hands elsewhere may lack Pillow
+        return ToolResult(f"{printable(name)}: {mime_type}, {human_size(size)}", [attachment])
     if not width or not height:
         raise ToolCallError(
             f"{printable(name)} begins like a picture ({mime_type}, {human_size(size)}) but is damaged or incomplete. "

@@ -23,6 +23,8 @@ from outrider.tools.tool import Tool, tool
 
 LONGEST_PATTERN = 20_000
 LONGEST_LINE = 500
+COUNTED_LINES = 10
+"""Lines from which on a result says how many match."""
 _MODES: dict[OutputMode, tuple[str, ...]] = {
     "files_with_matches": ("--files-with-matches",),
     "content": ("--line-number", f"--max-columns={LONGEST_LINE}", "--max-columns-preview"),
@@ -207,7 +209,9 @@ class Matches:
 
     def _lines_text(self, folder: Path) -> str:
         lines = [f"{shown_path(path, folder)}:{number}:{text}" for path, number, text in sorted(self._lines)]
-        return "\n".join([*lines, *_more(sum(self.files.values()) - len(lines), "line")])
+        total = sum(self.files.values())
+        counts = [f"[{total:,} lines match.]"] if total >= COUNTED_LINES else []  # models cannot count
+        return "\n".join([*counts, *lines, *_more(total - len(lines), "line")])
 
     def _counts_text(self, folder: Path) -> str:
         files = sorted(self.files.items())

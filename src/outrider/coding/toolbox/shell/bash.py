@@ -104,7 +104,7 @@ class _Commands:
             if result := await shown.run(self._threads):
                 return result
             notes = shown.notes
-        return await _Foreground(self._shell, command, access, seconds, progress, notes, unasked=unasked).run(
+        return await ForegroundCommand(self._shell, command, access, seconds, progress, notes, unasked=unasked).run(
             self._threads
         )
 
@@ -125,7 +125,7 @@ def _check(command: str, timeout: float, *, may_be_empty: bool) -> None:
         raise ToolCallError(f"The command was not run: its timeout is {timeout:g}; it must be over 0 milliseconds.")
 
 
-class _Foreground:
+class ForegroundCommand:
     """A command that the call waits for."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Sessions that work in the process of the page: what is said reaches them, and they are released afterwards."""
+"""Sessions that work in the process of the server: what is said reaches them, and they are released afterwards."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ from outrider.log.sqlite.database import reading
 from outrider.runtime.events import Notice
 from outrider.runtime.session import Session
 from outrider.sync import default_log
-from outrider.web import page_sessions
-from outrider.web.page_sessions import PageSessions
+from outrider.web import live_sessions
+from outrider.web.api_types import NewSession
+from outrider.web.live_sessions import LiveSessions
+from outrider.web.opener import CodingOpener
 from tests.log import until_so
 
 
@@ -29,9 +31,10 @@ async def test_a_message_between_the_end_of_a_turn_and_the_release_keeps_no_sess
     with default_log() as log:
         with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
             await session.run("Hello")
-        talks = PageSessions(log)
-        await talks.say(session.id, Say("One"))
+        talks = LiveSessions(log, CodingOpener(log))
+        await talks.say(session.id, "One")
         talk = talks._open[session.id]
+        assert talk.task
         await talk.task
         talk.say("Two")  # the session is not released yet
         await until_so(lambda: not talks._open)
@@ -53,14 +56,14 @@ async def test_a_session_begins_only_in_a_folder_that_had_one(tmp_path: Path, mo
             with Session.open(log, None, Agent("demo"), cwd=folder).now() as session:
                 await session.run("Hello")
         gone.rmdir()
-        talks = PageSessions(log)
+        talks = LiveSessions(log, CodingOpener(log))
         for folder, reason in ((other, "no session was in"), (gone, "does not exist")):
             with pytest.raises(LogError, match=reason):
-                await talks.begin(str(folder), Say("One"))
+                await talks.begin(NewSession("One", str(folder)), is_page=True)
         with pytest.raises(ValidationError):
-            await talks.begin(str(known), Say(" "))
+            await talks.begin(NewSession(" ", str(known)), is_page=True)
         assert len(log.sessions()) == 2
-        new = await talks.begin(str(known), Say("One"))
+        new = await talks.begin(NewSession("One", str(known)), is_page=True)
         await until_so(lambda: not talks._open)
         assert log.settings(new).cwd == str(known)
         assert said_in(log, new) == ["One"]
@@ -73,9 +76,9 @@ async def test_what_waits_for_consent_is_told_on_the_page(tmp_path: Path) -> Non
     with default_log() as log:
         with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
             await session.run("Hello")
-        talks, events = PageSessions(log), list[object]()
-        await talks.say(session.id, Say("One"))
-        talks._open[session.id]._session.observe(events.append)
+        talks, events = LiveSessions(log, CodingOpener(log)), list[object]()
+        talks.on_open = lambda name: talks._open[name].session.observe(events.append)
+        await talks.say(session.id, "One")
         await until_so(lambda: not talks._open)
         await talks.close()
     wanted = "1 MCP server waits for your consent, not used until you agree: outrider trust"
@@ -104,8 +107,8 @@ async def open_elsewhere(folder: Path) -> AsyncIterator[tuple[Log, str, Journal,
 
 async def test_a_message_that_a_program_does_not_take_before_it_closes_is_not_lost(tmp_path: Path) -> None:
     async with open_elsewhere(tmp_path) as (log, session, journal, _):
-        talks = PageSessions(log)
-        saying = asyncio.ensure_future(talks.say(session, Say("Anyone there?")))
+        talks = LiveSessions(log, CodingOpener(log))
+        saying = asyncio.ensure_future(talks.say(session, "Anyone there?"))
         await until_so(lambda: waiting(log) == 1)
         journal.close()  # without a look at its messages
         await saying
@@ -116,8 +119,8 @@ async def test_a_message_that_a_program_does_not_take_before_it_closes_is_not_lo
 
 async def test_a_message_that_was_taken_is_not_said_twice_though_the_program_closes_at_once(tmp_path: Path) -> None:
     async with open_elsewhere(tmp_path) as (log, session, journal, held):
-        talks = PageSessions(log)
-        saying = asyncio.ensure_future(talks.say(session, Say("Anyone there?")))
+        talks = LiveSessions(log, CodingOpener(log))
+        saying = asyncio.ensure_future(talks.say(session, "Anyone there?"))
         await until_so(lambda: waiting(log) == 1)
         taken: list[Signal] = []
         await held.take_signals(taken.append)
@@ -131,11 +134,11 @@ async def test_a_message_that_was_taken_is_not_said_twice_though_the_program_clo
 async def test_the_page_waits_for_a_program_that_has_a_message_and_not_for_one_that_does_not_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(page_sessions, "TAKE_SECONDS", 0.0)
+    monkeypatch.setattr(live_sessions, "TAKE_SECONDS", 0.0)
     async with open_elsewhere(tmp_path) as (log, session, journal, held):
-        talks = PageSessions(log)
+        talks = LiveSessions(log, CodingOpener(log))
         with pytest.raises(LogError, match="does not respond"):
-            await talks.say(session, Say("Anyone there?"))
+            await talks.say(session, "Anyone there?")
         await held.take_signals()
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         number = log.inbox.send(session, Say("/compact"))

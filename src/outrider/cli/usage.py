@@ -1,0 +1,94 @@
+"""`outrider usage`: what requests have used, by day, model or folder, and today's cost against the budget."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from outrider.cli.command_parser import JSON_HELP, command_parser, reported
+from outrider.log.usage_tables import Dimension, UsageSums
+from outrider.text import dollars, thousands
+from outrider.text.visible import safe_line
+
+DIMENSIONS: dict[str, Dimension] = {"day": "quarter", "model": "model", "folder": "folder"}
+DESCRIPTION = """\
+Show what the requests of all sessions have used and cost, and what today has cost against the budget of the settings
+(budget.day, budget.folder_day). Sub-agents, summaries and titles count.
+"""
+EXAMPLES = """\
+examples:
+  outrider usage
+  outrider usage --days 30 --by model
+  outrider usage --json
+"""
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command."""
+    parser = command_parser("usage", DESCRIPTION, EXAMPLES)
+    parser.add_argument("--days", type=int, default=7, metavar="N", help="the last N days, with today (default 7)")
+    parser.add_argument("--by", choices=(*DIMENSIONS,), default="day", help="a row for each day, model or folder")
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    return parser
+
+
+def usage(arguments: Sequence[str]) -> int:
+    """Print the sums."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    if options.days < 1:
+        parser.error("--days must be 1 or more")
+    return reported("usage", lambda: _print(options))
+
+
+def _print(options: argparse.Namespace) -> int:
+    from outrider.coding.config.loading import load
+    from outrider.log.days import day_of, named
+    from outrider.runtime.budget import spent_today
+    from outrider.sync import default_log
+
+    folder = Path.cwd()
+    budget = load(folder, environment=os.environ).settings.budget
+    with default_log() as log:
+        noon = day_of(time.time()).start + 43_200  # a day may have 23 or 25 hours
+        found = named(log.used(DIMENSIONS[options.by], since=day_of(noon - (options.days - 1) * 86_400).start).sums)
+        spent = list(spent_today(budget, log.spent, str(folder)))
+    if options.json:
+        rows = [{"name": name, **_fields(found[name])} for name in sorted(found)]
+        budgets = [{"name": each.name, "cost": each.cost, "budget": each.budget} for each in spent]
+        print(json.dumps({"by": options.by, "rows": rows, "today": budgets}, indent=2, ensure_ascii=False))
+        return 0
+    _print_table(found)
+    for each in spent:
+        print(f"Budget: {each.text}")
+    if not spent:
+        print("No budget is set. To set one: outrider config set budget.day 5")
+    return 0
+
+
+def _fields(sums: UsageSums) -> dict[str, float | None]:
+    names = ("requests", "input_tokens", "cached_tokens", "output_tokens", "cost")
+    return {name: getattr(sums, name) for name in names} | {"cached_share": sums.cached_share}
+
+
+def _print_table(found: dict[str, UsageSums]) -> None:
+    """Print a row for each name, and their sum."""
+    rows: list[tuple[str, ...]] = [("", "requests", "input", "cached", "output", "cost")]
+    total = UsageSums()
+    for name in sorted(found):
+        total.merge(found[name])
+        rows.append((safe_line(name) or "–", *_cells(found[name])))
+    rows.append(("all", *_cells(total)))
+    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
+    for name, *cells in rows:
+        shown = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
+        print(f"{name:<{widths[0]}}  {shown}")
+
+
+def _cells(sums: UsageSums) -> tuple[str, ...]:
+    share = "–" if sums.cached_share is None else f"{sums.cached_share:.0%}"
+    return f"{sums.requests:,}", thousands(sums.input_tokens), share, thousands(sums.output_tokens), dollars(sums.cost)

@@ -1,0 +1,269 @@
+"""`Hands`: all that a workbench uses of hands elsewhere."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from pathlib import Path
+
+import msgspec
+
+from outrider.coding.commands.command import Command, FoundCommands
+from outrider.coding.config.settings import Settings
+from outrider.coding.found_skills import FoundSkill, FoundSkills
+from outrider.coding.hands.commands import CommandsElsewhere
+from outrider.coding.hands.connection import HandsConnection
+from outrider.coding.hands.folder import FolderElsewhere
+from outrider.coding.hands.judging import JudgeElsewhere, stance_of
+from outrider.coding.hands.link import Exchange
+from outrider.coding.hands.place import Place
+from outrider.coding.hands.protocol import (
+    CallToDo,
+    CommandFound,
+    DiffSinceCommit,
+    Fetch,
+    FileInfo,
+    Leave,
+    ListFiles,
+    Look,
+    Setup,
+    SkillText,
+    Stance,
+    Survey,
+    Surveyed,
+    Welcome,
+)
+from outrider.coding.hands.starter import Starter
+from outrider.coding.hands.tools import Forwarding, received
+from outrider.coding.named_files import Kind, NamedFiles
+from outrider.coding.permissions.approver import PendingCall
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.toolbox.workspace import Workspace
+from outrider.coding.user_policy import NOWHERE
+from outrider.conversation.attachments import Attachment
+from outrider.errors import HandsError
+from outrider.log.log import Log
+from outrider.skills.skill import Skill
+from outrider.text.visible import safe_line
+
+LONGEST_SITUATION, LONGEST_TEXT = 2_000, 512 * 1024
+"""Characters of what the hands say about a project that go into the system prompt."""
+MOST_NAMED = 1_000
+"""Skills, and commands, of a project."""
+_SECONDS = 60.0
+
+
+class Hands:
+    """The hands of one session: its workspace there, its permissions, and what the project says."""
+
+    def __init__(
+        self,
+        starter: Starter | None,
+        settings: Settings,
+        policy: Callable[[], Policy],
+        notice: Callable[[str], None] | None = None,
+    ) -> None:
+        """Without a starter, the settings say where the hands are. Raises ConfigError.
+
+        `policy` returns the session's, which may change. `notice` is told about lost connections."""
+        starter = starter or Place.parse(settings.workspace or "", settings.container_program or "")
+        wanted, sandbox = settings.permissions, settings.sandbox
+        setup = Setup(
+            folders=tuple(wanted.folders),
+            secrets=None if wanted.secrets is None else tuple(wanted.secrets),
+            sandbox=sandbox.use,
+            pass_env=tuple(sandbox.pass_env),
+            allow_hosts=tuple(sandbox.allow_hosts),
+            attachment_bytes=settings.limits.attachment_bytes,
+        )
+        self._policy = policy
+        self._known: tuple[Policy, Stance] | None = None
+        self.connection = HandsConnection(starter, setup, self._stance, notice=notice or (lambda _: None))
+        self._numbers = itertools.count(1)
+        self._workspaces: dict[str, WorkspaceElsewhere] = {}
+        self.background = CommandsElsewhere(self.connection)
+        """The background commands."""
+        self.workspace = self._new_workspace("")
+        self.judge = JudgeElsewhere(self.connection, policy, self._call)
+
+    @property
+    def place(self) -> str:
+        """Where the hands are, for people."""
+        return self.connection.place
+
+    def open(self) -> Welcome:
+        """Connect, unless that was done. Raises HandsError, with what to do."""
+        return self.connection.open()
+
+    def close(self) -> None:
+        """End the hands, with everything that they run."""
+        self.connection.close()
+
+    def _stance(self) -> Stance:
+        policy = self._policy()
+        if self._known is None or self._known[0] is not policy:
+            self._known = policy, stance_of(policy)
+        return self._known[1]
+
+    # Workspaces
+
+    def _new_workspace(self, name: str) -> WorkspaceElsewhere:
+        made = self._workspaces[name] = WorkspaceElsewhere(self, name)
+        return made
+
+    def subagent_workspace(self) -> WorkspaceElsewhere:
+        """Return a workspace for a sub-agent."""
+        return self._new_workspace(str(next(self._numbers)))
+
+    def leave(self, name: str) -> None:
+        """Close the workspace of a sub-agent there."""
+        self._workspaces.pop(name, None)
+        self.connection.send(Leave(name))
+
+    def _call(self, call: PendingCall) -> CallToDo:
+        workspace = self._workspaces.get(call.workspace, self.workspace)
+        return workspace.forwarding.call(call.use.id, call.use.name, call.use.input)
+
+    # The project
+
+    @cached_property
+    def surveyed(self) -> Surveyed:
+        """What the project says to agents. Raises HandsError."""
+        found = self.connection.ask_now(Survey(), Surveyed, seconds=_SECONDS)
+        return msgspec.structs.replace(
+            found,
+            situation=found.situation[:LONGEST_SITUATION],
+            instructions=found.instructions[:LONGEST_TEXT],
+            skills_section=found.skills_section[:LONGEST_TEXT],
+            notes=tuple(safe_line(each[:1_000]) for each in found.notes[:20]),
+        )
+
+    @property
+    def skills(self) -> FoundSkills:
+        """The skills of the project, and of the user there."""
+        return FoundSkills(
+            tuple(
+                FoundSkill(
+                    _SkillElsewhere(each.name, each.description, Path(each.path), read=self._skill_text),
+                    each.origin,
+                    each.is_project,
+                )
+                for each in self.surveyed.skills[:MOST_NAMED]
+            )
+        )
+
+    def _skill_text(self, name: str) -> str:
+        return self.connection.ask_now(SkillText(name), str, seconds=_SECONDS)[:LONGEST_TEXT]
+
+    @property
+    def skills_section(self) -> str:
+        """The skills in the system prompt."""
+        return self.surveyed.skills_section
+
+    @property
+    def instructions(self) -> str:
+        """The project's instructions."""
+        return self.surveyed.instructions
+
+    @property
+    def situation(self) -> str:
+        """Where the agent works."""
+        return self.surveyed.situation
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was refused of the project's files for agents."""
+        return self.surveyed.notes
+
+    @property
+    def sandbox_note(self) -> str:
+        """A note for the user if there should be a sandbox there and there is none, or ""."""
+        note = self.open().sandbox_note
+        return f"{safe_line(self.place)}: {safe_line(note[:1_000])}" if note else ""
+
+    @property
+    def is_sandboxed(self) -> bool:
+        """Whether commands run in a sandbox there."""
+        return self.open().is_sandboxed
+
+    @property
+    def files(self) -> NamedFiles:
+        """The files that the user can name in a prompt."""
+        return self
+
+    def commands_with(self, own: FoundCommands) -> FoundCommands:
+        """Return the user's commands, and those of the project."""
+        by_name = {each.name: each for each in (*own.commands, *map(_command, self.surveyed.commands[:MOST_NAMED]))}
+        return FoundCommands(tuple(by_name.values()), own.refused)
+
+    def changes_since_commit(self) -> str:
+        """Return a diff of the folder's changed files and the names of new ones. Raises HandsError."""
+        return self.connection.ask_now(DiffSinceCommit(), str, seconds=_SECONDS)
+
+    def working_folder(self, log: Log, session: str) -> FolderElsewhere:
+        """Return the working folder of a session, which can be rewound."""
+        return FolderElsewhere(self.connection, log, session)
+
+    # Files that the user names
+
+    def kinds(self, names: Sequence[str]) -> list[Kind]:
+        """Return what each name is. Raises HandsError."""
+        kinds = self.connection.ask_now(Look(tuple(names)), list[Kind], seconds=_SECONDS)
+        if len(kinds) != len(names):
+            raise HandsError("an answer has the wrong length")
+        return kinds
+
+    def located(self, name: str) -> str:
+        """Return the name: the hands follow links."""
+        return name
+
+    def attach(self, name: str) -> Attachment:
+        """Return a file as an attachment, with its bytes on disk here. Raises HandsError."""
+        exchange: Exchange[FileInfo] = self.connection.exchange_now(Fetch(name), FileInfo)
+        if file := received(exchange.value, exchange.files):
+            return file
+        raise HandsError(safe_line(exchange.value.problem or f"{name} did not come"))
+
+    def names(self) -> list[str]:
+        """Return the files of the folder without those that git ignores; none if the hands do not answer."""
+        try:
+            return self.connection.ask_now(ListFiles(), list[str], seconds=10.0)
+        except HandsError:
+            return []
+
+
+class WorkspaceElsewhere(Workspace):
+    """The state that a session, or a sub-agent, keeps here for its tools there."""
+
+    def __init__(self, hands: Hands, name: str) -> None:
+        super().__init__(NOWHERE)
+        self._hands = hands
+        self.name = name
+        self.forwarding = Forwarding(hands.connection, name, hands.background, lambda call: self.granted(call))
+        self.forwarded = self.forwarding.around
+        self.background = hands.background
+
+    def for_subagent(self, folder: Path | None = None) -> WorkspaceElsewhere:
+        """Return a workspace in the same folder without this one's state. There are no worktrees elsewhere."""
+        return self._hands.subagent_workspace()
+
+    def close(self) -> None:
+        """End what the sub-agent still runs, or everything."""
+        if self.name:
+            self._hands.leave(self.name)
+        else:
+            self._hands.close()
+
+
+class _SkillElsewhere(Skill, frozen=True, kw_only=True):
+    """A skill whose files are in the hands. Its path is text: it is never opened here."""
+
+    read: Callable[[str], str]
+
+    def text(self) -> str:
+        return self.read(self.name)
+
+
+def _command(found: CommandFound) -> Command:
+    return Command(found.name, found.text, found.description, found.hint, Path(found.path), found.origin)

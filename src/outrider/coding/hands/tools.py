@@ -1,0 +1,120 @@
+"""The tools of a session as the model sees them, whose calls run in the hands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from outrider.coding.folder_instructions import NewInstructions
+from outrider.coding.hands.commands import CommandsElsewhere
+from outrider.coding.hands.connection import HandsConnection
+from outrider.coding.hands.link import Exchange, ReceivedFile
+from outrider.coding.hands.protocol import HANDS_TOOLS, CallToDo, Done, FileInfo, Run
+from outrider.coding.permissions.approver import Grant
+from outrider.coding.project_texts import MAX_BYTES, ProjectText
+from outrider.conversation.attachments import Attachment, OpenFile
+from outrider.errors import HandsError, HandsLostError
+from outrider.tools.context import ToolContext
+from outrider.tools.result import ToolResult
+from outrider.tools.tool import Tool
+
+
+class Forwarding:
+    """Makes the tools of one workspace run in the hands."""
+
+    def __init__(
+        self,
+        connection: HandsConnection,
+        workspace: str,
+        commands: CommandsElsewhere,
+        granted: Callable[[str], Grant | None],
+    ) -> None:
+        """`granted` returns how a call was allowed, by its id."""
+        self._granted = granted
+        self._connection = connection
+        self._workspace = workspace
+        self._commands = commands
+        self.cwd = ""
+        """Where the shell of the workspace was last."""
+        self._instructions = NewInstructions()
+
+    def around(self, tool: Tool) -> Tool:
+        """Return a tool that runs in the hands, if it works on files or runs commands."""
+        if tool.name not in HANDS_TOOLS:
+            return tool
+        return _ForwardedTool(**{name: getattr(tool, name) for name in tool.__struct_fields__}, forward=self.run)
+
+    def call(self, id: str, tool: str, input: dict[str, Any]) -> CallToDo:
+        """Return a call in this workspace."""
+        return CallToDo(id, tool, input, self._workspace, self.cwd)
+
+    async def run(self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
+        """Run a call in the hands."""
+        grant = self._granted(context.call_id) or Grant()
+        request = Run(
+            self.call(context.call_id, tool.name, arguments),
+            context.session,
+            context.reply,
+            context.key,
+            context.result_characters,
+            grant.paths,
+            grant.unasked,
+        )
+        is_command = tool.name == "Bash"
+        self._commands.waiting += is_command
+        try:
+            exchange = await self._connection.ask(
+                request, Done, repeats=tool.effect == "read", progress=context.progress
+            )
+        except HandsError as error:
+            is_unknown = isinstance(error, HandsLostError)
+            return ToolResult(f"{_sentence(error)}.", is_error=True, is_unknown=is_unknown)
+        finally:
+            self._commands.waiting -= is_command
+        done = exchange.value
+        self.cwd = done.cwd
+        texts = [ProjectText(Path(path), text[:MAX_BYTES]) for path, text in done.instructions[:20]]
+        return self._instructions.added(texts, context, result_of(exchange))
+
+
+class _ForwardedTool(Tool[..., Any], frozen=True, kw_only=True):
+    forward: Callable[..., Any]
+
+    async def invoke(self, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
+        if str(arguments.get("file_path")).startswith("attachment:"):  # it is stored here
+            return await super().invoke(arguments, context)
+        self.check(arguments)
+        return cast(ToolResult, await self.forward(self, arguments, context))
+
+
+def result_of(exchange: Exchange[Done]) -> ToolResult:
+    """Return the result of a call, with files that are on disk here."""
+    done, files = exchange.value, exchange.files
+    text = done.text
+    attachments: list[Attachment] = []
+    for info in done.files:
+        if file := received(info, files):
+            attachments.append(file)
+        else:
+            text += f"\n[A file could not be attached: {info.problem or 'it did not come'}.]"
+    whole = received(done.whole, files) if done.whole else None
+    if done.whole and whole is None:
+        text += f"\n[The whole could not be stored: {done.whole.problem or 'it did not come'}.]"
+    return ToolResult(
+        text, attachments, done.is_error, details=done.details, whole=whole, is_json=done.is_json, note=done.note
+    )
+
+
+def received(info: FileInfo, files: Sequence[ReceivedFile]) -> Attachment | None:
+    """Return a file whose bytes have come; None if they have not. Its name is text: it is never opened here."""
+    if info.problem or not 0 <= info.number < len(files):
+        return None
+    file = files[info.number]
+    file.seek(0)
+    return OpenFile(b"", info.mime_type, info.name, info.description, file=cast(Any, file))
+
+
+def _sentence(error: HandsError) -> str:
+    text = str(error)
+    return text[:1].upper() + text[1:]

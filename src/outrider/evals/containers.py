@@ -1,0 +1,79 @@
+"""Trials in containers: for tasks whose environment is an image or a Dockerfile, as in Harbor."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from outrider.coding.hands.containers import Containers
+from outrider.errors import HandsError
+from outrider.evals.task_folder import TaskFolder
+from outrider.evals.trial import Trial
+from outrider.evals.verifier import SHOWN, Verdict, reward_of, verdict
+
+CLEAN = "rm -rf /tests /solution /logs/verifier && mkdir -p /logs/verifier"
+"""What the agent may have left where the tests and their result will be is removed."""
+REWARD = "cat /logs/verifier/reward.txt 2>/dev/null || cat /logs/verifier/reward.json"
+
+
+class TrialContainers:
+    """The containers of an eval: one for each trial, in which the agent works and the tests run."""
+
+    def __init__(self, containers: Containers) -> None:
+        self._containers = containers
+        self._images: dict[Path, str] = {}
+        self.names: dict[str, str] = {}
+        """The container of each trial by its id."""
+
+    async def prepare(self, trials: Iterable[Trial]) -> None:
+        """Build or name the images, and make a container for each trial. Raises HandsError."""
+        for trial in trials:
+            self.names[trial.id] = await self._create(trial.task, str(trial.folder))
+
+    def settings(self, trial: Trial) -> dict[str, str]:
+        """Return the settings that let the agent's tools work in the container of a trial."""
+        return {"workspace": f"container:{self.names[trial.id]}", "container_program": self._containers.engine.program}
+
+    async def verify(self, trial: Trial) -> Verdict:
+        """Run the tests in the container of a trial, and remove it."""
+        return await self._judge(trial.task, self.names.pop(trial.id))
+
+    async def try_solution(self, task: TaskFolder, script: Path | None) -> Verdict:
+        """Run the tests in a new container, after a script if there is one."""
+        return await self._judge(task, await self._create(task, f"{task.path} {os.getpid()}"), script)
+
+    async def close(self) -> None:
+        """Remove what is left."""
+        await self._containers.close()
+
+    async def _create(self, task: TaskFolder, key: str) -> str:
+        if task.path not in self._images:
+            self._images[task.path] = task.image or await self._containers.build(task.environment)
+        return await self._containers.create(self._images[task.path], key, task.container_options)
+
+    async def _judge(self, task: TaskFolder, name: str, script: Path | None = None) -> Verdict:
+        run = self._containers.engine.run
+        try:
+            await run("restart", "--time", "0", name)  # nothing that the agent started runs on
+            await run("exec", name, "sh", "-c", CLEAN)
+            if script:
+                await run("cp", str(script.parent), f"{name}:/solution")
+                await run("exec", name, "bash", f"/solution/{script.name}", seconds=task.agent_seconds)
+            await run("cp", str(task.tests), f"{name}:/tests")
+            return verdict(*await self._tested(task, name))
+        except HandsError as error:
+            return Verdict(0.0, str(error))
+        finally:
+            await self._containers.remove(name)
+
+    async def _tested(self, task: TaskFolder, name: str) -> tuple[float | None, str]:
+        """Return the reward that the tests wrote, and the end of what they printed. Their exit code does not count."""
+        run = self._containers.engine.run
+        script = "bash /tests/test.sh 2>&1; true"
+        said = await run("exec", name, "sh", "-c", script, seconds=task.test_seconds)
+        wrote = ""
+        with suppress(HandsError):
+            wrote = await run("exec", name, "sh", "-c", REWARD)
+        return reward_of(wrote), said[-SHOWN:]

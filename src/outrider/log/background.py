@@ -1,0 +1,62 @@
+"""How a sub-agent in the background ended, in words for the model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from outrider.conversation.user_messages import REPORT
+from outrider.text import clean, shorten
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from outrider.log.entries import BackgroundTask
+    from outrider.log.log import Log
+    from outrider.log.state import SessionState
+
+ID_CHARACTERS = 8
+"""Characters of a session's id by which the model and the user name a sub-agent."""
+RESULT_CHARACTERS = 10_000
+"""Characters of a report that the model reads, unless its agent says otherwise."""
+INTERRUPTED = "interrupted"
+"""The status of one whose process ended before it did."""
+_ENDINGS = {"done": "has finished", "cancelled": "was stopped", INTERRUPTED: "was interrupted: the program ended"}
+_GO_ON = "Nothing is lost: to let it go on, send it a message (Task with agent_id and prompt)."
+
+
+def ended(task: BackgroundTask, status: str, words: str, *, most: int = RESULT_CHARACTERS) -> BackgroundTask:
+    """Return the task as it is once it has ended, with the report for the model."""
+    how = _ENDINGS.get(status, "did not finish")
+    head = f"{REPORT}{task.session[:ID_CHARACTERS]} ({task.name}: {task.title}) {how}. Not a message of the user.]"
+    said = shorten(clean(words).strip(), most, "[{left_out} of {total} characters left out]")
+    more = _GO_ON if status == INTERRUPTED else ""
+    if more and task.isolation:
+        more += f" What it had changed in its worktree is kept in the branch outrider/{task.session[:ID_CHARACTERS]}."
+    report = "\n\n".join(filter(None, (task.report, head, said, more)))  # the model may not know an earlier one
+    return msgspec.structs.replace(task, status=status, report=report, is_told=False)
+
+
+def told(task: BackgroundTask) -> BackgroundTask:
+    """Return the task as it is once the model was told."""
+    return msgspec.structs.replace(task, report="", is_told=True)
+
+
+def interrupted(log: Log, id: str, state: SessionState, at_work: Collection[str] = ()) -> Iterator[BackgroundTask]:
+    """Yield the end of each sub-agent that a process has left at work in the session with this id.
+
+    One that had its answer, and whose process ended before that was stored, has finished. Changes in a worktree were
+    not merged then, so such a sub-agent goes on first.
+    """
+    for task in state.working:
+        if task.session in at_work:
+            continue
+        status, words = INTERRUPTED, ""
+        known = log.summaries([task.session]).get(task.session)
+        if known and known.parent == id:  # an imported entry must not name another session
+            child = log.state(task.session)
+            if child.run and child.run.status == "done" and not task.isolation:
+                status = "done"
+                words = child.final.result.text if child.final else child.run.text
+        yield ended(task, status, words)

@@ -1,0 +1,73 @@
+"""`outrider mcp serve`: serve clients over standard input and output, or over HTTP on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import secrets
+import sys
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+
+from outrider.errors import ConfigError
+from outrider.mcp_server.host import Host
+from outrider.mcp_server.http import PATH, HttpServer
+from outrider.mcp_server.stdio import serve_stdio
+from outrider.mcp_server.tasks import Tasks
+from outrider.processes.signals import on_signals
+from outrider.sync import default_log
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until the client, or Ctrl-C, ends it. Raises ConfigError."""
+    folders = [Path(each).resolve() for each in options.folder or ["."]]
+    for folder in folders:
+        if not folder.is_dir():
+            raise ConfigError(f"--folder {folder}: there is no such folder")
+    with default_log() as log:
+        host = Host([Tasks(log, folders, _flags(options)).tool], may_ask=not options.no_questions)
+        asyncio.run(serve_stdio(host) if options.http is None else serve_http(host, options.http))
+    return 0
+
+
+def _flags(options: argparse.Namespace) -> dict[str, Any]:
+    given = {
+        "model": options.model,
+        "permissions.mode": options.permissions,
+        "limits.max_turns": options.max_turns,
+        "limits.max_cost": options.max_cost,
+    }
+    return {key: value for key, value in given.items() if value is not None}
+
+
+async def serve_http(host: Host, port: int) -> None:
+    """Serve on the loopback address until a signal."""
+    stopped, token = asyncio.Event(), secrets.token_urlsafe(32)
+    server = HttpServer(host, token)
+    runner = await listen(server, port)
+    try:
+        address = f"http://{next(each for each in server.authorities if each.startswith('127.'))}{PATH}"
+        print(address, flush=True)
+        print(f"Authorization: Bearer {token}", flush=True)
+        print("Give clients the address and the header. Ctrl-C stops the server.", file=sys.stderr, flush=True)
+        with on_signals(lambda _: stopped.set()):
+            await stopped.wait()
+    finally:
+        await host.close()
+        await runner.cleanup()
+
+
+async def listen(server: HttpServer, port: int) -> web.AppRunner:
+    """Listen on a port of the loopback address; any free one for 0."""
+    runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=1.0, handler_cancellation=True)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+    except OSError as error:
+        await runner.cleanup()
+        raise ConfigError(f"port {port}: {error.strerror or error}; choose another with --http PORT") from None
+    found = runner.addresses[0][1]
+    server.authorities = {f"127.0.0.1:{found}", f"localhost:{found}"}
+    return runner

@@ -1,0 +1,1 @@
+"""Running a recorded session again: replies from its log, and what differs."""

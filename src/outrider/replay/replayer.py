@@ -1,0 +1,248 @@
+"""Run a recorded session again, in a temporary log and without a network, and name the first difference."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from outrider.conversation.messages import Message
+from outrider.errors import ConversationError, LogError, OutriderError, SessionCancelledError
+from outrider.log import entries as kinds
+from outrider.log.entries import Entry, MessageEntry
+from outrider.log.log import Log
+from outrider.replay.difference import Difference, Replayed, about, shown
+from outrider.replay.player import PARTS, Player
+from outrider.replay.stand_in import played_agent, recorded_agent, report_of
+from outrider.replay.tape import Tape
+from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.limits import Limits
+from outrider.runtime.run_scope import RunScope
+from outrider.runtime.session import Session
+from outrider.struct_types import described
+from outrider.temporary_folder import TemporaryFolder
+from outrider.tools.context import SubagentTask, ToolContext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from outrider.log.reader import LogReader
+
+ToolsFrom: TypeAlias = Literal["recorded", "run"]
+
+
+async def replay(
+    log: LogReader,
+    session: str,
+    agent: AgentSpec[Any] | None = None,
+    *,
+    tools: ToolsFrom = "recorded",
+    deps: Any = None,
+    is_strict: bool = True,
+) -> Replayed:
+    """Run a recorded session again, and return the first difference from it. Nothing is sent, nor written to its log.
+
+    Replies, decisions, queued messages and cancels come from the log, each at the place where it came. With `tools`
+    "run" the tools of the agent run again, and their results are compared; "recorded" takes the results from the log.
+    With an agent, its system prompt, tools and settings are compared with those that were sent, unless `is_strict` is
+    False; without one, an agent is made from the log. Raises LogError if the session cannot be replayed.
+    """
+    if tools not in ("recorded", "run"):
+        raise ValueError(f"tools is {tools!r}; it is 'recorded' or 'run'")
+    if tools == "run" and agent is None:
+        raise ValueError("tools='run' needs the agent whose tools run: replay(log, session, agent, tools='run')")
+    return await _Replay(log, agent, tools == "run", is_strict, deps).of(log.session(session).id)
+
+
+class _Replay:
+    """One replay: the players of its sessions, and the first difference."""
+
+    def __init__(
+        self, log: LogReader, agent: AgentSpec[Any] | None, runs_tools: bool, is_strict: bool, deps: Any
+    ) -> None:
+        self.runs_tools = runs_tools
+        self._source = log
+        self._agent = agent
+        self._deps = deps
+        self._compared = PARTS if agent and is_strict else ("reminder",)
+        self._difference: Difference | None = None
+        self._players: dict[str, Player] = {}
+        self._root: Session
+
+    async def of(self, id: str) -> Replayed:
+        folder = TemporaryFolder()
+        try:
+            with Log(folder.path) as log:
+                player = self._player(id, self._compared)
+                await self._play_root(log, player)
+        finally:
+            folder.remove()
+        count = sum(len(each.tape) for each in self._players.values())
+        return Replayed(id, count, len(self._players), self._difference)
+
+    def _player(self, id: str, compared: tuple[str, ...]) -> Player:
+        if id not in self._players:
+            self._players[id] = Player(Tape(id, self._source.records(id)), self, compared)
+        return self._players[id]
+
+    async def _play_root(self, log: Log, player: Player) -> None:
+        """Play the whole tape. After a recorded kill the session is opened again."""
+        name, agent = player.tape.session, self._agent_for(player, self._agent)
+        cwd = self._source.settings(name).cwd if self.runs_tools else None
+        for kills in range(len(player.tape) + 1):
+            opening = Session.open(log, name, agent, create=kills == 0, cwd=cwd, deps=self._deps)
+            async with opening as session:
+                self._root = session
+                self._attach(player, session)
+                await self._play(player)
+                if self._difference or not session.is_suspended:
+                    return
+        self._stuck(player)
+
+    def _attach(self, player: Player, session: Session) -> None:
+        player.attach(session)
+        environment = session._loop.environment
+        if self.runs_tools and (open_child := environment.open_child):
+
+            async def opened(task: SubagentTask, agent: AgentSpec[Any], approve: Any, cwd: Path | None) -> Session:
+                linked = player.tape.children.get(task.call_id, ())
+                if task.session not in linked:
+                    self.differ(
+                        player.tape.session, player.tape.seq, "sub-agent", ("session", list(linked), task.title)
+                    )
+                    await asyncio.Event().wait()
+                child = self._player(task.session, ())
+                started: Session = await open_child(task, self._agent_for(child, agent), None, cwd)
+                self._attach(child, started)
+                return started
+
+            session._change_environment(open_child=opened)
+
+    # What players need
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether nothing is compared any more: there is a difference, or the recorded process was killed here."""
+        return self._difference is not None or self._root.is_suspended
+
+    def differ(self, session: str, seq: int, about: str, found: tuple[str, Any, Any]) -> None:
+        """Note the first difference, and stop."""
+        if self._difference is None:
+            about = about.removeprefix("a ").removeprefix("the ")
+            self._difference = Difference(session, seq, about, found[0], *shown(*found[1:]))
+            self.stop()
+
+    def stop(self) -> None:
+        """Stop as a kill does: nothing more is written."""
+        self._root.freeze()
+        self._root.cancel()
+
+    def _agent_for(self, player: Player, given: AgentSpec[Any] | None) -> AgentSpec[Any]:
+        model = self._source.session(player.tape.session).model or "recorded"
+        if given is None:
+            return recorded_agent(player, model)
+        return played_agent(given, player, model, runs_tools=self.runs_tools)
+
+    async def play_child(self, context: ToolContext[Any], session: str) -> None:
+        """Replay the session of a sub-agent in the place of its tool."""
+        child = self._player(session, ("reminder",))
+        task = context.subagent_task("replayed")
+        opened: Session = await context.open_child(self._agent_for(child, None), task, None, None)
+        async with opened:
+            self._attach(child, opened)
+            await self._play(child)
+
+    # Playing
+
+    async def _play(self, player: Player) -> None:
+        """Do what the recorded session was asked to do, verb by verb, up to the end of the tape or a kill."""
+        tape, session = player.tape, player.session
+        while not self.has_stopped:
+            before = tape.at
+            calls = session._record.state.open_calls
+            if calls and not session._record.state.is_running and tape.ends_in_calls:
+                with suppress(SessionCancelledError):
+                    await session.act()
+                continue
+            if tape.next is None:
+                return
+            try:
+                await self._do(player, tape.next)
+            except SessionCancelledError:
+                pass
+            except OutriderError as error:
+                if not self.has_stopped:
+                    self.differ(tape.session, tape.seq, about(tape.next), ("", about(tape.next), str(error)))
+            if tape.at == before and not self.has_stopped:
+                self._stuck(player)
+
+    def _stuck(self, player: Player) -> None:
+        entry = player.tape.next
+        self.differ(player.tape.session, player.tape.seq, about(entry), ("", about(entry), "nothing"))
+
+    async def _do(self, player: Player, entry: Entry) -> None:
+        """Do what the session was asked to do when it wrote this entry."""
+        tape, session = player.tape, player.session
+        match entry:
+            case kinds.RewindEntry():
+                await _rewind(session, entry)
+                tape.take()
+            case kinds.CompactionEntry(reason="manual"):
+                await session.compact()
+            case kinds.RunCancelled():
+                await _copy(player, 1)
+            case _:
+                await self._ask(player, entry)
+
+    async def _ask(self, player: Player, entry: Entry) -> None:
+        """Ask the model, in a run or once. What no model was asked for is copied."""
+        tape, session = player.tape, player.session
+        is_running = session._record.state.is_running
+        said, start = tape.said()
+        if start is None and said and said[-1].role == "assistant":
+            await _copy(player, len(said))  # an imported conversation
+        elif start and not said and not session.is_unfinished and tape.is_empty_run:
+            await _copy(player, 2)  # only the type of its answer was asked for
+        elif start or (is_running and not said):
+            await _run(player, said, _limits(start.limits if start else {}))
+        elif said or isinstance(entry, MessageEntry):
+            await session.think(said or "")
+        else:
+            await _copy(player, 1)  # such as a request for a title that failed
+
+
+async def _run(player: Player, said: list[Message], limits: Limits) -> None:
+    """Run once, with the report that the recorded run was asked for. What follows it is a run of its own."""
+    session = player.session
+    await session._begin()
+    if not (report := report_of(player.tape.requested(), session.agent)):
+        await session._run(said, limits)
+        return
+    with session._in_scope(RunScope(report)):
+        await session._run(said, limits)
+
+
+async def _copy(player: Player, count: int) -> None:
+    for _ in range(count):
+        if entry := player.tape.next:
+            await player.session._record.append(entry)
+
+
+def _limits(changed: dict[str, Any]) -> Limits:
+    """Return the limits of a recorded run. The clock is not replayed: its time limit stops it where it did."""
+    try:
+        return msgspec.convert({**changed, "max_seconds": None}, described(Limits))
+    except (msgspec.ValidationError, ValueError):
+        raise LogError("the log names limits that are none; the session cannot be replayed") from None
+
+
+async def _rewind(session: Session, entry: kinds.RewindEntry) -> None:
+    """Go back as the recorded session did, without its files."""
+    if not entry.conversation:
+        await session._record.append(entry)
+    elif entry.undo:
+        await session.undo_rewind()
+    elif (done := await session.rewind(entry.to, files=False)).messages != entry.dropped:
+        raise ConversationError(f"the rewind leaves out {done.messages} messages, not {entry.dropped}")

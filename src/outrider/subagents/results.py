@@ -1,0 +1,60 @@
+"""What the parent reads of a sub-agent that has ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET
+
+from outrider.runtime.run import RunResult
+from outrider.tools.result import ToolResult
+
+if TYPE_CHECKING:
+    from outrider.runtime.session import Session
+    from outrider.subagents.profile import Profile
+
+_STATUS_TEXTS = {
+    "max_turns": "its turns were used up",
+    "max_total_tokens": "the tokens were used up",
+    "max_cost": "the budget was used up",
+    "budget": "today's budget was used up",
+    "max_seconds": "its time was used up",
+    "max_repeats": "it repeated the same calls again and again",
+    "cancelled": "it was cancelled",
+}
+
+
+def tool_result(profile: Profile, child: Session, result: RunResult[Any], note: str = "") -> ToolResult:
+    """Return the last words of the sub-agent, or its data as JSON. `note` is what became of its worktree."""
+    details: dict[str, Any] = {
+        "session": child.id,
+        "profile": profile.name,
+        "status": result.status,
+        "turns": result.turns,
+        "cost": result.usage.cost,
+    }
+    if result.value is not UNSET:
+        details |= {"structured_output": result.structured_output}
+        return ToolResult(f"{result.text}\n\n{note}" if note else result.text, details=details, is_json=not note)
+    words = result.text if result.text.strip() else last_words(child)
+    if result.status == "done":
+        answer = words or "(The sub-agent returned no text.)"
+        return ToolResult(f"{answer}\n\n{note}" if note else answer, details=details)
+    why = _reason(result)
+    last = f"\n\nIts last message was:\n{words}" if words and words not in why else ""
+    after = f"\n\n{note}" if note else ""
+    return ToolResult(f"The sub-agent did not finish: {why}.{last}{after}", is_error=True, details=details)
+
+
+def last_words(child: Session) -> str:
+    """Return the newest text of the sub-agent: its last reply may be empty."""
+    said = (message.text for message in reversed(child.messages) if message.role == "assistant")
+    return next((text for text in said if text.strip()), "")
+
+
+def _reason(result: RunResult[Any]) -> str:
+    """Return why a sub-agent did not finish. An error that says more than a limit comes with it or in its place."""
+    limit = _STATUS_TEXTS.get(result.status, "")
+    if result.status == "max_repeats" and result.error:
+        return result.error
+    return ": ".join(filter(None, (limit, result.error))) or result.status

@@ -1,0 +1,254 @@
+"""The API of sessions: what each of its routes does. The page uses it, and so can every other program."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from outrider.coding.session_lists import SessionList
+from outrider.errors import ConversationError
+from outrider.log.log import Log
+from outrider.log.questions import Answer
+from outrider.log.summary import Summary
+from outrider.struct_types import described
+from outrider.web import api_types as t
+from outrider.web.entry_view import entries_page, whole_entry
+from outrider.web.eval_view import list_evals, one_eval
+from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
+from outrider.web.http import Request, Response
+from outrider.web.hub import Hub
+from outrider.web.live_session import PLACE
+from outrider.web.live_sessions import LiveSessions
+from outrider.web.owners import Owners
+from outrider.web.page_questions import question_fields
+from outrider.web.route import Route
+from outrider.web.session_list import list_sessions, session_details
+from outrider.web.stored_file import file_response, pdf_page_response
+from outrider.web.turn_request import turn_request
+
+API = "/api/v1"
+BINARY, CSV, EVENTS = "application/octet-stream", "text/csv", "text/event-stream"
+MESSAGES_SIZE = 4_000_000
+"""Bytes of a session that are read at most for its newest messages."""
+
+
+class Api:
+    """Answers the requests of the API. Everything that reads the log does so on a thread."""
+
+    def __init__(self, log: Log, sessions: LiveSessions, owners: Owners, hub: Hub, figures: Figures) -> None:
+        self._log, self._sessions, self._owners, self._hub, self._figures = log, sessions, owners, hub, figures
+        self._listed = SessionList(log)
+
+    def routes(self, *, is_shared: bool) -> Iterator[Route]:
+        """Yield the routes. A server with owners leaves those out that show sessions of all, and system prompts."""
+        yield from self._session_routes()
+        yield from self._reading_routes()
+        yield from self._question_routes()
+        if not is_shared:
+            yield from (msgspec.structs.replace(each, is_private=True) for each in self._own_routes())
+
+    def _session_routes(self) -> Iterator[Route]:
+        one = f"{API}/sessions/{{id}}"
+        yield _get(
+            f"{API}/sessions", "listSessions", "List or search sessions.", self._list, t.SessionPage, t.ListQuery
+        )
+        about = "Begin a session. It answers when the first message is stored; the reply comes as events."
+        yield _post(f"{API}/sessions", "createSession", about, self._create, t.Created, t.NewSession, 201)
+        yield _get(one, "getSession", "Return a session with its state.", self._reads(self._details), t.SessionDetails)
+        about = "Send a message: it begins a run, or joins the one that goes on. It answers when the message is stored."
+        yield _post(f"{one}/prompt", "prompt", about, self._prompt, t.Created, t.Said, 202)
+        about = "Send a message to the run that goes on, which takes it at its next step."
+        yield _post(f"{one}/steer", "steer", about, self._steer, t.Created, t.Said, 202)
+        about = "Cancel the run of a session, or stop a sub-agent that works in the background."
+        yield _post(f"{one}/cancel", "cancel", about, self._cancel, t.Created, None, 202)
+        about = "Copy a session, up to an entry."
+        yield _post(f"{one}/fork", "forkSession", about, self._fork, t.Created, t.Fork, 201)
+        about = "Stream what happens in a session: entries, each with its number as the id, and live events."
+        yield _get(f"{one}/events", "sessionEvents", about, self._hub.stream, EVENTS, t.EventsQuery)
+        about = (
+            "Stream the questions that wait and the sessions that change, and the events of one session if it is named."
+        )
+        yield _get(f"{API}/events", "events", about, self._hub.stream, EVENTS, t.EventsQuery)
+
+    def _reading_routes(self) -> Iterator[Route]:
+        one = f"{API}/sessions/{{id}}"
+        about = "Return entries of a session: a page of them."
+        yield _get(f"{one}/entries", "listEntries", about, self._reads(self._entries), t.EntriesPage, t.PageQuery)
+        about = "Return one entry, whole."
+        read = self._reads(lambda found, of, query: whole_entry(self._log, found, _number(of, "seq"), query))
+        yield _get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], t.FormQuery)
+        about = "Return the newest messages, as the model gets them."
+        yield _get(f"{one}/messages", "listMessages", about, self._reads(self._messages), t.Messages, t.MessagesQuery)
+        about = "Return a file of a session by its SHA-256: pictures with their type, all others as downloads."
+        read = self._reads(
+            lambda found, of, query: file_response(self._log, found.id, of.values["sha256"], query.type, query.name)
+        )
+        yield _get(f"{one}/files/{{sha256}}", "getFile", about, read, BINARY, t.FileQuery)
+        about = "Return a page of a PDF as a picture."
+        read = self._reads(
+            lambda found, of, _: pdf_page_response(self._log, found.id, of.values["sha256"], _number(of, "page"))
+        )
+        pages = {"X-Pages": "The number of pages of the PDF."}
+        yield msgspec.structs.replace(
+            _get(f"{one}/files/{{sha256}}/pages/{{page}}", "getPdfPage", about, read, "image/png"), headers=pages
+        )
+        read = self._reads(
+            lambda found, *_: msgspec.convert(context_by_turn(self._log, found.id), described(t.ContextByTurn))
+        )
+        yield _get(f"{one}/context", "getContext", "Return the context of a session by turn.", read, t.ContextByTurn)
+        read = self._reads(lambda found, *_: csv_response(turn_rows(self._log.turns(found.id)), "outrider-context.csv"))
+        yield _get(f"{one}/context.csv", "getContextCsv", "Return the context of a session by turn.", read, CSV)
+
+    def _question_routes(self) -> Iterator[Route]:
+        one = f"{API}/questions/{{id}}"
+        yield _get(
+            f"{API}/questions",
+            "listQuestions",
+            "List the questions that wait.",
+            self._questions,
+            t.Questions,
+            t.QuestionsQuery,
+        )
+        about = "Return a question, also one that was answered."
+        yield _get(one, "getQuestion", about, self._question, dict[str, Any], t.FormQuery)
+        about = "Answer a question. The first answer counts, wherever it is given."
+        yield _post(f"{one}/answer", "answer", about, self._answer, t.Settled, Answer)
+
+    def _own_routes(self) -> Iterator[Route]:
+        wire = self._reads(
+            lambda found, of, query: turn_request(self._log, found.id, _number(of, "seq"), query.model, query.before)
+        )
+        about = "Return the exact request whose reply is an entry, for its model or another."
+        yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, t.TurnRequest, t.WireQuery)
+        yield _get(
+            f"{API}/facets", "getFacets", "Return the folders and models of all sessions.", self._facets, t.Facets
+        )
+        about = "List the evals, with the figures of their models."
+        yield _get(f"{API}/evals", "listEvals", about, self._evals, t.EvalPage)
+        about = "Return an eval with its trials, and how it compares with another."
+        yield _get(f"{API}/evals/{{name}}", "getEval", about, self._eval, t.EvalDetails, t.EvalQuery)
+        about = "Return cost and tokens by day, model or folder."
+        yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, t.FiguresQuery)
+        yield _get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, t.UsageReport, t.FiguresQuery)
+
+    def _reads(self, read: Callable[[Summary, Request, Any], Any]) -> Callable[[Request, Any], Any]:
+        """Return a function that reads the session of a request, on a thread."""
+
+        def answer(request: Request, query: Any) -> Any:
+            return read(self._owners.session(request.owner, request.values["id"]), request, query)
+
+        return lambda request, query: asyncio.to_thread(answer, request, query)
+
+    # Sessions
+
+    async def _list(self, request: Request, query: t.ListQuery) -> t.SessionPage:
+        if request.owner:
+            query = msgspec.structs.replace(query, owner=request.owner)
+        found = await asyncio.to_thread(list_sessions, self._listed, query)
+        return msgspec.structs.replace(found, folders=()) if request.owner else found
+
+    def _details(self, found: Summary, request: Request, _: None) -> t.SessionDetails:
+        return session_details(self._log, found)
+
+    def _entries(self, found: Summary, request: Request, query: t.PageQuery) -> t.EntriesPage:
+        return entries_page(self._log, found, query)
+
+    def _messages(self, found: Summary, request: Request, query: t.MessagesQuery) -> t.Messages:
+        entries = query.limit * 4
+        state, left_out = self._log.state_at_end(found.id, found.last, entries=entries, size=MESSAGES_SIZE)
+        newest = state.messages[-query.limit :]
+        return t.Messages(newest, bool(left_out) or len(newest) < len(state.messages))
+
+    async def _create(self, request: Request, wanted: t.NewSession) -> t.Created:
+        if request.owner:
+            wanted = msgspec.structs.replace(wanted, owner=request.owner)
+        self._owners.check_prompt(wanted.owner)
+        return t.Created(await self._sessions.begin(wanted, is_page=request.is_page))
+
+    async def _prompt(self, request: Request, said: t.Said) -> t.Created:
+        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        self._owners.check_prompt(found.owner, found.id)
+        await self._sessions.say(found.id, said.text, said.mode)
+        return t.Created(found.id)
+
+    async def _steer(self, request: Request, said: t.Said) -> t.Created:
+        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        live = self._sessions.get(found.id)
+        details = await asyncio.to_thread(session_details, self._log, found)
+        if not details.working or (live is not None and live.has_ended):
+            raise ConversationError("no run goes on in this session; send a prompt")
+        return await self._prompt(request, said)
+
+    async def _cancel(self, request: Request, _: None) -> t.Created:
+        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        await self._sessions.cancel(found.parent or found.id, found.id if found.parent else "")
+        return t.Created(found.id)
+
+    async def _fork(self, request: Request, wanted: t.Fork) -> t.Created:
+        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        return t.Created(await asyncio.to_thread(self._log.fork, found.id, wanted.at))
+
+    # Questions
+
+    async def _questions(self, request: Request, query: t.QuestionsQuery) -> t.Questions:
+        found = await asyncio.to_thread(self._owners.questions)
+        mine = [each for each in found if request.owner in ("", each.owner) and query.session in ("", each.root)]
+        shown = [question_fields(each.question) if query.form == "view" else each.question for each in mine]
+        return t.Questions(shown)
+
+    async def _question(self, request: Request, query: t.FormQuery) -> Any:
+        found = await asyncio.to_thread(self._owners.question, request.owner, request.values["id"])
+        return question_fields(found, limit=None) if query.form == "view" else found
+
+    async def _answer(self, request: Request, given: Answer) -> t.Settled:
+        found = await asyncio.to_thread(self._owners.question, request.owner, request.values["id"])
+        is_first = await asyncio.to_thread(self._log.inbox.answer, found.id, given, request.owner or PLACE)
+        if is_first:
+            await self._sessions.go_on(found.session)
+        now = await asyncio.to_thread(self._log.inbox.question, found.id)
+        return t.Settled(is_first, question_fields(now) if now else None)
+
+    # Figures
+
+    async def _facets(self, request: Request, _: None) -> t.Facets:
+        return t.Facets(*await asyncio.to_thread(self._log.folders_and_models))
+
+    async def _figures_by(self, request: Request, query: t.FiguresQuery) -> t.UsageReport:
+        found = await asyncio.to_thread(self._figures.by, request.values["by"], days=query.days, seconds=INDEX_SECONDS)
+        return msgspec.convert(found, described(t.UsageReport))
+
+    async def _evals(self, request: Request, _: None) -> t.EvalPage:
+        return await asyncio.to_thread(list_evals, self._log)
+
+    async def _eval(self, request: Request, query: t.EvalQuery) -> t.EvalDetails:
+        return await asyncio.to_thread(one_eval, self._log, request.values["name"], query.against)
+
+    async def _figures_csv(self, request: Request, query: t.FiguresQuery) -> Response:
+        by = request.values["by"]
+        found = await asyncio.to_thread(self._figures.by, by, days=query.days, seconds=threading.TIMEOUT_MAX)
+        return csv_response(found["rows"], f"outrider-{by}.csv")
+
+
+def csv_response(rows: Iterable[Mapping[str, Any]], name: str) -> Response:
+    """Return rows as a file to save."""
+    headers = {"Content-Type": f"{CSV}; charset=utf-8", "Content-Disposition": f"attachment; filename={name}"}
+    return Response(200, as_csv(rows).encode(), headers)
+
+
+def _number(request: Request, name: str) -> int:
+    """Return a number in the path of a request."""
+    return int(request.values[name][:19])
+
+
+def _get(path: str, name: str, about: str, handle: Any, answer: Any, query: type | None = None) -> Route:
+    return Route(method="GET", path=path, name=name, about=about, handle=handle, answer=answer, query=query)
+
+
+def _post(path: str, name: str, about: str, handle: Any, answer: Any, body: type | None, status: int = 200) -> Route:
+    return Route(
+        method="POST", path=path, name=name, about=about, handle=handle, answer=answer, body=body, status=status
+    )

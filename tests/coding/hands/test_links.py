@@ -1,0 +1,195 @@
+"""Bad links: hands that are killed at any moment, large files, floods, a pipe that trickles."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import threading
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from outrider.coding.hands.programs import ProgramStreams
+from outrider.coding.hands.starter import Streams
+from outrider.conversation.store import FolderStore
+from outrider.testing import tool_context
+from outrider.tools.result import ToolResult
+from tests.coding.hands.elsewhere import PipeStarter, PipeStreams, hands_of, process_starter, streams
+from tests.lengths import LONG_EXAMPLES
+
+KILLS = 200 if settings.default.max_examples >= LONG_EXAMPLES else 15
+
+
+class Killable:
+    """Starts hands, and knows their process."""
+
+    def __init__(self, folder: Path) -> None:
+        self._inner = process_starter(folder)
+
+    def describe(self) -> str:
+        return self._inner.describe()
+
+    async def start(self) -> Streams:
+        streams = await self._inner.start()
+        assert isinstance(streams, ProgramStreams)
+        self.process = streams.process.pid
+        return streams
+
+
+class Place:
+    """Tools whose calls run elsewhere, each allowed."""
+
+    def __init__(self, starter: PipeStarter | object) -> None:
+        from outrider.coding.toolbox import standard_tools
+
+        self.hands = hands_of(starter)  # type: ignore[arg-type]
+        forwarding = self.hands.workspace.forwarding
+        self._tools = {each.name: forwarding.around(each) for each in standard_tools(self.hands.workspace)}
+        self.progress: list[object] = []
+
+    async def call(self, tool: str, **arguments: object) -> ToolResult:
+        return await self._tools[tool].invoke(arguments, tool_context(on_progress=self.progress.append))
+
+    @property
+    def process(self) -> int:
+        link = self.hands.connection._link
+        assert link
+        assert isinstance(link._streams, ProgramStreams)
+        return link._streams.process.pid
+
+    async def close(self) -> None:
+        await asyncio.to_thread(self.hands.close)
+
+
+@pytest.mark.timeout(900)
+async def test_hands_that_are_killed_at_any_moment_do_nothing_twice_and_lose_nothing(tmp_path: Path) -> None:
+    starter, written = Killable(tmp_path), tmp_path / "lines"
+    place = Place(starter)
+    dice = random.Random(41)
+    await asyncio.to_thread(place.hands.open)
+    took = 0.05
+    sure: list[str] = []
+    unknown: list[str] = []
+    for number in range(KILLS):
+        line = f"line-{number}"
+        working = asyncio.ensure_future(place.call("Bash", command=f"echo {line} >> lines; sleep 0.02", access="write"))
+        await asyncio.sleep(dice.uniform(0, 2.5 * took))
+        os.kill(starter.process, signal.SIGKILL)  # also while they start again
+        result = await working
+        (unknown if result.is_unknown else sure).append(line)
+        assert result.is_unknown == result.is_error, result.text
+        read = await place.call("Read", file_path="lines") if written.exists() else ToolResult("")
+        assert not read.is_error, read.text
+    lines = written.read_text().split()
+    assert len(lines) == len(set(lines)), "nothing twice"
+    assert set(sure) <= set(lines), "nothing that was said to be done is lost"
+    assert set(lines) <= {*sure, *unknown}
+    await place.close()
+
+
+async def test_a_read_that_was_interrupted_is_repeated(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "slow")
+    place = Place(process_starter(tmp_path))
+    await asyncio.to_thread(place.hands.open)
+    before = place.process
+    (tmp_path / "big.txt").write_bytes(b"needle\n" * 200_000)
+    reading = asyncio.ensure_future(place.call("Grep", pattern="needle", output_mode="count"))
+    await asyncio.sleep(0)
+    os.kill(before, signal.SIGKILL)
+    result = await reading
+    assert not result.is_error, result.text
+    assert "200,000" in result.text
+    assert place.process != before
+    await place.close()
+
+
+async def test_a_large_picture_is_not_in_memory_here(tmp_path: Path) -> None:
+    from PIL import Image
+
+    picture = tmp_path / "big.png"
+    Image.frombytes("RGB", (2560, 2560), os.urandom(2560 * 2560 * 3)).save(picture, "PNG", compress_level=0)
+    size = picture.stat().st_size
+    assert size > 19_000_000
+    place = Place(process_starter(tmp_path))
+    await place.call("Glob", pattern="*")
+    idle = _peak(place.process)
+    tracemalloc.start()
+    result = await place.call("Read", file_path="big.png")
+    (file,) = result.attachments
+    stored = FolderStore(tmp_path / "store").put(file)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert stored.size == size
+    assert peak < size / 3, "never whole, here"
+    assert _peak(place.process) - idle < 2 * size, "not twice, there"
+    await place.close()
+
+
+def _peak(process: int) -> int:
+    """The most memory that a process has had, in bytes."""
+    status = Path(f"/proc/{process}/status").read_text()
+    return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM"))
+
+
+async def test_a_flood_of_output_is_bounded(tmp_path: Path) -> None:
+    place = Place(PipeStarter(tmp_path))
+    result = await place.call("Bash", command="yes outrider | head -c 60000000")
+    assert not result.is_error
+    assert result.whole
+    assert len(result.text) < 100_000
+    assert len(str(place.progress)) < 4_000_000
+    await place.close()
+
+
+class Trickle(PipeStarter):
+    """A link that lets few bytes through at a time."""
+
+    async def start(self) -> Streams:
+        inner = await super().start()
+        (source, our_out), (our_in, sink) = os.pipe(), os.pipe()
+        reader, writer = await streams(our_in, our_out)
+        slow_in, slow_out = await streams(source, sink)
+        self._copies = [
+            asyncio.ensure_future(_trickle(slow_in, inner.writer)),
+            asyncio.ensure_future(_trickle(inner.reader, slow_out)),
+        ]
+
+        async def end() -> None:
+            for copy in self._copies:
+                copy.cancel()
+            slow_in._transport.close()  # type: ignore[attr-defined]
+            slow_out.close()
+            await inner.close()
+
+        outer = PipeStreams(reader, writer, threading.Thread())
+        outer._server.join = lambda timeout=None: None  # type: ignore[method-assign]
+        close = outer.close
+
+        async def both() -> None:
+            await end()
+            await close()
+
+        outer.close = both  # type: ignore[method-assign]
+        return outer
+
+
+async def _trickle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    while data := await reader.read(97):
+        writer.write(data)
+        await writer.drain()
+        await asyncio.sleep(0.001)
+    writer.close()
+
+
+async def test_a_slow_link_only_takes_longer(tmp_path: Path) -> None:
+    place = Place(Trickle(tmp_path))
+    text = "".join(f"line {number}\n" for number in range(500))
+    assert not (await place.call("Write", file_path="a.txt", content=text)).is_error
+    assert (tmp_path / "a.txt").read_text() == text
+    assert "line 499" in (await place.call("Read", file_path="a.txt")).text
+    assert (await place.call("Bash", command="wc -l < a.txt")).text.strip() == "500"
+    await place.close()

@@ -1,0 +1,277 @@
+"""Sub-agents in the background: the parent goes on, is told of each end once, and talks to them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from outrider import Limits, Log, Session, tool
+from outrider.conversation.messages import ToolUseBlock
+from outrider.log.entries import BackgroundTask
+from outrider.runtime.events import RunFinished, SteeringQueued, SubagentFinished, SubagentStarted, TextDelta
+from outrider.testing import ScriptedModel, call
+from tests.subagents.teams import Team, play, reply, task
+
+
+class Gates:
+    """A tool that waits until the test lets it go on."""
+
+    def __init__(self) -> None:
+        self.began: dict[str, asyncio.Event] = {}
+        self.open: dict[str, asyncio.Event] = {}
+
+    def of(self, kind: str, name: str) -> asyncio.Event:
+        return getattr(self, kind).setdefault(name, asyncio.Event())  # type: ignore[no-any-return]
+
+    @property
+    def tool(self) -> Any:
+        @tool(effect="read")
+        async def hold(name: str) -> str:
+            """Wait."""
+            self.of("began", name).set()
+            await self.of("open", name).wait()
+            return "let go"
+
+        return hold
+
+
+@pytest.fixture
+def gates() -> Gates:
+    return Gates()
+
+
+@pytest.fixture(params=["a log", "no log"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log | None]:
+    if request.param == "no log":
+        yield None
+    else:
+        with Log(tmp_path / "log") as opened:
+            yield opened
+
+
+def behind(prompt: str) -> ToolUseBlock:
+    return task(prompt, run_in_background=True)
+
+
+def hold(name: str) -> ToolUseBlock:
+    return call("hold", name=name)
+
+
+def talk(team: Team, **given: Any) -> ToolUseBlock:
+    """A Task call to the first sub-agent, whose id is known when the model is asked."""
+    return call("Task", agent_id=tasks(team)[0].session[:8], **given)
+
+
+def tasks(team: Team) -> list[BackgroundTask]:
+    return [*team.session.background]
+
+
+def reports(session: Session) -> list[str]:
+    return [message.text for message in session.messages if message.text.startswith("[Sub-agent ")]
+
+
+async def test_the_parent_goes_on_and_is_told_at_a_boundary(log: Log | None, gates: Gates) -> None:
+    """The call returns at once. The run ends only when the child has, and its report was read."""
+    model = play([[behind("a")], "Meanwhile.", "All is done."], {"a": [[hold("a")], "Found it."]})
+    team = Team(model, [gates.tool], log=log)
+    running = asyncio.create_task(team.run())
+    await gates.of("began", "a").wait()
+    while len(model.requests) < 3:  # the parent has answered meanwhile, and waits
+        await asyncio.sleep(0)
+    assert not running.done()
+    gates.of("open", "a").set()
+    result = await running
+    assert (result.status, result.text) == ("done", "All is done.")
+    assert "Started in the background as" in team.results[0].text
+    (report,) = reports(team.session)
+    assert "(Helper: do a) has finished" in report
+    assert "Found it." in report
+    assert [(each.status, each.report) for each in tasks(team)] == [("done", "")]
+    kinds = [type(each) for each in team.events if isinstance(each, SubagentStarted | SubagentFinished | RunFinished)]
+    assert kinds == [SubagentStarted, SubagentFinished, RunFinished]
+    team.check()
+
+
+async def test_with_a_wake_the_run_ends_and_the_next_one_begins_with_the_report(log: Log | None, gates: Gates) -> None:
+    team = Team(
+        play([[behind("a")], "Meanwhile.", "Thanks."], {"a": [[hold("a")], "Found it."]}), [gates.tool], log=log
+    )
+    woken = asyncio.Event()
+    team.session.background.wake = woken.set
+    assert (await team.run()).text == "Meanwhile."
+    assert [each.status for each in tasks(team)] == [""]
+    assert not team.session.is_unfinished
+    await gates.of("began", "a").wait()
+    gates.of("open", "a").set()
+    await woken.wait()
+    assert team.session.is_unfinished
+    said = [each.event.text for each in team.nested if isinstance(each.event, TextDelta)]
+    assert said == ["Found it."]  # events come between runs, too
+    assert (await team.run("")).text == "Thanks."
+    assert len(reports(team.session)) == 1
+    team.check()
+
+
+async def test_a_cancel_of_the_run_leaves_it_at_work(log: Log | None, gates: Gates) -> None:
+    team = Team(
+        play([[behind("a")], [hold("parent")], "Ok."], {"a": [[hold("a")], "Found it."]}), [gates.tool], log=log
+    )
+    running = asyncio.create_task(team.run())
+    await gates.of("began", "a").wait()
+    await gates.of("began", "parent").wait()
+    team.session.cancel()
+    assert (await running).status == "cancelled"
+    assert [each.status for each in tasks(team)] == [""]
+    gates.of("open", "a").set()
+    await team.session.background.wait([tasks(team)[0].session])
+    assert (await team.run("And?")).text == "Ok."
+    assert [message.text for message in team.session.messages[-3:-1]] == [reports(team.session)[0], "And?"]
+    team.check()
+
+
+async def test_messages_state_waiting_and_stopping(log: Log | None, gates: Gates) -> None:
+    team: Team
+
+    def steps(request: Any) -> Any:
+        said = sum(message.role == "assistant" for message in request.messages)
+        if request.messages[0].text == "a":
+            return [[hold("a")], "First.", "Second."][said]
+        if request.messages[0].text == "b":
+            return [hold("b")]
+        return [
+            lambda: [behind("a"), behind("b")],
+            lambda: [call("begun")],
+            lambda: [talk(team), call("Task", action="status")],
+            lambda: [talk(team, prompt="Look there, too.")],
+            lambda: [talk(team, action="wait")],
+            lambda: [call("Task", agent_id=tasks(team)[1].session, action="stop")],
+            lambda: [talk(team, prompt="Once more.")],
+            lambda: [call("Task", agent_id="nothing", prompt="Hello?"), call("Task", action="stop")],
+            lambda: "Done.",
+            lambda: "Really done.",
+        ][said]()
+
+    @tool(effect="read")
+    async def begun() -> str:
+        """Wait until both have begun."""
+        for name in ("a", "b"):
+            await gates.of("began", name).wait()
+        return "they have"
+
+    team = Team(ScriptedModel(steps), [gates.tool, begun], log=log)
+    opening = asyncio.create_task(_open_when_steered(gates, "a", team))
+    result = await team.run()
+    await opening
+    assert result.status == "done"
+    texts = [each.text for each in team.results]
+    assert "is at work" in texts[3]
+    assert "do b" in texts[4]
+    assert "gets the message" in texts[5]
+    assert texts[6].startswith("Ended.")
+    assert "was stopped" in texts[7]
+    assert "goes on with the message" in texts[8]
+    assert "There is no sub-agent 'nothing'" in texts[9]
+    assert "agent_id is missing" in texts[10]
+    told = reports(team.session)
+    assert [text.rsplit("\n", 1)[-1] for text in told] == ["First.", "Second."]  # none of the one that it stopped
+    assert [each.status for each in tasks(team)] == ["done", "cancelled"]
+    team.check()
+
+
+async def _open_when_steered(gates: Gates, name: str, team: Team) -> None:
+    await gates.of("began", name).wait()
+    while not any(isinstance(each.event, SteeringQueued) for each in team.nested):
+        await asyncio.sleep(0)
+    gates.of("open", name).set()
+
+
+async def test_a_message_to_the_parent_ends_its_waiting(gates: Gates) -> None:
+    model = play([[behind("a")], "Meanwhile.", "Yes?", "Done."], {"a": [[hold("a")], "Found it."]})
+    team = Team(model, [gates.tool])
+    running = asyncio.create_task(team.run())
+    await gates.of("began", "a").wait()
+    while len(model.requests) < 3:
+        await asyncio.sleep(0)
+    await team.session.steer("Hello?")
+    while len(model.requests) < 4:
+        await asyncio.sleep(0)
+    gates.of("open", "a").set()
+    assert (await running).text == "Done."
+
+
+async def test_what_it_uses_counts_for_the_run_and_ends_it_with_the_budget(gates: Gates) -> None:
+    children = {"a": [reply(hold("a"), tokens=600), reply(hold("b"), tokens=600), "Never."]}
+    model = play([reply(behind("a"), tokens=10), "Meanwhile.", "Never."], children)
+    team = Team(model, [gates.tool], limits=Limits(max_total_tokens=1000))
+    gates.of("open", "a").set()
+    gates.of("open", "b").set()
+    result = await team.run()
+    assert result.status == "max_total_tokens"
+    assert result.usage.total_tokens >= 1200
+    await team.session.background.wait([each.session for each in tasks(team)])
+    assert [each.status for each in tasks(team)] == ["max_total_tokens"]
+
+
+async def test_more_than_at_once_wait_for_the_others(gates: Gates) -> None:
+    model = play([[behind("a"), behind("b")], "Fine.", "Fine.", "Fine."], {n: [[hold(n)], n] for n in ("a", "b")})
+    team = Team(model, [gates.tool], at_once=1)
+    running = asyncio.create_task(team.run())
+    await gates.of("began", "a").wait()
+    first, second = tasks(team)
+    assert team.session.background.child(first)
+    assert team.session.background.child(second) is None
+    gates.of("open", "a").set()
+    await gates.of("began", "b").wait()
+    gates.of("open", "b").set()
+    await running
+    assert len(reports(team.session)) == 2
+
+
+async def test_one_whose_session_was_closed_is_reported_and_can_go_on(tmp_path: Path, gates: Gates) -> None:
+    with Log(tmp_path / "log") as log:
+        team = Team(play([[behind("a")], "Meanwhile."], {"a": [[hold("a")], "Never."]}), [gates.tool], log=log)
+        team.session.background.wake = lambda: None
+        await team.run()
+        await gates.of("began", "a").wait()
+        await team.session.aclose()
+        name = tasks(team)[0].session[:8]
+        script = [[behind("a")], "Meanwhile.", [call("Task", agent_id=name, prompt="Go on.")], "Ok.", "Thanks."]
+        later = Team(play(script, {"a": ["", "Found it."]}), [gates.tool], log=log)
+        await later.session.aclose()
+        session = Session.open(log, team.session.id, later.session.agent).now()
+        assert session.is_unfinished
+        assert [each.status for each in session.background] == ["interrupted"]
+        assert (await session.run()).text == "Thanks."
+        interrupted, finished = reports(session)
+        assert "was interrupted: the program ended" in interrupted
+        assert "Found it." in finished
+        await session.aclose()
+
+
+async def test_a_child_that_had_its_answer_is_not_lost_with_its_process(tmp_path: Path) -> None:
+    """The process ends between the child's answer and the entry of its parent."""
+    with Log(tmp_path / "log") as log:
+        team = Team(play([[behind("a")], "Meanwhile."], {"a": ["Found it."]}), log=log)
+        ended = asyncio.Event()
+        background = team.session.background
+        background.wake = ended.set
+        append = team.session._record.append
+
+        async def crash(*entries: Any, **more: Any) -> None:
+            if isinstance(entries[0], BackgroundTask) and entries[0].status:
+                ended.set()
+                await asyncio.Event().wait()
+            await append(*entries, **more)
+
+        team.session._record.append = crash  # type: ignore[method-assign]
+        await team.run()
+        await ended.wait()
+        await team.session.aclose()
+        session = Session.open(log, team.session.id, team.session.agent).now()
+        assert [each.status for each in session.background] == ["done"]
+        assert "Found it." in session._record.state.reports[0].report
+        await session.aclose()
