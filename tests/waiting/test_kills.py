@@ -5,77 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from outrider import Allow, Log
 from outrider.log.entries import CallResult, RunStopped
+from tests.cli.program import clean_environment, run
 from tests.lengths import only_long
 
-PROGRAM = """
-import asyncio, json, os, signal, sys
-from outrider import Agent, Log, Session, ToolContext, tool
-from outrider.log.journal import Journal
-from outrider.testing import ScriptedModel, call
-from outrider.tools.approval import Defer
-
-place, effects, id, kind, kill_at = *sys.argv[1:5], int(sys.argv[5])
-
-@tool(effect="idempotent")
-async def refund(context: ToolContext, order: int) -> str:
-    "Refund an order. The bank ignores a key that it knows."
-    if kind == "ask" and await context.ask("Refund?", ["yes", "no"]) != "yes":
-        return "not refunded"
-    with open(effects, "a") as file:
-        file.write(json.dumps([context.key, order]) + "\\n")
-    if kind == "result":
-        raise Defer("the bank's receipt")
-    return f"refunded {order}"
-
-def approve(use, tool):
-    if kind == "approval":
-        raise Defer(f"Refund {use.input['order']}?")
-    return True
-
-writes = 0
-write = Journal.write
-
-def killing(self, *entries):
-    global writes
-    pending = write(self, *entries)
-    writes += 1
-    if writes == kill_at:
-        pending.then(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    return pending
-
-Journal.write = killing
-
-async def main():
-    with Log(place) as log:
-        is_new = not log.has(id)
-        steps = [call("refund", order=7), "Done."] if is_new else ["Done."]
-        if not is_new and not any(m.tool_calls for m in log.messages(id)):
-            steps = [call("refund", order=7), "Done."]
-        agent = Agent(ScriptedModel(steps), tools=[refund])
-        async with Session.open(log, id, agent, create=True, approve=approve) as s:
-            result = await s.run("Refund order 7" if not s.messages else "")
-            print(json.dumps([result.status, result.text, [q.id for q in result.questions]]))
-
-asyncio.run(main())
-"""
+ROOT = Path(__file__).parents[2]
 
 
-def run(place: str, effects: Path, id: str, kind: str, kill_at: int = 0) -> subprocess.CompletedProcess[str]:
-    arguments = [place, str(effects), id, kind, str(kill_at)]
-    return subprocess.run([sys.executable, "-c", PROGRAM, *arguments], capture_output=True, text=True, timeout=120)
+def started(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the program, which has imported what it needs, to its end."""
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return run(*arguments, module="tests.waiting.refund", cwd=ROOT, env=clean_environment(), timeout=120, **streams)
 
 
 def until_it_waits_or_ends(place: str, effects: Path, id: str, kind: str, kill_at: int) -> tuple[list[object], int]:
     """Run with one kill, and then again without."""
     for killed, at in enumerate((kill_at, 0)):
-        ended = run(place, effects, id, kind, at)
+        ended = started(place, str(effects), id, kind, str(at))
         if ended.returncode == 0:
             found: list[object] = json.loads(ended.stdout)
             return found, killed
@@ -128,30 +79,8 @@ async def test_a_hundred_sessions_wait_with_no_process_alive(place: str, tmp_pat
     def approve(use: object, tool: object) -> bool:
         raise Defer("Refund?")
 
-    maker = f"""
-import asyncio
-from outrider import Agent, Log, Session, tool
-from outrider.testing import ScriptedModel, call
-from outrider.tools.approval import Defer
-
-@tool(effect="write")
-def refund(order: int) -> str:
-    "Refund an order."
-    raise AssertionError
-
-def approve(use, tool):
-    raise Defer("Refund?")
-
-async def main():
-    with Log({place!r}) as log:
-        for number in range(100):
-            agent = Agent(ScriptedModel([call("refund", order=number)]), tools=[refund])
-            async with Session.open(log, f"case-{{number}}", agent, create=True, approve=approve) as session:
-                assert (await session.run("Refund")).status == "waiting"
-
-asyncio.run(main())
-"""
-    await asyncio.to_thread(subprocess.run, [sys.executable, "-c", maker], check=True, timeout=300)
+    ended = await asyncio.to_thread(started, "ask", place, "100")
+    assert ended.returncode == 0, ended.stderr
     with Log(place) as log, Log(place) as second, Log(place) as third:
         questions = log.questions()
         assert len(questions) == 100
