@@ -15,8 +15,11 @@ from hypothesis import settings
 LONG_EXAMPLES = 100
 """What hypothesis tries by default, and what the counts of single tests are meant for."""
 SHORT_EXAMPLES = 25
+FEW_EXAMPLES = 5
+"""For runs with other versions of what Outrider depends on: they look for what is missing, not for rare values."""
 
 settings.register_profile("short", deadline=None, derandomize=True, max_examples=SHORT_EXAMPLES)
+settings.register_profile("few", deadline=None, derandomize=True, max_examples=FEW_EXAMPLES)
 settings.register_profile("long", deadline=None, derandomize=True, max_examples=LONG_EXAMPLES)
 # Not repeatable: for whoever looks for faults that no example has shown yet.
 settings.register_profile("search", deadline=None, max_examples=LONG_EXAMPLES)
@@ -24,7 +27,7 @@ settings.register_profile("search", deadline=None, max_examples=LONG_EXAMPLES)
 
 def examples(count: int) -> int:
     """Return `max_examples` for a property: all of them in a long run, a quarter in a short one."""
-    return count * settings.default.max_examples // LONG_EXAMPLES
+    return max(1, count * settings.default.max_examples // LONG_EXAMPLES)
 
 
 def mark_left_out(items: list[pytest.Item]) -> None:

@@ -24,7 +24,7 @@ async def test_each_task_goes_on_once_after_its_answer(tmp_path: Path, tasks: in
 
 
 @pytest.mark.skipif(find_spec("dbos") is None, reason="dbos is not installed")
-@pytest.mark.parametrize(CASES, [(30, 2, 2), *only_long((1_000, 4, 40))])
+@pytest.mark.parametrize(CASES, [(30, 2, 2), *only_long((300, 4, 20))])
 @pytest.mark.timeout(600)
 async def test_each_task_goes_on_once_after_its_answer_on_postgres(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, tasks: int, workers: int, kills: int

@@ -7,12 +7,11 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import pytest
 
-from tests.interop.installing import FOLDER, NotInstalledError, build_wheel, installed, run_quietly
+from tests.interop.installing import FOLDER, NotInstalledError, add_packages, build_wheel, installed, make_environment
 
 ROOT = Path(__file__).parent.parent.parent
 pytestmark = [pytest.mark.long, pytest.mark.timeout(600)]
@@ -35,14 +34,13 @@ def newer_python() -> str:
     raise NotInstalledError("there is no Python 3.12 or newer")
 
 
-def install(find: Callable[[], str], folder: Path, requirements: str) -> None:
-    run_quietly(find(), "-m", "venv", str(folder))
-    run_quietly(str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--retries=1", *requirements.split())
+def environment(requirement: str, find: Callable[[], str]) -> Path:
+    """The interpreter of an environment with this package."""
 
+    def install(folder: Path, wanted: str) -> None:
+        make_environment(folder, wanted, python=find())
 
-def program_of(requirement: str, find: Callable[[], str]) -> Path:
-    folder = FOLDER / requirement.partition("=")[0]
-    return installed(requirement, folder, requirement, partial(install, find)) / "bin" / "python"
+    return installed(requirement, FOLDER / requirement.partition("=")[0], requirement, install) / "bin" / "python"
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +49,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_harbor_runs_our_agent_and_reads_its_trajectory(tmp_path: Path, wheel: Path) -> None:
-    python = program_of(HARBOR, newer_python)
+    python = environment(HARBOR, newer_python)
     ended = subprocess.run(
         [python, ROOT / "tests/examples/harbor_trial.py", tmp_path / "container", wheel, "read notes.txt"],
         env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT / "examples")},
@@ -67,8 +65,8 @@ def test_harbor_runs_our_agent_and_reads_its_trajectory(tmp_path: Path, wheel: P
 
 
 def test_inspect_runs_our_agent(tmp_path: Path, wheel: Path) -> None:
-    python = program_of(INSPECT, lambda: sys.executable)
-    run_quietly(str(python), "-m", "pip", "install", "--quiet", "--force-reinstall", str(wheel))
+    python = environment(INSPECT, lambda: sys.executable)
+    add_packages(python, str(wheel))
     ended = subprocess.run(
         [python, ROOT / "examples/inspect_eval.py"],
         cwd=tmp_path,

@@ -66,7 +66,10 @@ def node(oldest: int) -> Path:
 
 def build_wheel(folder: Path) -> Path:
     """Build the wheel of this tree."""
-    run_quietly(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT))
+    if uv := _uv():
+        run_quietly(uv, "build", "--quiet", "--wheel", "--out-dir", str(folder), str(ROOT))
+    else:
+        run_quietly(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "-w", str(folder), str(ROOT))
     (found,) = folder.glob("outrider-*.whl")
     return found
 
@@ -119,9 +122,27 @@ def _node_version() -> int:
 
 
 def _install_from_pypi(folder: Path, requirement: str) -> None:
-    run_quietly(sys.executable, "-m", "venv", str(folder))
-    quietly = ("--quiet", "--disable-pip-version-check", "--retries=1")
-    run_quietly(str(folder / "bin" / "python"), "-m", "pip", "install", *quietly, requirement)
+    make_environment(folder, requirement)
+
+
+def make_environment(folder: Path, *requirements: str, python: str = sys.executable) -> None:
+    """Make an environment with these packages. uv takes a tenth of pip's time."""
+    uv = _uv()
+    run_quietly(*((uv, "venv", "--quiet", "--python", python) if uv else (python, "-m", "venv")), str(folder))
+    add_packages(folder / "bin" / "python", *requirements)
+
+
+def add_packages(python: Path, *requirements: str) -> None:
+    """Install packages into the environment of this interpreter, also in place of another build of that version."""
+    if uv := _uv():
+        run_quietly(uv, "pip", "install", "--quiet", "--python", str(python), *requirements)
+    else:
+        quietly = ("--quiet", "--disable-pip-version-check", "--retries=1", "--force-reinstall")
+        run_quietly(str(python), "-m", "pip", "install", *quietly, *requirements)
+
+
+def _uv() -> str:
+    return shutil.which("uv", path=str(Path(sys.executable).parent)) or ""
 
 
 def run_quietly(*command: str, cwd: Path | None = None) -> str:

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import tomllib
-import venv
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from packaging.requirements import Requirement
 
 from tests.cli.program import clean_environment
-from tests.interop.installing import pypi_client
+from tests.interop.installing import make_environment, pypi_client
 
 ROOT = Path(__file__).parent.parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -68,12 +67,10 @@ def test_it_has_what_a_user_needs_and_nothing_else(wheel: Path) -> None:
 
 
 @pytest.mark.long
-def test_in_an_environment_of_its_own_all_of_it_imports_and_the_demo_runs(
-    builder: Path, wheel: Path, tmp_path: Path
-) -> None:
+def test_in_an_environment_of_its_own_all_of_it_imports_and_the_demo_runs(wheel: Path, tmp_path: Path) -> None:
     environment, elsewhere = tmp_path / "environment", tmp_path / "elsewhere"
     elsewhere.mkdir()
-    _install(wheel, environment, builder)
+    _install(wheel, environment)
     found = _run(environment / "bin" / "python", "-c", IMPORT_ALL, cwd=elsewhere).strip()
     assert Path(found).is_relative_to(environment)
     said = _run(environment / "bin" / "outrider", "demo", cwd=elsewhere)
@@ -108,11 +105,9 @@ def _imported(path: Path) -> Iterator[str]:
         yield from (first for name in names if (first := name.partition(".")[0]) not in sys.stdlib_module_names)
 
 
-def _install(wheel: Path, environment: Path, builder: Path) -> None:
+def _install(wheel: Path, environment: Path) -> None:
     """Make an environment with the wheel, and links to what its metadata declares: nothing is downloaded."""
-    venv.create(environment, symlinks=True)
-    quietly = ("--quiet", "--disable-pip-version-check", "--no-index", "--no-deps")
-    _run(builder, "-m", "pip", "--python", str(environment / "bin" / "python"), "install", *quietly, str(wheel))
+    make_environment(environment, "--no-index", "--no-deps", str(wheel))
     (site,) = environment.glob("lib/python*/site-packages")
     (installed,) = importlib.metadata.distributions(name="outrider", path=[str(site)])
     for distribution in _needed(installed.requires or ()):
