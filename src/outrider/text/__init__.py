@@ -27,6 +27,11 @@ def clean(text: str) -> str:
     return text
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, split at white space."""
+    return frozenset(text.split())
+
+
 def clean_value(value: Any) -> Any:
     """Clean every string of a JSON value, keys included. Return the same object if all are clean.
 

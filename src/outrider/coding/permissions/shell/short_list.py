@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from outrider.coding.permissions.word_set import word_set
+from outrider.text import word_set
 
 
 class Options(msgspec.Struct, frozen=True):
