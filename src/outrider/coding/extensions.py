@@ -21,28 +21,23 @@ from outrider.coding.plugins.found_plugins import FoundPlugins, find_plugins
 class Extensions:
     """The extensions of a folder, each kind found when it is first asked for."""
 
-    def __init__(
-        self, folder: Path, hook_files: Sequence[str] = (), home: Path | None = None, *, own_hooks: bool = True
-    ) -> None:
+    def __init__(self, folder: Path, hook_files: Sequence[str] = (), *, own_hooks: bool = True) -> None:
         """`hook_files` are files with hooks that the settings name. Without `own_hooks`, no others run."""
         self._own_hooks = own_hooks
         self._folder = folder
         self._hook_files = hook_files
-        self._home = home
 
     @cached_property
     def places(self) -> list[Place]:
         """The folders with files for agents: the user's and the project's."""
-        return find_places(self._folder, self._home)
+        return find_places(self._folder)
 
     @cached_property
     def skills(self) -> FoundSkills:
-        """The skills."""
         return find_skills([*self.plugins.places, *self.places], self.plugins.prefixes)
 
     @cached_property
     def commands(self) -> FoundCommands:
-        """The commands."""
         return find_commands([*self.plugins.places, *self.places], self.plugins.prefixes)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -41,27 +41,24 @@ class OwnPlaces(msgspec.Struct, frozen=True):
         return OwnPlaces(tuple(hidden), tuple(each for each in self.shown if not _holds(real, each)))
 
 
-def own_places(working: Iterable[Path], environment: Mapping[str, str] | None = None) -> OwnPlaces:
+def own_places(working: Iterable[Path]) -> OwnPlaces:
     """Return the places of this user. Working folders inside of the data or the settings are shown."""
-    variables = os.environ if environment is None else environment
-    default = {name: value for name, value in variables.items() if name not in ("OUTRIDER_HOME", "OUTRIDER_CONFIG")}
-    data = [os.path.realpath(data_folder(each)) for each in (variables, default)]
+    default = {name: value for name, value in os.environ.items() if name not in ("OUTRIDER_HOME", "OUTRIDER_CONFIG")}
+    data = [os.path.realpath(data_folder(each)) for each in (os.environ, default)]
     settings = os.path.realpath(config_file(default).parent)
-    files = [
-        os.path.realpath(config_file(variables).parent / name) for name in (config_file(variables).name, *_SERVERS)
-    ]
+    own_file = config_file(os.environ)
+    files = [os.path.realpath(own_file.parent / name) for name in (own_file.name, *_SERVERS)]
     files += [os.path.realpath(f"{settings}/{name}") for name in ("config.toml", *_SERVERS)]
-    hidden = dict.fromkeys([*data, settings, *files, *_plugin_servers(settings)])
+    plugins = _entries(f"{settings}/plugins")
+    servers = [os.path.realpath(f"{each.path}/{name}") for each in plugins for name in _SERVERS]
+    hidden = dict.fromkeys([*data, settings, *files, *servers])
     shown = [f"{folder}/{name}" for folder in data for name in _SHOWN_DATA]
     shown += [f"{settings}/{name}" for name in _SHOWN_SETTINGS]
-    shown += [*_programs(settings), *_inside((*data, settings), working)]
+    own = (*data, settings)
+    inside = [each for each in map(os.path.realpath, working) if any(each != one and _holds(one, each) for one in own)]
+    shown += [*_programs(settings), *inside]
     places, log = OwnPlaces(tuple(hidden), tuple(dict.fromkeys(shown))), log_place()
     return places if isinstance(log, str) and "://" in log else places.hiding(Path(log))
-
-
-def _plugin_servers(settings: str) -> Iterator[str]:
-    for plugin in _entries(f"{settings}/plugins"):
-        yield from (os.path.realpath(f"{plugin.path}/{name}") for name in _SERVERS)
 
 
 def _programs(settings: str) -> Iterator[str]:
@@ -69,11 +66,6 @@ def _programs(settings: str) -> Iterator[str]:
     for entry in _entries(settings):
         if entry.is_file() and os.access(entry.path, os.X_OK) and not entry.name.endswith((".json", ".toml")):
             yield entry.path
-
-
-def _inside(own: Iterable[str], working: Iterable[Path]) -> Iterator[str]:
-    real = [os.path.realpath(each) for each in working]
-    yield from (folder for folder in real if any(folder != each and _holds(each, folder) for each in own))
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

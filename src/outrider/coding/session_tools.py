@@ -132,7 +132,6 @@ class SessionTools:
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox and there is none, or ""."""
         wanted = self._settings.sandbox.use == "auto" and "Bash" in self.enabled
         return NO_SANDBOX if wanted and self.sandbox is None else ""
 

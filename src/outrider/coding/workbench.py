@@ -214,7 +214,6 @@ class Workbench:
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         return self._tools.sandbox
 
     @cached_property
@@ -255,7 +254,6 @@ class Workbench:
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox and there is none, or ""."""
         return self.project.sandbox_note
 
     # The agent and its session
@@ -447,7 +445,6 @@ class Workbench:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The sub-agent profiles."""
         return self.found_profiles.profiles
 
     @cached_property

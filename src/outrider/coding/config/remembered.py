@@ -81,7 +81,6 @@ class RememberedRules:
         return self._own.path
 
     def path_for(self, rules: Sequence[str]) -> Path:
-        """Return the file that gets these rules."""
         return (self._shared if self._shared and is_shared(rules) else self._own).path
 
     def is_for_repository(self, rules: Sequence[str]) -> bool:
@@ -99,7 +98,6 @@ class RememberedRules:
         return self._shared.read().repository if self._shared else ()
 
     def rules(self) -> tuple[str, ...]:
-        """Return all rules that count in the folder."""
         return tuple(dict.fromkeys((*self.own, *self.shared)))
 
     def add(self, rules: Sequence[str]) -> None:

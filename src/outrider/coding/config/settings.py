@@ -47,7 +47,7 @@ from outrider.coding.config.run_settings import (
     RetrySettings,
     SubagentSettings,
 )
-from outrider.coding.config.value_types import PythonFiles, Temperature, ToolNames
+from outrider.coding.config.value_types import Fraction, PythonFiles, ToolNames
 from outrider.coding.masking import quoted
 from outrider.providers.base import CacheLifetime, Effort
 from outrider.runtime.budget import NO_BUDGET, Budget
@@ -121,7 +121,7 @@ class Settings(msgspec.Struct, frozen=True):
     ] = None
     temperature: Annotated[
         float | None,
-        Temperature(),
+        Fraction("a number from 0 to 2", 2),
         Setting(
             variable="OUTRIDER_TEMPERATURE",
             flag="--temperature",

@@ -82,7 +82,6 @@ class _Covering:
         self._top = ""
 
     def add_line(self, line: CommandLine) -> None:
-        """Cover what a line names."""
         self._top = line.bases[0]
         code, data = line.folders()
         for folder in code:

@@ -90,16 +90,14 @@ def waiting_note(items: Sequence[ConsentItem]) -> str:
     """Return a sentence for the user if something waits for consent, or "". It contains nothing from the project."""
     if not items:
         return ""
-    counts = [counted(number, noun) for kind, noun in NOUNS.items() if (number := _count(items, kind))]
+    counts = [
+        counted(number, noun) for kind, noun in NOUNS.items() if (number := sum(item.kind == kind for item in items))
+    ]
     if keys := [item.name for item in items if item.kind == "setting"]:  # names of our own
         counts[0] += f" ({', '.join(keys)})"
     joined = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
     wait = "wait" if len(items) > 1 else "waits"
     return f"{joined} {wait} for your consent, not used until you agree: outrider trust"
-
-
-def _count(items: Iterable[ConsentItem], kind: Kind) -> int:
-    return sum(item.kind == kind for item in items)
 
 
 def shown_path(path: str, project: Path) -> str:

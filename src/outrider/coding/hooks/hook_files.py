@@ -74,10 +74,10 @@ class _Finding:
                 self.waiting.append(item)
 
     def _read(self, path: Path, label: str, place: Place | None) -> list[HookCommand]:
-        content, problem = _read(path, place)
+        data, problem = _read(path, place)
         if problem:
             self.notes.append(f"{clean(label)}: {problem}; its hooks are not used")
-        found, remarks = read_hooks(_parsed(content), clean(label)) if content else ([], [])
+        found, remarks = read_hooks(data, clean(label)) if data else ([], [])
         self.notes += remarks
         return found
 
@@ -104,27 +104,21 @@ def hook_item(hook: HookCommand, file: Path, number: int, project: Path, folder:
     )
 
 
-def _read(path: Path, place: Place | None) -> tuple[bytes, str]:
-    """Return the content of a file with hooks, and what is wrong with it. A file without them is empty."""
+def _read(path: Path, place: Place | None) -> tuple[dict[str, Any] | None, str]:
+    """Return the content of a file with hooks, and what is wrong with it. A file without them has none."""
     if not path.exists():
-        return b"", ""
+        return None, ""
     if place and (problem := place.problem(path)):
-        return b"", problem
+        return None, problem
     try:
         content = read_regular_file(path, MAX_BYTES)
     except (OSError, ValueError) as error:
-        return b"", f"it cannot be read: {error.strerror if isinstance(error, OSError) else error}"
-    data = _parsed(content)
-    if data is None:
-        return b"", "it is not JSON"
-    return (content, "") if isinstance(data, dict) and data.get("hooks") else (b"", "")
-
-
-def _parsed(content: bytes) -> Any:
+        return None, f"it cannot be read: {error.strerror if isinstance(error, OSError) else error}"
     try:
-        return json.loads(content.decode("utf-8-sig"))
+        data = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return None
+        return None, "it is not JSON"
+    return (data, "") if isinstance(data, dict) and data.get("hooks") else (None, "")
 
 
 EVENTS = {
@@ -171,7 +165,6 @@ class HookCommand(msgspec.Struct, frozen=True):
     """Returns why it must not run now, or "". Called in a thread, before each run."""
 
     def matches(self, tool: str) -> bool:
-        """Return whether the hook is for this tool."""
         if self.matcher in ("", "*"):
             return True
         return any(re.fullmatch(self.matcher, name) for name in (tool, *_ALIASES.get(tool, ())))

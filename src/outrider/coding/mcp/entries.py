@@ -65,7 +65,6 @@ class ServerEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_disabled(self) -> bool:
-        """Whether the file switches the server off."""
         return self.fields.get("disabled") is True
 
     def server(self, environment: Mapping[str, str], cwd: Path, *, may_be_trusted: bool) -> McpServer:

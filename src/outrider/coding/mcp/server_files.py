@@ -161,7 +161,6 @@ class ServersFile:
         return entries
 
     def entry(self, name: str) -> ServerEntry | None:
-        """Return the server with this name, or None."""
         return next((each for each in self.entries if tool_prefix(each.name) == tool_prefix(name)), None)
 
     def put(self, name: str, fields: Mapping[str, Any]) -> None:
@@ -169,7 +168,6 @@ class ServersFile:
         self._write({each.name: each.fields for each in self.entries} | {name: dict(fields)})
 
     def remove(self, name: str) -> None:
-        """Remove a server, and write the file."""
         self._write({each.name: each.fields for each in self.entries if each.name != name})
 
     def _write(self, servers: dict[str, Any]) -> None:

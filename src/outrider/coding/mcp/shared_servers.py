@@ -60,7 +60,6 @@ class SharedServers:
             use.running.close()
 
     def close(self) -> None:
-        """End all servers."""
         with self._lock:
             uses, self._uses = self._uses, []
         for use in uses:

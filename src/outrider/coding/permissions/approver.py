@@ -143,7 +143,6 @@ class PermissionApprover:
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is a user to ask."""
         return self._ask is not None
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
@@ -214,7 +213,6 @@ class PermissionApprover:
         workspace.granted = partial(self.granted, asker=asker)
 
     def use_policy(self, policy: Policy) -> None:
-        """Decide by another policy from now on."""
         self.policy = policy
 
     def on_behalf_of(

@@ -228,7 +228,6 @@ _WILD = re.compile(r"[*?\[\]{}()|!+@\\]")
 
 
 def check_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[Decision]:
-    """Check a call of Glob or Grep."""
     base = input.get("path")
     base = "." if base is None else base
     globs = [input.get(name) for name in (("pattern",) if tool == "Glob" else ("glob",)) if input.get(name) is not None]

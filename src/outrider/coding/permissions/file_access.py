@@ -23,7 +23,6 @@ PLAN_MODE = "nothing is changed in plan mode: say what you would do instead"
 
 
 def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> Decision:
-    """Decide whether a tool may read or write a path."""
     if target.problem:
         return deny_part(target.problem)
     if tool == "Bash" and target.given in HARMLESS_DEVICES[access]:  # by its text: `x/../dev/null` may be another file

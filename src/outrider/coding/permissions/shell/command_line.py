@@ -7,6 +7,7 @@ one, every command runs as the user, so only plain commands from the short list 
 from __future__ import annotations
 
 import os.path
+import shlex
 from collections.abc import Iterator, Sequence
 
 from outrider.coding.access import ACCESS_LEVELS, Access
@@ -35,7 +36,6 @@ EXPANDS_PATTERNS = word_set("git find fd tar rsync zip unzip rg grep")
 
 
 def check_command_line(policy: Policy, text: str, access: Access, cwd: str) -> list[Decision]:
-    """Decide about the parts of a command line."""
     return _CommandLine(policy, text, access, cwd).check()
 
 
@@ -64,11 +64,9 @@ class _CommandLine:
             self._doubt = str(error)
 
     def check(self) -> list[Decision]:
-        """Return the decisions of the rules, and that of the mode."""
         return [*self._check_rules(), *self._check_names(), *self._check_access(), *self._check_doubts()]
 
     def check_typing(self, command: str) -> list[Decision]:
-        """Return the decisions about keys for a running command."""
         rules = [*self._check_rules(), *self._check_names(), *self._check_doubts()]
         if self._access in LEVELS_THAT_RUN[self._policy.mode]:
             return [*rules, ALLOWED]
@@ -163,7 +161,7 @@ class _CommandLine:
         open_commands = [command for command in others if not self._only_reads(command, cwd, unasked)]
         for command in open_commands:
             alone = len(open_commands) == 1 and certain and self._is_known(cwd) and command.operator != "|"
-            rule = exact_rule(self._text if not alone else _quoted(command.words))
+            rule = exact_rule(self._text if not alone else shlex.join(command.words))
             reads = self._check_reads(files_read(command.words) or (), cwd)
             refused = [part for part in reads if part.verdict != "allow"]
             yield from refused or [self._ask(f"it runs {command.title}", rule, prefix_of(command.words))]
@@ -227,12 +225,6 @@ class _CommandLine:
         words = {word for command in all_commands(self._text) for word in command if "/" in word}
         paths = tuple(sorted(resolve_shell_path(word, self._cwd).resolved for word in words))  # links may change
         return Decision("ask", reason, always, begins, resolved_paths=paths)
-
-
-def _quoted(words: Sequence[str]) -> str:
-    import shlex
-
-    return shlex.join(words)
 
 
 def _rank(access: Access) -> int:

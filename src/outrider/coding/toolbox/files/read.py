@@ -71,8 +71,6 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def read(workspace: Workspace) -> Tool:
-    """Return the tool that reads files."""
-
     @tool(name="Read", effect="read")
     def read_file(
         file_path: str,

@@ -173,24 +173,21 @@ KEPT = 5 * 1024 * 1024
 class NewestOutput:
     """Appends to a file for the owner alone. A write that fails is left out: the command goes on."""
 
-    def __init__(self, path: Path, kept: int = KEPT) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._kept = kept
         self._dropped = 0
         self._size = 0
         self._handle = self._open(path)
 
     @classmethod
     def new(cls, shell: Shell) -> NewestOutput:
-        """Return an empty one in the workspace's temporary folder."""
         return cls(shell.workspace.temporary / f"background-{os.urandom(4).hex()}.txt")
 
     def append(self, data: bytes) -> None:
-        """Append output."""
         try:
             os.write(self._handle, data)
             self._size += len(data)
-            if self._size > 2 * self._kept:
+            if self._size > 2 * KEPT:
                 self._drop_half()
         except OSError:  # the disk is full, or the session has removed its folder
             pass
@@ -202,7 +199,7 @@ class NewestOutput:
     def _drop_half(self) -> None:
         """Replace the file at once by one that begins with a line on what it leaves out, at a whole line."""
         with self.path.open("rb") as file:
-            file.seek(-self._kept, os.SEEK_END)
+            file.seek(-KEPT, os.SEEK_END)
             rest = file.read()
         rest = rest[rest.find(b"\n") + 1 :]
         self._dropped += self._size - len(rest)

@@ -29,7 +29,6 @@ _TOOL_TIMEOUT = 630.0
 
 
 def bash(shell: Shell) -> Tool:
-    """Return the tool that runs shell commands."""
     return make_tool(_Commands(shell).run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
 
 

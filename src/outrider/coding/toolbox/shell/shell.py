@@ -91,7 +91,6 @@ class FolderReport:
         return os.fsdecode(pieces[-2].removesuffix(b"\n")) if len(pieces) > 2 else None
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self.handle)
 
 
@@ -110,7 +109,6 @@ class NamedFolderReport(FolderReport):
         return f">>{shlex.quote(str(self._path))}"
 
     def close(self) -> None:
-        """Close and delete the file."""
         super().close()
         self._path.unlink(missing_ok=True)
 
@@ -159,7 +157,6 @@ class Shell:
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox of commands, if they have one."""
         return self._sandbox() if callable(self._sandbox) else self._sandbox
 
     @property
@@ -238,7 +235,6 @@ class Shell:
     def _settings(
         self, access: Access, *, unasked: bool, variables: Mapping[str, str] = VARIABLES
     ) -> Mapping[str, str]:
-        """Return the variables of a command."""
         confined = access != "full" and self.sandbox is not None
         return {**variables, "PATH": self._programs.path} if unasked and not confined else variables
 
