@@ -258,12 +258,7 @@ class Workbench:
 
     # The agent and its session
 
-    def agent(
-        self,
-        *,
-        model: str | Provider | None = None,
-        effort: Effort | None = None,
-    ) -> Agent:
+    def agent(self, *, model: str | Provider | None = None, effort: Effort | None = None) -> Agent:
         """Return the agent for this folder. An effort that one of its models does not have is left out."""
         model = model or self.models.default
         provider, *_ = providers = resolve_all(model)
@@ -271,12 +266,15 @@ class Workbench:
         formed = [in_form(each, self.settings.tool_calls, lean=lean) for each in providers]
         asked = [self.models.metered(each) for each in formed]
         skills = "" if lean else self._skills_section
+        tools: Sequence[Tool] = self.tools
+        if lean:
+            tools = lean_tools(tools, chosen=self.settings.tools is not None, mode=lambda: self.permissions.mode)
         agent = Agent(
             model=model if asked[0] is provider else asked,
             server_tools=() if lean else self._web_search.tools(*providers),
             system=agent_prompt(self._system_prompt, skills, self.project.instructions, lean=lean),
             situation=lean_situation() if lean else self.project.situation,
-            tools=self._lean_tools if lean else self.tools,
+            tools=tools,
             # Small models describe what they would do. A run that nobody watches is asked for work.
             tool_choice="required" if has_prompted_tools(formed[0]) and not self._front_end.ask else None,
             keeps_on_task=lean,
@@ -292,10 +290,6 @@ class Workbench:
         )
         self.models.agent_provider, self.effort = agent.provider, effort
         return agent
-
-    @property
-    def _lean_tools(self) -> list[Tool]:
-        return lean_tools(self.tools, chosen=self.settings.tools is not None, mode=lambda: self.permissions.mode)
 
     def open(
         self,
@@ -325,7 +319,7 @@ class Workbench:
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
             check_effort(resolve(model or self.models.default), effort)
-        agent = self.agent(model=model, effort=kept if effort is None else _level(effort))
+        agent = self.agent(model=model, effort=kept if effort is None else None if effort == "default" else effort)
         session = Session.open(
             *(log, id, agent),
             cwd=self.folder,
@@ -366,12 +360,11 @@ class Workbench:
         return spent_today(self.settings.budget, log.spent, str(self.folder))
 
     async def _goal_checks(self, command: str) -> CheckResult | None:
-        """Run the command of a goal."""
-        from outrider.coding.goal_checks import GoalChecks  # few sessions have a goal
+        if self.permissions.mode == "plan":  # the model can change nothing
+            return None
+        from outrider.coding.goal_checks import check_goal  # few sessions have a goal
 
-        seconds = self.settings.limits.tool_seconds
-        checks = GoalChecks(self.workspace, self._tools, seconds, lambda: self.permissions.mode == "plan")
-        return await checks(command)
+        return await check_goal(command, self.workspace, self._tools, self.settings.limits.tool_seconds)
 
     async def _before_run(self) -> None:
         if self._remote:
@@ -454,7 +447,3 @@ class Workbench:
         plugins = [each.path / "agents" for each in self.extensions.plugins.places]
         project = NOWHERE if self.hands else self.folder
         return find_profiles(project, users, built_in(), tools=self._tools.names, home=Path.home(), plugins=plugins)
-
-
-def _level(effort: EffortChoice) -> Effort | None:
-    return None if effort == "default" else effort

@@ -58,14 +58,6 @@ class _RuleFile:
             write_private(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
         return True
 
-    def forget(self) -> bool:
-        """Remove all rules. Return whether there were any."""
-        if not self.path.exists():
-            return False
-        with locked(self._folder):
-            remove_private(self.path)
-        return True
-
 
 class RememberedRules:
     """The rules for sessions in one folder: its own, and those of its repository."""
@@ -115,4 +107,4 @@ class RememberedRules:
     def forget(self) -> bool:
         """Remove all rules, also those of the repository. Return whether there were any."""
         found = self._shared is not None and self._shared.change(remove=self.shared, shared=True)
-        return self._own.forget() or found
+        return remove_private(self._own.path) or found

@@ -27,18 +27,7 @@ _CODE = (
 )
 _SCRIPTS = (".sh", ".bash", ".zsh")
 _CONFIGURATION = (
-    ".json",
-    ".jsonc",
-    ".toml",
-    ".yaml",
-    ".yml",
-    ".cfg",
-    ".ini",
-    ".conf",
-    ".lock",
-    ".xml",
-    ".gradle",
-    ".mk",
+    *(".json", ".jsonc", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".conf", ".lock", ".xml", ".gradle", ".mk"),
 )
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/snap", "/dev", "/proc", "/sys", "/System")
 _PACKAGES = ("__init__.py", "index.js", "package.json")

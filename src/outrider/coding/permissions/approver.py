@@ -274,8 +274,7 @@ class PermissionApprover:
     def preview(self, call: PendingCall) -> Preview:
         """Return what a question shows of a call, from the files here."""
         use, cwd, working = call.use, call.cwd(), call.folder or self.policy.folder
-        from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
-        from outrider.coding.toolbox.files.regions import proposed_diff
+        from outrider.coding.toolbox.files.regions import change_summary, proposed_diff  # many sessions ask nothing
 
         folder = str(cwd) if use.name == "Bash" and cwd != working else ""
         changes = change_summary(use.name, use.input, working)

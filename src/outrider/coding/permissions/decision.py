@@ -86,8 +86,11 @@ def _decide(policy: Policy, call: Call) -> Decision:
     more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []
     if worst == "deny":
         return Decision(worst, "; ".join([*reasons[:MAX_REASONS], *more]))
-    level = [_access_in_words(policy, call)] if call.built_in and call.tool == "Bash" else []
-    reason = "; ".join([*reasons[:MAX_REASONS], *more, *level])
+    if call.built_in and call.tool == "Bash":
+        given = call.typed_into.access if call.typed_into else call.input.get("access", "read")
+        level = policy.effective_access(given)
+        more.append(f"access {level}: {ACCESS_WORDS[level]}")
+    reason = "; ".join([*reasons[:MAX_REASONS], *more])
     paths = dict.fromkeys(path for part in decisive for path in part.resolved_paths)
     doubts = tuple(doubt for part in decisive for doubt in part.doubts)
     always = _suggested_rules(decisive, [part.always for part in decisive])
@@ -116,12 +119,6 @@ def _check_parts(policy: Policy, call: Call) -> Sequence[Decision]:
             return [_check_by_name(policy, WEB_SEARCH, SEARCHES)]
     harmless = call.effect == "read" or (call.built_in and call.tool in HARMLESS_TOOLS)
     return [_check_other(policy, call.tool, harmless=harmless)]
-
-
-def _access_in_words(policy: Policy, call: Call) -> str:
-    given = call.typed_into.access if call.typed_into else call.input.get("access", "read")
-    level = policy.effective_access(given)
-    return f"access {level}: {ACCESS_WORDS[level]}"
 
 
 def _check_shell(policy: Policy, command: Any, access: Any, cwd: Path) -> Sequence[Decision]:

@@ -9,12 +9,11 @@ import threading
 import time
 from pathlib import Path
 
-from outrider.coding.access import Access
 from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.command_terminal import SIZE, CommandTerminal
 from outrider.coding.toolbox.shell.following import make_pipe
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
-from outrider.coding.toolbox.shell.shell import Shell
+from outrider.coding.toolbox.shell.shell import CommandCall, Shell
 from outrider.processes.processes import end
 from outrider.processes.pseudo_terminal import open_terminal
 from outrider.text import human_size
@@ -32,37 +31,33 @@ _POLL_SECONDS = 0.2
 """Seconds within which the end of the shell is noticed on systems without pidfds."""
 
 
-async def start_in_background(
-    shell: Shell, command: str, access: Access, threads: Threads, *, unasked: bool = False
-) -> ToolResult:
+async def start_in_background(shell: Shell, call: CommandCall, threads: Threads) -> ToolResult:
     """Start a command and report whether it has already ended. Raises ToolCallError."""
     began, note = time.monotonic(), shell.enter_folder()
     folder = shell.workspace.shell_cwd
-    started, following = start(shell, command, access, unasked=unasked)
+    started, following = start(shell, call)
     try:
         await threads.run(following.shell_ended.wait, FIRST_LOOK)
     except asyncio.CancelledError:
         await asyncio.shield(threads.run(end, [started.process]))
         raise
     if started.exit_code is None:
-        lines = [started_text(started, shell.sandbox is not None and access != "full")]
+        lines = [started_text(started, shell.sandbox is not None and call.access != "full")]
     else:
         lines = _ended_text(started)
-        lines.append(shell.missing_access(access, started.exit_code, lines[0]))
+        lines.append(shell.missing_access(call.access, started.exit_code, lines[0]))
     size = started.path.stat().st_size
     figures = details(started.exit_code, time.monotonic() - began, size, folder, started)
     return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(started.exit_code), details=figures)
 
 
-def start(
-    shell: Shell, command: str, access: Access, *, unasked: bool, has_terminal: bool = False
-) -> tuple[BackgroundCommand, Following]:
+def start(shell: Shell, call: CommandCall, *, has_terminal: bool = False) -> tuple[BackgroundCommand, Following]:
     """Start a command, and a thread that follows it. Raises ToolCallError."""
     output = NewestOutput.new(shell)
     source, sink = open_terminal(SIZE) if has_terminal else make_pipe()
     try:
         # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
-        process = shell.start(command, sink, access=access, unasked=unasked, has_terminal=has_terminal)
+        process = shell.start(call, sink, has_terminal=has_terminal)
     except BaseException:
         os.close(source)
         output.close()
@@ -70,7 +65,7 @@ def start(
     finally:
         os.close(sink)
     terminal = CommandTerminal(source) if has_terminal else None
-    started = shell.workspace.background.add(command, process, output.path, access, terminal)
+    started = shell.workspace.background.add(call.command, process, output.path, call.access, terminal)
     following = Following(shell, started, source, output)
     threading.Thread(target=following.run, name="outrider-background", daemon=True).start()
     return started, following
