@@ -18,6 +18,7 @@ from outrider.coding.extensions import Extensions
 from outrider.coding.found_skills import FoundSkills
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.lean_tools import has_prompted_tools, in_form, is_lean, lean_tools
+from outrider.coding.mcp.shared_servers import SharedServers
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.plan_mode import PlanMode, reads
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
     from outrider.coding.background_telemetry import BackgroundTelemetry
     from outrider.coding.hands.hands import Hands
     from outrider.coding.hands.starter import Starter
-    from outrider.coding.mcp.shared_servers import SharedServers
     from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
@@ -105,7 +105,7 @@ class Workbench:
             self.hands.workspace.programs = self._here.programs
         self.workspace: Workspace = self.hands.workspace if self.hands else self._here
         """The state of the tools."""
-        self._servers, self._shared = servers, shared
+        self._servers, self._shared = servers, shared or SharedServers(most_idle=0)
         self._front_end = front_end
         self._system_prompt = system_prompt
         self._titlers: list[Titler] = []
@@ -156,7 +156,7 @@ class Workbench:
     def _obeyed(self) -> list[str]:
         """Return the files and folders in the project of the programs that hooks and MCP servers run."""
         hooks = [hook.line(self.folder, self.folder) for hook in self.extensions.hooks.hooks]
-        servers = [each for each in self._with_plugins(self._servers) if isinstance(each, StdioServer)]
+        servers = [each for each in self._allowed_servers if isinstance(each, StdioServer)]
         named = cover([*hooks, *(server_line(each, self.folder) for each in servers)]).paths
         return list(dict.fromkeys(path for each in named for path in (each, os.path.realpath(each))))
 
@@ -173,7 +173,7 @@ class Workbench:
             titler.close()
         self._titlers.clear()
         if "servers" in vars(self) and self.servers:
-            self._shared.give_back(self.servers) if self._shared else self.servers.close()
+            self._shared.give_back(self.servers)
         if "_telemetry" in vars(self) and self._telemetry:
             self._telemetry.close()
         self._hooks.close()
@@ -183,21 +183,17 @@ class Workbench:
     @cached_property
     def servers(self) -> RunningServers | None:
         """The MCP servers, for the session and its sub-agents, starting in the background; None if there are none."""
-        servers = self._with_plugins(self._servers)
-        if not servers:
-            return None
-        if self._shared:
-            return self._shared.take(self.folder, servers, partial(self._start, servers))
-        return self._start(servers)
+        servers = self._allowed_servers
+        return self._shared.take(self.folder, servers, self._start) if servers else None
 
-    def _start(self, servers: Sequence[McpServer]) -> RunningServers:
+    def _start(self) -> RunningServers:
         from outrider.coding.mcp.authorization import authorize
         from outrider.mcp.running import RunningServers
         from outrider.mcp.server_limits import ServerHost
 
         programs = self.workspace.programs
         running = RunningServers(
-            servers,
+            self._allowed_servers,
             on_elicit=self._dialogue.elicit if self._front_end.elicit else None,
             on_notice=self._front_end.on_server_notice,
             authorize=authorize,
@@ -207,9 +203,10 @@ class Workbench:
         running.start()
         return running
 
-    def _with_plugins(self, servers: Sequence[McpServer]) -> list[McpServer]:
-        """Return the servers, and those of plugins whose names are free."""
-        found = {server.name: server for server in (*self.extensions.plugins.servers, *servers)}
+    @property
+    def _allowed_servers(self) -> list[McpServer]:
+        """The servers, and those of plugins whose names are free."""
+        found = {server.name: server for server in (*self.extensions.plugins.servers, *self._servers)}
         return [server for server in found.values() if self.settings.managed.allows_server(server)]
 
     @property
@@ -243,14 +240,10 @@ class Workbench:
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the sub-agent profiles, skills, commands, hooks and plugins that were found."""
         profiles = self.found_profiles.notes if "Task" in self._tools.enabled else ()
-        return (*profiles, *self.extensions.notes, *self.project.notes, *self._left_out, *self.subagents.recovered)
-
-    @property
-    def _left_out(self) -> list[str]:
-        """Notes about MCP servers that are not allowed."""
         named = [*self.extensions.plugins.servers, *self._servers]
         refused = [each.name for each in named if not self.settings.managed.allows_server(each)]
-        return [f"the MCP server {name} is left out: it is not allowed on this machine" for name in refused]
+        left_out = [f"the MCP server {name} is left out: it is not allowed on this machine" for name in refused]
+        return (*profiles, *self.extensions.notes, *self.project.notes, *left_out, *self.subagents.recovered)
 
     @property
     def sandbox_note(self) -> str:

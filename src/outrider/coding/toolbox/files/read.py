@@ -162,7 +162,7 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         return ToolResult(f"{printable(source.name)} is empty."), ALL
     kind = sniff(source.head)
     if kind == "application/pdf":
-        from outrider.coding.toolbox.files.pdf_pages import pdf_text  # most files are text
+        from outrider.coding.toolbox.files.rich_files import pdf_text  # most files are text
 
         return _as_result(pdf_text(source.stream, source.name, span, context))
     if document := _document_type(source, kind):
