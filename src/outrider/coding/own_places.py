@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.environment import config_file, data_folder, log_place
+from outrider.filesystem import is_within
 
 _SHOWN_DATA = ("skills",)
 """Parts of the data folder that commands read: the index of skills."""
@@ -31,14 +32,14 @@ class OwnPlaces(msgspec.Struct, frozen=True):
     def hides(self, path: str) -> bool:
         """Return whether an absolute path is hidden. Case does not count: some file systems ignore it."""
         folded = path.casefold()
-        around = max((each for each in self.hidden if _holds(each.casefold(), folded)), key=len, default="")
-        return bool(around) and not any(len(each) > len(around) and _holds(each, path) for each in self.shown)
+        around = max((each for each in self.hidden if is_within(folded, each.casefold())), key=len, default="")
+        return bool(around) and not any(len(each) > len(around) and is_within(path, each) for each in self.shown)
 
     def hiding(self, folder: Path) -> OwnPlaces:
         """Return the places with another folder of which nothing is shown."""
         real = os.path.realpath(folder)
         hidden = dict.fromkeys((*self.hidden, real))
-        return OwnPlaces(tuple(hidden), tuple(each for each in self.shown if not _holds(real, each)))
+        return OwnPlaces(tuple(hidden), tuple(each for each in self.shown if not is_within(each, real)))
 
 
 def own_places(working: Iterable[Path]) -> OwnPlaces:
@@ -55,7 +56,9 @@ def own_places(working: Iterable[Path]) -> OwnPlaces:
     shown = [f"{folder}/{name}" for folder in data for name in _SHOWN_DATA]
     shown += [f"{settings}/{name}" for name in _SHOWN_SETTINGS]
     own = (*data, settings)
-    inside = [each for each in map(os.path.realpath, working) if any(each != one and _holds(one, each) for one in own)]
+    inside = [
+        each for each in map(os.path.realpath, working) if any(each != one and is_within(each, one) for one in own)
+    ]
     shown += [*_programs(settings), *inside]
     places, log = OwnPlaces(tuple(hidden), tuple(dict.fromkeys(shown))), log_place()
     return places if isinstance(log, str) and "://" in log else places.hiding(Path(log))
@@ -74,7 +77,3 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
             return sorted(listing, key=lambda entry: entry.name)
     except OSError:
         return []
-
-
-def _holds(folder: str, path: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

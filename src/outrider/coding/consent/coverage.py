@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.consent.command_line import CommandLine
+from outrider.filesystem import is_within
 
 MOST_FILES, MOST_BYTES = 2_000, 64 * 1024 * 1024
 """Files that one consent covers, and their size together."""
@@ -143,7 +144,7 @@ class _Covering:
         self.paths[folder] = None
         real = os.path.realpath(folder)
         self.entries[folder] = f"a folder: {real}"
-        if any(real == each or real.startswith(f"{each}/") for each in self._seen):
+        if any(is_within(real, each) for each in self._seen):
             return
         self._seen.add(real)
         waiting = [folder]
@@ -181,7 +182,7 @@ class _Covering:
 
     def _is_system(self, path: str) -> bool:
         """Return whether a path is a place for installed programs, where a project has nothing."""
-        is_system = any(path == each or path.startswith(f"{each}/") for each in _SYSTEM)
+        is_system = any(is_within(path, each) for each in _SYSTEM)
         return is_system and not (self._top and _is_inside(path, self._top))
 
     def _leave_out(self, what: str) -> None:

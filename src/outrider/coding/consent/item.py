@@ -16,6 +16,7 @@ import msgspec
 from outrider.coding.command_environment import is_secret_variable
 from outrider.coding.consent.command_line import CommandLine
 from outrider.coding.consent.coverage import Coverage, cover
+from outrider.filesystem import is_within
 from outrider.text import clean, counted
 
 Kind: TypeAlias = Literal["setting", "hook", "server", "plugin"]
@@ -102,5 +103,4 @@ def waiting_note(items: Sequence[ConsentItem]) -> str:
 
 def shown_path(path: str, project: Path) -> str:
     """Return a path for people: relative if it is in the project."""
-    inside = path == str(project) or path.startswith(f"{project}/")
-    return clean(os.path.relpath(path, project) if inside else path)
+    return clean(os.path.relpath(path, project) if is_within(path, str(project)) else path)

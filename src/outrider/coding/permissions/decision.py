@@ -149,17 +149,17 @@ def _check_fetch(policy: Policy, url: Any) -> Decision:
     if not isinstance(url, str):
         return deny_part("the url must be text")
     host = _host(url)
-    for rule in policy.deny:
-        if rule.tool == "WebFetch" and (rule.pattern is None or (host and rule.covers_host(host))):
-            return deny_part(f"the rule {rule.text} denies it")
-    rules = [rule for rule in (*policy.ask, *policy.deny) if rule.tool == "WebFetch"]
-    if any(not host or rule.covers_host(host) for rule in rules):
+    deny, ask, allow = (
+        [rule for rule in each if rule.tool == "WebFetch"] for each in (policy.deny, policy.ask, policy.allow)
+    )
+    if denying := next((rule for rule in deny if rule.covers_host(host)), None):
+        return deny_part(f"the rule {denying.text} denies it")
+    if any(not host or rule.covers_host(host) for rule in (*ask, *deny)):
         return Decision("ask", f"a rule covers {host or 'this address'}", final=True)
     if policy.mode == "all":
         return ALLOWED
-    for rule in policy.allow:
-        if rule.tool == "WebFetch" and (rule.pattern is None or (host and rule.covers_host(host))):
-            return allowed_by(rule)
+    if allowing := next((rule for rule in allow if rule.covers_host(host)), None):
+        return allowed_by(allowing)
     return Decision("ask", f"it fetches from {host or 'the network'}", (f"WebFetch(domain:{host})",) if host else ())
 
 

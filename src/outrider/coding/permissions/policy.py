@@ -16,6 +16,7 @@ from outrider.coding.permissions.rules import Rule, is_shared
 from outrider.coding.protected_paths import SECRETS
 from outrider.coding.repository import repository_of
 from outrider.coding.wildcards import absolute, alternatives, escaped
+from outrider.filesystem import is_within
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_obeyed(self, path: str) -> bool:
         """Return whether hooks or MCP servers run an absolute path, or what is in it."""
-        return any(path == each or path.startswith(f"{each}/") for each in self.obeyed)
+        return any(is_within(path, each) for each in self.obeyed)
 
     def effective_access(self, access: Access) -> Access:
         """Return the access that a command really has: without a sandbox, everything the user can do."""

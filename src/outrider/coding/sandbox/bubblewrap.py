@@ -12,7 +12,7 @@ from outrider.coding.sandbox.host import Host, RuntimeFiles
 from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
-from outrider.filesystem import real_path
+from outrider.filesystem import is_within, real_path
 
 _SHELL = "/bin/sh"
 _TICKET_HANDLE, _FILTER_HANDLE = 8, 9
@@ -99,7 +99,7 @@ class Bubblewrap:
         shown = (*_SHOWN, *([servers] if _is_covered(servers, mounts) else []))
         mounts.update(_bound("--ro-bind", [path for path in shown if os.path.exists(path)]))
         temporary = real_path(places.temporary)
-        if any(temporary == each or is_inside(temporary, each) for each in places.roots):
+        if any(is_within(temporary, each) for each in places.roots):
             # A running command could put a link in its place, which bwrap would follow.
             mounts |= {"/tmp": ("--tmpfs", "/tmp")}
         else:
@@ -247,7 +247,7 @@ def plan_masks(secrets: Iterable[str], working: Sequence[str]) -> Masks:
     for folder, paths in sorted(groups.items(), key=lambda item: len(item[1])):
         shown = (
             _others(folder, paths)
-            if len(paths) > ALONE and not any(each == folder or is_inside(each, folder) for each in working)
+            if len(paths) > ALONE and not any(is_within(each, folder) for each in working)
             else None
         )
         whole = shown is not None and len(shown) < len(paths)
