@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from outrider.coding.commands.command import FoundCommands, find_commands
 from outrider.coding.config.loading import load
 from outrider.coding.consent.item import ConsentItem
@@ -43,10 +41,11 @@ class Extensions:
     @cached_property
     def hooks(self) -> FoundHooks:
         """The hooks, and those that wait for the user's consent."""
-        if not self._own_hooks:
-            return find_hooks((), Path(os.path.realpath(self._folder)), self._hook_files, own=False)
-        found = find_hooks(self.places, Path(os.path.realpath(self._folder)), self._hook_files)
-        return msgspec.structs.replace(found, hooks=(*found.hooks, *self.plugins.hooks))
+        is_own = self._own_hooks
+        folder = Path(os.path.realpath(self._folder))
+        found = find_hooks(self.places if is_own else (), folder, self._hook_files, own=is_own)
+        found.hooks += self.plugins.hooks if is_own else []
+        return found
 
     @cached_property
     def plugins(self) -> FoundPlugins:
