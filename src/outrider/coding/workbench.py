@@ -30,12 +30,7 @@ from outrider.coding.session_models import SessionModels
 from outrider.coding.session_rules import SessionRules
 from outrider.coding.session_subagents import Sender, SessionSubagents
 from outrider.coding.session_tools import SessionTools
-from outrider.coding.system_prompt import (
-    USUAL_PROMPT,
-    SystemPrompt,
-    agent_prompt,
-    lean_situation,
-)
+from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, lean_situation
 from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE

@@ -12,14 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.config.access_settings import (
-    HookSettings,
-    PermissionSettings,
-    SandboxSettings,
-    SandboxUse,
-    WebSearchUse,
-    WebSettings,
-)
+from outrider.coding.config.access_settings import HookSettings, PermissionSettings, SandboxSettings, WebSettings
 from outrider.coding.config.declaration import (
     DeclaredSetting,
     Setting,
@@ -56,25 +49,14 @@ from outrider.runtime.retry import Retry
 
 __all__ = [
     "AcpSettings",
-    "BudgetSettings",
-    "ChatSettings",
-    "ContextSettings",
-    "HookSettings",
     "Lean",
     "LimitSettings",
-    "ManagedSettings",
-    "McpSettings",
     "Notify",
     "PermissionSettings",
-    "RetrySettings",
     "SandboxSettings",
-    "SandboxUse",
     "SessionsSettings",
     "Settings",
-    "SubagentSettings",
-    "TelemetrySettings",
     "Theme",
-    "WebSearchUse",
     "WebSettings",
     "flatten",
     "unflatten",

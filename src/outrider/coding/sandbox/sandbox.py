@@ -12,13 +12,7 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
-from outrider.coding.protected_paths import (
-    PROTECTED,
-    SECRETS,
-    bare_head,
-    present_configuration,
-    repository_paths,
-)
+from outrider.coding.protected_paths import PROTECTED, SECRETS, bare_head, present_configuration, repository_paths
 from outrider.filesystem import is_within, real_path
 
 _ENTRIES = tuple(dict.fromkeys(name.partition("/")[0] for name in PROTECTED))
