@@ -103,8 +103,7 @@ class SessionTools:
 
     def remove_leftovers(self) -> None:
         """Remove the placeholders that a killed process has left in the working folders."""
-        folder, others = self._folder, self._permissions.policy.folders
-        remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder, writable=others).protected)
+        remove_unused(_places(self._permissions.policy, self._folder).protected)
 
     def use_sandbox(self) -> None:
         """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""
