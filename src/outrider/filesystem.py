@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
+def is_within(path: str, folder: str) -> bool:
+    """Return whether an absolute path is a folder, or inside of it. No link is followed."""
+    return path == folder or path.startswith(f"{folder.rstrip('/')}/")
+
+
 def make_private(folder: Path) -> None:
     """Create the folder and its missing parents with owner-only access."""
     for each in reversed([folder, *folder.parents]):

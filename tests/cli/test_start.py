@@ -31,7 +31,6 @@ FOR_CALLS = {
     "outrider.coding.sandbox.bubblewrap",
     "outrider.coding.sandbox.available",
     "outrider.coding.toolbox.files.rich_files",
-    "outrider.coding.toolbox.files.pdf_pages",
     "outrider.coding.toolbox.shell.background",
     "outrider.coding.toolbox.shell.terminal_command",
 }

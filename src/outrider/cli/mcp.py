@@ -303,7 +303,7 @@ def _test(options: argparse.Namespace) -> int:
     else:
         found = find_servers(Path.cwd())
         _print_notes(found)
-        servers = found.servers
+        servers = tuple(found.servers)
         if not servers and not options.json:
             print("No MCP servers. To add one: outrider mcp add NAME -- COMMAND ARGS…")
 

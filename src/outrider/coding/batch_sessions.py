@@ -43,9 +43,8 @@ from outrider.tools.tool import Tool
 class CodingSessions:
     """Opens sessions with the coding agent. What a task does not say comes from the worker's own settings."""
 
-    def __init__(self, log: Log, tools: Sequence[Tool] = (), environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, log: Log, tools: Sequence[Tool] = ()) -> None:
         self._log, self._tools = log, tools
-        self._environment = os.environ if environment is None else environment
         self._servers = SharedServers()
         self._containers: Containers | None = None
 
@@ -57,7 +56,7 @@ class CodingSessions:
             async with self._place(task, id) as place, self._opened(task, folder, id, meter, place) as session:
                 yield session
             return
-        worktrees = _worktrees(task, folder, self._environment)
+        worktrees = _worktrees(task, folder, os.environ)
         async with worktrees.open(folder, id, task.id or "a task") as worktree:
             async with self._opened(task, worktree.folder, id, meter) as session:
                 yield session
@@ -83,18 +82,18 @@ class CodingSessions:
             yield None
             return
         if self._containers is None:
-            named = task_settings(task, Path.cwd(), self._environment).container_program
-            self._containers = Containers(Engine(named or "", self._environment))
+            named = task_settings(task, Path.cwd(), os.environ).container_program
+            self._containers = Containers(Engine(named or "", os.environ))
         async with self._containers.fresh(task.image, id) as name:
             yield Place("container", name, task.cwd, engine=self._containers.engine.program)
 
     def _open(self, task: Task, folder: Path, id: str, meter: Meter, place: Place | None) -> tuple[Workbench, Session]:
-        settings = task_settings(task, folder, self._environment)
+        settings = task_settings(task, folder, os.environ)
         bench = Workbench(
             settings,
             folder,
             tools=self._tools,
-            servers=find_servers(folder, self._environment).servers,
+            servers=find_servers(folder, os.environ).servers,
             shared=self._servers if settings.mcp.share else None,
             front_end=FrontEnd(later=task.ask_later, origin="batch"),
             system_prompt=SystemPrompt(task.system_prompt),

@@ -42,7 +42,9 @@ def command_environment(environ: Mapping[str, str], passed: Collection[str] = ()
     wanted = {
         name: value
         for name, value in environ.items()
-        if not _changes_commands(name) and (name in passed or not is_secret_variable(name, value))
+        if name not in CHANGES_COMMANDS
+        and not name.startswith("BASH_FUNC_")
+        and (name in passed or not is_secret_variable(name, value))
     }
     if path := wanted.get("PATH"):  # a relative entry would run a program from the project
         wanted["PATH"] = os.pathsep.join(entry for entry in path.split(os.pathsep) if os.path.isabs(entry))
@@ -61,7 +63,3 @@ def unset_variables(environ: Mapping[str, str], passed: Collection[str] = ()) ->
 def is_secret_variable(name: str, value: str) -> bool:
     """Return whether a variable looks like a secret: by its name, a login in its value, or a vendor's form of keys."""
     return bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value)) or masked(value) != value
-
-
-def _changes_commands(name: str) -> bool:
-    return name in CHANGES_COMMANDS or name.startswith("BASH_FUNC_")

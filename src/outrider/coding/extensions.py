@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
-import msgspec
-
 from outrider.coding.commands.command import FoundCommands, find_commands
 from outrider.coding.config.loading import load
 from outrider.coding.consent.item import ConsentItem
@@ -21,37 +19,33 @@ from outrider.coding.plugins.found_plugins import FoundPlugins, find_plugins
 class Extensions:
     """The extensions of a folder, each kind found when it is first asked for."""
 
-    def __init__(
-        self, folder: Path, hook_files: Sequence[str] = (), home: Path | None = None, *, own_hooks: bool = True
-    ) -> None:
+    def __init__(self, folder: Path, hook_files: Sequence[str] = (), *, own_hooks: bool = True) -> None:
         """`hook_files` are files with hooks that the settings name. Without `own_hooks`, no others run."""
         self._own_hooks = own_hooks
         self._folder = folder
         self._hook_files = hook_files
-        self._home = home
 
     @cached_property
     def places(self) -> list[Place]:
         """The folders with files for agents: the user's and the project's."""
-        return find_places(self._folder, self._home)
+        return find_places(self._folder)
 
     @cached_property
     def skills(self) -> FoundSkills:
-        """The skills."""
         return find_skills([*self.plugins.places, *self.places], self.plugins.prefixes)
 
     @cached_property
     def commands(self) -> FoundCommands:
-        """The commands."""
         return find_commands([*self.plugins.places, *self.places], self.plugins.prefixes)
 
     @cached_property
     def hooks(self) -> FoundHooks:
         """The hooks, and those that wait for the user's consent."""
-        if not self._own_hooks:
-            return find_hooks((), Path(os.path.realpath(self._folder)), self._hook_files, own=False)
-        found = find_hooks(self.places, Path(os.path.realpath(self._folder)), self._hook_files)
-        return msgspec.structs.replace(found, hooks=(*found.hooks, *self.plugins.hooks))
+        is_own = self._own_hooks
+        folder = Path(os.path.realpath(self._folder))
+        found = find_hooks(self.places if is_own else (), folder, self._hook_files, own=is_own)
+        found.hooks += self.plugins.hooks if is_own else []
+        return found
 
     @cached_property
     def plugins(self) -> FoundPlugins:

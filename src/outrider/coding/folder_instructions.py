@@ -29,7 +29,6 @@ class NewInstructions:
         """The reply whose calls were given a text, by session and text: they are not in the history yet."""
 
     def added(self, found: Sequence[ProjectText], context: ToolContext[Any], result: ToolResult) -> ToolResult:
-        """Return a result with the texts that are new."""
         new = [each for each in found if self._is_new(_heading(each), context)]
         note = "".join(f"\n\n{_heading(each)}\n\n{each.text}" for each in new)
         return msgspec.structs.replace(result, note=note) if note else result

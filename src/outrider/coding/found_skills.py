@@ -43,7 +43,6 @@ class FoundSkills(msgspec.Struct, frozen=True):
         return [each.skill for each in self.found]
 
     def get(self, name: str) -> Skill | None:
-        """Return the skill of this name, or None."""
         return next((each.skill for each in self.found if each.skill.name == name), None)
 
 
@@ -97,20 +96,16 @@ def skills_section(skills: Sequence[Skill], data: Path) -> str:
 
 
 def index_folder(data: Path) -> Path:
-    """Return the folder of the indexes."""
     return data / "skills"
 
 
 def readable_rules(found: FoundSkills, folder: Path, index: Path) -> list[str]:
     """Return rules that allow reading the files of skills outside of the folder, and the index."""
-    folders = {_holder(each.skill.folder) for each in found.found}
+    skills = (each.skill.folder for each in found.found)
+    # The folder `skills` around a skill, so that few rules do. A linked skill may be beside anything.
+    folders = {each.parent if each.parent.name == "skills" else each for each in skills}
     outside = sorted(str(each) for each in folders if not each.is_relative_to(folder))
     return [f"Read({escaped(each)}/**)" for each in (*outside, os.path.realpath(index))]
-
-
-def _holder(skill: Path) -> Path:
-    """Return the folder `skills` around a skill, so that few rules do. A linked skill may be beside anything."""
-    return skill.parent if skill.parent.name == "skills" else skill
 
 
 def _index(data: Path, lines: Sequence[str]) -> Path:

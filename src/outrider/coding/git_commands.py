@@ -55,7 +55,6 @@ class Git:
         return ended.code, os.fsdecode(ended.output or ended.errors)
 
     def with_index(self, index: Path) -> Git:
-        """Return the same with another index."""
         return Git(
             self.folder, self._programs, confine=self._confine, more={**self._more, "GIT_INDEX_FILE": str(index)}
         )

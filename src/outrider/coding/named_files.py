@@ -32,15 +32,12 @@ class FilesHere:
         self._folder = folder
 
     def kinds(self, names: Sequence[str]) -> list[Kind]:
-        """Return what each name is."""
         return [kind_of(self._folder, name) for name in names]
 
     def located(self, name: str) -> str:
-        """Return the path of a file, with links followed."""
         return os.path.realpath(self._folder / Path(name).expanduser())
 
     def attach(self, name: str) -> Attachment:
-        """Return a file as an attachment. It is opened when it is needed."""
         return Attachment.from_path(self._folder / Path(name).expanduser())
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import msgspec
 
 from outrider.environment import config_file, data_folder, log_place
+from outrider.filesystem import is_within
 
 _SHOWN_DATA = ("skills",)
 """Parts of the data folder that commands read: the index of skills."""
@@ -31,37 +32,36 @@ class OwnPlaces(msgspec.Struct, frozen=True):
     def hides(self, path: str) -> bool:
         """Return whether an absolute path is hidden. Case does not count: some file systems ignore it."""
         folded = path.casefold()
-        around = max((each for each in self.hidden if _holds(each.casefold(), folded)), key=len, default="")
-        return bool(around) and not any(len(each) > len(around) and _holds(each, path) for each in self.shown)
+        around = max((each for each in self.hidden if is_within(folded, each.casefold())), key=len, default="")
+        return bool(around) and not any(len(each) > len(around) and is_within(path, each) for each in self.shown)
 
     def hiding(self, folder: Path) -> OwnPlaces:
         """Return the places with another folder of which nothing is shown."""
         real = os.path.realpath(folder)
         hidden = dict.fromkeys((*self.hidden, real))
-        return OwnPlaces(tuple(hidden), tuple(each for each in self.shown if not _holds(real, each)))
+        return OwnPlaces(tuple(hidden), tuple(each for each in self.shown if not is_within(each, real)))
 
 
-def own_places(working: Iterable[Path], environment: Mapping[str, str] | None = None) -> OwnPlaces:
+def own_places(working: Iterable[Path]) -> OwnPlaces:
     """Return the places of this user. Working folders inside of the data or the settings are shown."""
-    variables = os.environ if environment is None else environment
-    default = {name: value for name, value in variables.items() if name not in ("OUTRIDER_HOME", "OUTRIDER_CONFIG")}
-    data = [os.path.realpath(data_folder(each)) for each in (variables, default)]
+    default = {name: value for name, value in os.environ.items() if name not in ("OUTRIDER_HOME", "OUTRIDER_CONFIG")}
+    data = [os.path.realpath(data_folder(each)) for each in (os.environ, default)]
     settings = os.path.realpath(config_file(default).parent)
-    files = [
-        os.path.realpath(config_file(variables).parent / name) for name in (config_file(variables).name, *_SERVERS)
-    ]
+    own_file = config_file(os.environ)
+    files = [os.path.realpath(own_file.parent / name) for name in (own_file.name, *_SERVERS)]
     files += [os.path.realpath(f"{settings}/{name}") for name in ("config.toml", *_SERVERS)]
-    hidden = dict.fromkeys([*data, settings, *files, *_plugin_servers(settings)])
+    plugins = _entries(f"{settings}/plugins")
+    servers = [os.path.realpath(f"{each.path}/{name}") for each in plugins for name in _SERVERS]
+    hidden = dict.fromkeys([*data, settings, *files, *servers])
     shown = [f"{folder}/{name}" for folder in data for name in _SHOWN_DATA]
     shown += [f"{settings}/{name}" for name in _SHOWN_SETTINGS]
-    shown += [*_programs(settings), *_inside((*data, settings), working)]
+    own = (*data, settings)
+    inside = [
+        each for each in map(os.path.realpath, working) if any(each != one and is_within(each, one) for one in own)
+    ]
+    shown += [*_programs(settings), *inside]
     places, log = OwnPlaces(tuple(hidden), tuple(dict.fromkeys(shown))), log_place()
     return places if isinstance(log, str) and "://" in log else places.hiding(Path(log))
-
-
-def _plugin_servers(settings: str) -> Iterator[str]:
-    for plugin in _entries(f"{settings}/plugins"):
-        yield from (os.path.realpath(f"{plugin.path}/{name}") for name in _SERVERS)
 
 
 def _programs(settings: str) -> Iterator[str]:
@@ -71,18 +71,9 @@ def _programs(settings: str) -> Iterator[str]:
             yield entry.path
 
 
-def _inside(own: Iterable[str], working: Iterable[Path]) -> Iterator[str]:
-    real = [os.path.realpath(each) for each in working]
-    yield from (folder for folder in real if any(folder != each and _holds(each, folder) for each in own))
-
-
 def _entries(folder: str) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as listing:
             return sorted(listing, key=lambda entry: entry.name)
     except OSError:
         return []
-
-
-def _holds(folder: str, path: str) -> bool:
-    return path == folder or path.startswith(f"{folder.rstrip('/')}/")

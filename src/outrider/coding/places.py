@@ -34,7 +34,6 @@ class Place(msgspec.Struct, frozen=True):
         return self.top is not None
 
     def below(self, name: str) -> Place:
-        """Return a folder inside."""
         return msgspec.structs.replace(self, path=self.path / name, label=f"{self.label}/{name}")
 
     def names(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, mode_after
@@ -43,13 +44,10 @@ class PlanMode:
             timeout=math.inf,  # a person has to read it
             lasting="plan",
         )
-        self.use_mode: Callable[[Mode], None] = self._change_mode
+        self.use_mode: Callable[[Mode], None] = partial(setattr, permissions, "mode")
         """Changes the permission mode, as the user could."""
         self._planning = Offer((self._tool,), self._reading_form, reminder=prompt("plan_mode"))
         self._working = Offer((self._tool,), lambda tool: None if tool is self._tool else tool)
-
-    def _change_mode(self, mode: Mode) -> None:
-        self._permissions.mode = mode
 
     def offer(self) -> Offer:
         """Return what the next request offers."""

@@ -19,7 +19,7 @@ MOST_FILES, LONGEST_DESCRIPTION = 100, 1_000
 """Files in each folder, and characters of each description: all descriptions are in the system prompt."""
 _ALIASES = {"TodoWrite": "Todo", "MultiEdit": "Edit", "LS": "Glob", "NotebookRead": "Read", "NotebookEdit": "Edit"}
 """Names of the tools in other programs that read such files."""
-_TIERS = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful"}
+_TIERS = {"haiku": "fast", "sonnet": "balanced", "opus": "powerful", "inherit": ""}
 _FIELDS = ("name", "description", "tools", "disallowedTools", "model", "tier", "limits", "schemas", "isolation")
 _NO = ("false", "no", "off", "0")
 _YES = ("true", "yes", "on", "1")
@@ -87,12 +87,13 @@ def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool =
     remarks: list[str] = []
     if ".outrider" in file.path.parts and (unknown := fields.keys() - set(_FIELDS)):
         remarks.append(f"unknown field {sorted(unknown)[0]!r}; a profile has the fields {', '.join(_FIELDS)}")
+    model = str(fields.get("model") or fields.get("tier") or "")
     profile = Profile(
         name=str(fields.get("name") or file.path.stem),
         description=str(fields.get("description", ""))[:LONGEST_DESCRIPTION],
         prompt=text,
         tools=_remove_denied(fields.get("disallowedTools"), _tools(fields.get("tools"), tools, remarks), tools),
-        model=_model(str(fields.get("model") or fields.get("tier") or "")),
+        model=_TIERS.get(model, model),
         limits=_limits(fields.get("limits")),
         schemas=_boolean("schemas", str(fields.get("schemas", "true"))),
         isolation=str(fields.get("isolation") or ""),
@@ -128,10 +129,6 @@ def _remove_denied(value: Any, names: tuple[str, ...] | None, known: frozenset[s
         # Which tools the servers have is not known here: all of them stay, or none if the profile denies one.
         names = (*sorted(known), *(() if any(name.startswith("mcp__") for name in denied) else ("mcp__*",)))
     return tuple(name for name in names if name not in denied)
-
-
-def _model(name: str) -> str:
-    return "" if name == "inherit" else _TIERS.get(name, name)
 
 
 def _limits(value: Any) -> Mapping[str, Any]:

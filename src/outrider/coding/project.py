@@ -101,45 +101,36 @@ class ProjectHere:
 
     @property
     def skills(self) -> FoundSkills:
-        """The skills of the user and the project."""
         return self._extensions.skills
 
     @cached_property
     def skills_section(self) -> str:
-        """The skills in the system prompt."""
         section = skills_section(self.skills.skills, data_folder())
         self._permissions.allow(readable_rules(self.skills, self._folder, index_folder(data_folder())))
         return section
 
     def commands_with(self, own: FoundCommands) -> FoundCommands:
-        """Return the commands of the user and the project."""
         return own
 
     @property
     def instructions(self) -> str:
-        """The project's instructions."""
         return as_prompt(project_instructions(self._folder, home=Path.home()))
 
     @property
     def situation(self) -> str:
-        """Where the agent works."""
         return situation(self._folder)
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox and there is none, or ""."""
         return self._tools.sandbox_note
 
     @property
     def is_sandboxed(self) -> bool:
-        """Whether commands run in a sandbox."""
         return self._tools.sandbox is not None
 
     def changes_since_commit(self) -> str:
-        """Return a diff of the changed files and the names of the new ones."""
         programs = self._workspace.programs
         return changes_since_commit(self._folder, programs, lambda argv: self._tools.at_read(argv, self._workspace))
 
     def working_folder(self, log: Log, session: str) -> WorkingFolder:
-        """Return the folder of a session, which can be rewound."""
         return FolderSnapshots(self._folder, log, session, secrets=self._permissions.policy.secrets)

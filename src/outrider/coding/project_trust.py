@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -26,13 +25,12 @@ class ProjectTrust(msgspec.Struct, frozen=True):
     """What is wrong with a file, and is therefore not used."""
 
 
-def find_trust(folder: Path, environment: Mapping[str, str] | None = None) -> ProjectTrust:
+def find_trust(folder: Path) -> ProjectTrust:
     """Return what a folder wants. Raises ConfigError if its settings are invalid."""
     folder = Path(os.path.realpath(folder))
-    variables = os.environ if environment is None else environment
-    loaded = load(folder, environment=variables)
+    loaded = load(folder, environment=os.environ)
     extensions = Extensions(folder, loaded.settings.hooks.files)
-    servers = find_servers(folder, variables)
+    servers = find_servers(folder)
     plugins = [each.consent for each in extensions.plugins.plugins if each.consent and not each.is_waiting]
     return ProjectTrust(
         folder,

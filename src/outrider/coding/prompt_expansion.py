@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from outrider.coding.commands.prompting import PromptCommands
-from outrider.coding.mcp.server_offers import with_resources
+from outrider.coding.mcp.server_offers import is_prompt, prompt_parts, with_resources
 from outrider.conversation.attachments import Attachment
 
 if TYPE_CHECKING:
@@ -19,21 +19,14 @@ async def expand_prompt(
 ) -> list[str | Attachment]:
     """Return the prompt with what it calls in place of the name. Raises ConfigError or McpError, with what to do."""
     first = parts[0] if len(parts) == 1 else None
-    if servers and isinstance(first, str):
-        from outrider.coding.mcp.server_offers import is_prompt, prompt_parts  # most folders have no servers
-
-        if is_prompt(first, servers):
-            return await prompt_parts(first, servers)
+    if servers and isinstance(first, str) and is_prompt(first, servers):
+        return await prompt_parts(first, servers)
     return await with_resources(await commands.expanded(parts), servers)
 
 
 def calls_by_name(text: str, commands: PromptCommands, servers: RunningServers | None) -> bool:
     """Return whether the text calls something that `expand_prompt` puts in place of the name."""
-    if servers:
-        from outrider.coding.mcp.server_offers import is_prompt
-
-        return is_prompt(text, servers) or commands.has(text)
-    return commands.has(text)
+    return is_prompt(text, servers) or commands.has(text)
 
 
 def looks_like_command(text: str) -> bool:

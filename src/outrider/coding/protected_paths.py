@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from outrider.coding.placeholder_keeper import is_placeholder
 from outrider.coding.wildcards import alternatives, to_regex
-from outrider.filesystem import real_path
+from outrider.filesystem import is_within, real_path
 from outrider.text.visible import HIDDEN
 
 SECRETS: tuple[str, ...] = (
@@ -130,9 +130,7 @@ def targets_secrets(glob: str, patterns: tuple[str, ...]) -> bool:
 
 def is_in_git(path: str, folder: str) -> bool:
     """Return whether an absolute path is a repository's `.git`, or the place that one points to, or inside."""
-    return is_secret(path, GIT, folder) or any(
-        path == str(each) or path.startswith(f"{each}/") for each in _repository(Path(folder))
-    )
+    return is_secret(path, GIT, folder) or any(is_within(path, str(each)) for each in _repository(Path(folder)))
 
 
 def is_own_setting(path: str, folder: str) -> bool:
@@ -144,7 +142,7 @@ def is_configuration(path: str, folder: str) -> bool:
     """Return whether an absolute path is configuration of an editor, a shell, hooks or a CI service, at any depth."""
     if is_secret(path, CONFIGURATION, folder) or path.casefold() == bare_head(folder).casefold() != "":
         return True
-    return any(path == str(each) or path.startswith(f"{each}/") for each in hook_folders(Path(folder)))
+    return any(is_within(path, str(each)) for each in hook_folders(Path(folder)))
 
 
 def bare_head(folder: str) -> str:

@@ -151,7 +151,6 @@ def point_lines(points: Iterable[RewindPoint]) -> Iterator[str]:
 
 
 def preview_lines(preview: RewindPreview, *, files: bool = True, conversation: bool = True) -> Iterator[str]:
-    """Yield what a rewind would do."""
     if preview.message is None:
         yield f"Takes back the rewind to message {preview.to}."
     else:
@@ -172,7 +171,6 @@ def preview_lines(preview: RewindPreview, *, files: bool = True, conversation: b
 
 
 def outcome_lines(done: Rewound) -> Iterator[str]:
-    """Yield what a rewind did."""
     parts = ["Took back the rewind" if done.message is None else f"Went back to before message {done.to}"]
     if done.files:
         parts.append(f"restored {counted(len(done.files), 'file')}")

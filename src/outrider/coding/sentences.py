@@ -57,12 +57,10 @@ NO_KEY = (
 
 
 def model_is(name: str) -> str:
-    """Return which model answers."""
     return f"Model: {name}."
 
 
 def mode_is(mode: Mode) -> str:
-    """Return the permission mode and what it means."""
     return f"Permissions: {mode}. {MODE_WORDS[mode]}"
 
 
@@ -89,14 +87,12 @@ def unknown_mode(name: str, allowed: Sequence[Mode] = MODES) -> str:
 
 
 def subagent_ended(name: str, title: str, status: str) -> str:
-    """Return that a sub-agent in the background has ended, and how."""
     known = {"done": "has finished", "cancelled": "was stopped"}
     how = known.get(status, f"did not finish ({status.replace('_', ' ')})")
     return f"{name}: {title} {how}."
 
 
 def compacting(tokens: int) -> str:
-    """Return that the conversation is being summarised."""
     return f"Compacting {thousands(tokens)} tokens"
 
 
@@ -134,7 +130,6 @@ def shortened(event: Compacted | ResultsCleared) -> str:
 
 
 def context_is(usage: ContextUsage) -> str:
-    """Return how full the context window is."""
     if usage.window is None:
         return f"{thousands(usage.used)} tokens; the context window of this model is not known"
     return f"{thousands(usage.used)} of {thousands(usage.window)} tokens ({usage.used / usage.window:.0%})"

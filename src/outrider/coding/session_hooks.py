@@ -60,6 +60,5 @@ class SessionHooks:
         telling.add_done_callback(self._notifying.discard)
 
     def close(self) -> None:
-        """End the programs that still run."""
         if "_workspace" in vars(self):
             self._workspace.close()

@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.coding.repository import repository_folders
 from outrider.conversation.passages import Found
+from outrider.filesystem import is_within
 from outrider.log.log import Log
 from outrider.log.session_filter import CHATS, SessionFilter
 from outrider.log.summary import Summary
@@ -48,7 +49,7 @@ class SessionList:
 
     def is_here(self, summary: Summary) -> bool:
         """Return whether a session worked in this repository."""
-        return any(f"{summary.folder}/".startswith(f"{each.rstrip('/')}/") for each in self.folders)
+        return any(is_within(summary.folder, each) for each in self.folders)
 
 
 class SessionFound(msgspec.Struct, frozen=True):

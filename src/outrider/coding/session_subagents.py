@@ -65,7 +65,6 @@ class SessionSubagents:
         self._worktrees = Worktrees(workspace.programs, lambda path: is_hidden(permissions.policy, path))
 
     def task(self, profiles: Sequence[Profile]) -> Tool:
-        """Return Task for these profiles."""
         wanted, isolates = self._settings.subagents, self._permissions.policy.repository is not None
         return Task(
             profiles,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX
+import msgspec
+
+from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX, Access
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
 from outrider.coding.folder_instructions import FolderInstructions
@@ -18,7 +20,7 @@ from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.placeholder_keeper import remove_unused
 from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
-from outrider.coding.toolbox.shell.shell import SandboxPlaces, Shell
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import protected_files
 from outrider.errors import ConfigError
@@ -84,7 +86,14 @@ class SessionTools:
         """
         unset = unset_variables(os.environ, self._settings.sandbox.pass_env)
         policy = partial(self._permissions.policy_in, workspace.folder)
-        places = self._sandbox_places(policy, () if for_hooks else policy().obeyed, trusted=trusted)
+        obeyed = () if for_hooks else policy().obeyed
+        kept = (*protected_files(self._settings, self._folder), *map(Path, obeyed))
+
+        def places(access: Access) -> Confinement:
+            now = policy()
+            accepted = None if trusted else now.accepted_doubts(access)
+            return msgspec.structs.replace(_places(now, workspace.folder), kept=kept, accepted=accepted)
+
         return Shell(workspace, lambda: self.sandbox, self.environment, unset, places)
 
     @property
@@ -94,15 +103,14 @@ class SessionTools:
 
     def remove_leftovers(self) -> None:
         """Remove the placeholders that a killed process has left in the working folders."""
-        folder, others = self._folder, self._permissions.policy.folders
-        remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder, writable=others).protected)
+        remove_unused(_places(self._permissions.policy, self._folder).protected)
 
     def use_sandbox(self) -> None:
         """Let the sandbox count in decisions. Not for threads: the permissions may change meanwhile."""
         sandbox = self.sandbox
         self._permissions.sandboxed = sandbox is not None
         if sandbox is not None:
-            places = self._places
+            places = _places(self._permissions.policy, self._folder)
             levels = [level for level in ACCESS_LEVELS if level != "full"]
             self._permissions.use_doubts({level: sandbox.doubts(level, places) for level in levels})
 
@@ -132,7 +140,6 @@ class SessionTools:
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox and there is none, or ""."""
         wanted = self._settings.sandbox.use == "auto" and "Bash" in self.enabled
         return NO_SANDBOX if wanted and self.sandbox is None else ""
 
@@ -154,24 +161,14 @@ class SessionTools:
         )
         return self.sandbox.wrap(argv, "read", places)
 
-    @property
-    def _places(self) -> Confinement:
-        """What decides about doubts: the places of a command in the folder."""
-        policy = self._permissions.policy
-        return Confinement(
-            folder=self._folder,
-            cwd=self._folder,
-            temporary=self._folder,
-            writable=policy.folders,
-            secrets=policy.masked,
-            own=policy.own,
-        )
 
-    def _sandbox_places(self, policy: Callable[[], Policy], obeyed: Sequence[str], *, trusted: bool) -> SandboxPlaces:
-        return SandboxPlaces(
-            writable=policy().folders,
-            masked=lambda: policy().masked,
-            own=lambda: policy().own,
-            accepted=lambda access: None if trusted else policy().accepted_doubts(access),
-            kept=(*protected_files(self._settings, self._folder), *map(Path, obeyed)),
-        )
+def _places(policy: Policy, folder: Path) -> Confinement:
+    """Return the places of commands in a folder. Each has its own start and temporary folder."""
+    return Confinement(
+        folder=folder,
+        cwd=folder,
+        temporary=folder,
+        writable=policy.folders,
+        secrets=policy.masked,
+        own=policy.own,
+    )

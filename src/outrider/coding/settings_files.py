@@ -187,10 +187,13 @@ def write_shared(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
 
 
-def remove_private(path: Path) -> None:
-    """Delete the file if it exists. Raises ConfigError if that fails."""
-    with _report_errors(path):
+def remove_private(path: Path) -> bool:
+    """Delete a file, under the lock of its folder. Return whether it was there. Raises ConfigError if that fails."""
+    if not path.exists():
+        return False
+    with locked(path.parent), _report_errors(path):
         path.unlink(missing_ok=True)
+    return True
 
 
 @contextmanager

@@ -27,7 +27,6 @@ USUAL_PROMPT = SystemPrompt()
 
 
 def agent_prompt(wanted: SystemPrompt, skills: str, instructions: str, *, lean: bool) -> str:
-    """Return the system prompt of the agent, with the instructions of its project."""
     usual = prompt("agent_lean" if lean else "agent")
     first = usual if wanted.replacement is None else wanted.replacement
     return _joined(first, skills, instructions, wanted.appended)

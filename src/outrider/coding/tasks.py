@@ -65,12 +65,10 @@ def agent_lines(background: Iterable[BackgroundTask]) -> Iterator[str]:
 
 
 def unknown_task(name: int | str) -> str:
-    """Return that there is no such command or sub-agent."""
     return f"There is no {'sub-agent' if isinstance(name, str) else 'background command'} {name}; /tasks lists them."
 
 
 def ended(command: BackgroundCommand) -> str:
-    """Return that a command has ended, and how."""
     how = "You have ended it." if command.ended_by_user else exit_sentence(command.exit_code) or "Exit code 0."
     return f"Command {command.number} has ended. {how}"
 
@@ -113,7 +111,6 @@ async def _on_agent(background: Background, wanted: Tasks) -> str:
 
 
 def stopped(task: BackgroundTask) -> str:
-    """Return that a sub-agent was stopped."""
     return f"Sub-agent {task.session[:ID_CHARACTERS]} was stopped; the model is told."
 
 

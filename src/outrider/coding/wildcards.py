@@ -182,13 +182,9 @@ def compile_pattern(pattern: str, folder: str, wide: bool) -> re.Pattern[str]:
     absolute. A narrow pattern matches exactly what it says, so that a rule does not allow more than it seems to. A wide
     one also matches everything inside a folder, ignores case, and without a slash matches anywhere on the disk.
     """
-    choices = "|".join(_absolute(each, folder, wide) for each in alternatives(pattern))
+    based = (_based(each, folder, wide) for each in alternatives(pattern))
+    choices = "|".join(f"{re.escape(base)}/{to_regex(rest)}" for base, rest in based)
     return re.compile(f"(?:{choices})" + ("(?:/.*)?" if wide else ""), re.DOTALL | (re.IGNORECASE if wide else 0))
-
-
-def _absolute(pattern: str, folder: str, wide: bool) -> str:
-    base, pattern = _based(pattern, folder, wide)
-    return re.escape(base) + "/" + to_regex(pattern)
 
 
 def absolute(pattern: str, folder: str) -> str:

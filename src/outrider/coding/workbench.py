@@ -18,6 +18,7 @@ from outrider.coding.extensions import Extensions
 from outrider.coding.found_skills import FoundSkills
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.lean_tools import has_prompted_tools, in_form, is_lean, lean_tools
+from outrider.coding.mcp.shared_servers import SharedServers
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.plan_mode import PlanMode, reads
@@ -29,12 +30,7 @@ from outrider.coding.session_models import SessionModels
 from outrider.coding.session_rules import SessionRules
 from outrider.coding.session_subagents import Sender, SessionSubagents
 from outrider.coding.session_tools import SessionTools
-from outrider.coding.system_prompt import (
-    USUAL_PROMPT,
-    SystemPrompt,
-    agent_prompt,
-    lean_situation,
-)
+from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, lean_situation
 from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE
@@ -60,7 +56,6 @@ if TYPE_CHECKING:
     from outrider.coding.background_telemetry import BackgroundTelemetry
     from outrider.coding.hands.hands import Hands
     from outrider.coding.hands.starter import Starter
-    from outrider.coding.mcp.shared_servers import SharedServers
     from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
@@ -105,7 +100,7 @@ class Workbench:
             self.hands.workspace.programs = self._here.programs
         self.workspace: Workspace = self.hands.workspace if self.hands else self._here
         """The state of the tools."""
-        self._servers, self._shared = servers, shared
+        self._servers, self._shared = servers, shared or SharedServers(most_idle=0)
         self._front_end = front_end
         self._system_prompt = system_prompt
         self._titlers: list[Titler] = []
@@ -156,7 +151,7 @@ class Workbench:
     def _obeyed(self) -> list[str]:
         """Return the files and folders in the project of the programs that hooks and MCP servers run."""
         hooks = [hook.line(self.folder, self.folder) for hook in self.extensions.hooks.hooks]
-        servers = [each for each in self._with_plugins(self._servers) if isinstance(each, StdioServer)]
+        servers = [each for each in self._allowed_servers if isinstance(each, StdioServer)]
         named = cover([*hooks, *(server_line(each, self.folder) for each in servers)]).paths
         return list(dict.fromkeys(path for each in named for path in (each, os.path.realpath(each))))
 
@@ -173,7 +168,7 @@ class Workbench:
             titler.close()
         self._titlers.clear()
         if "servers" in vars(self) and self.servers:
-            self._shared.give_back(self.servers) if self._shared else self.servers.close()
+            self._shared.give_back(self.servers)
         if "_telemetry" in vars(self) and self._telemetry:
             self._telemetry.close()
         self._hooks.close()
@@ -183,21 +178,17 @@ class Workbench:
     @cached_property
     def servers(self) -> RunningServers | None:
         """The MCP servers, for the session and its sub-agents, starting in the background; None if there are none."""
-        servers = self._with_plugins(self._servers)
-        if not servers:
-            return None
-        if self._shared:
-            return self._shared.take(self.folder, servers, partial(self._start, servers))
-        return self._start(servers)
+        servers = self._allowed_servers
+        return self._shared.take(self.folder, servers, self._start) if servers else None
 
-    def _start(self, servers: Sequence[McpServer]) -> RunningServers:
+    def _start(self) -> RunningServers:
         from outrider.coding.mcp.authorization import authorize
         from outrider.mcp.running import RunningServers
         from outrider.mcp.server_limits import ServerHost
 
         programs = self.workspace.programs
         running = RunningServers(
-            servers,
+            self._allowed_servers,
             on_elicit=self._dialogue.elicit if self._front_end.elicit else None,
             on_notice=self._front_end.on_server_notice,
             authorize=authorize,
@@ -207,14 +198,14 @@ class Workbench:
         running.start()
         return running
 
-    def _with_plugins(self, servers: Sequence[McpServer]) -> list[McpServer]:
-        """Return the servers, and those of plugins whose names are free."""
-        found = {server.name: server for server in (*self.extensions.plugins.servers, *servers)}
+    @property
+    def _allowed_servers(self) -> list[McpServer]:
+        """The servers, and those of plugins whose names are free."""
+        found = {server.name: server for server in (*self.extensions.plugins.servers, *self._servers)}
         return [server for server in found.values() if self.settings.managed.allows_server(server)]
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox for commands; None if they run without one. Raises ConfigError if the settings require one."""
         return self._tools.sandbox
 
     @cached_property
@@ -244,28 +235,18 @@ class Workbench:
     def notes(self) -> tuple[str, ...]:
         """Notes for the user about the sub-agent profiles, skills, commands, hooks and plugins that were found."""
         profiles = self.found_profiles.notes if "Task" in self._tools.enabled else ()
-        return (*profiles, *self.extensions.notes, *self.project.notes, *self._left_out, *self.subagents.recovered)
-
-    @property
-    def _left_out(self) -> list[str]:
-        """Notes about MCP servers that are not allowed."""
         named = [*self.extensions.plugins.servers, *self._servers]
         refused = [each.name for each in named if not self.settings.managed.allows_server(each)]
-        return [f"the MCP server {name} is left out: it is not allowed on this machine" for name in refused]
+        left_out = [f"the MCP server {name} is left out: it is not allowed on this machine" for name in refused]
+        return (*profiles, *self.extensions.notes, *self.project.notes, *left_out, *self.subagents.recovered)
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox and there is none, or ""."""
         return self.project.sandbox_note
 
     # The agent and its session
 
-    def agent(
-        self,
-        *,
-        model: str | Provider | None = None,
-        effort: Effort | None = None,
-    ) -> Agent:
+    def agent(self, *, model: str | Provider | None = None, effort: Effort | None = None) -> Agent:
         """Return the agent for this folder. An effort that one of its models does not have is left out."""
         model = model or self.models.default
         provider, *_ = providers = resolve_all(model)
@@ -273,12 +254,15 @@ class Workbench:
         formed = [in_form(each, self.settings.tool_calls, lean=lean) for each in providers]
         asked = [self.models.metered(each) for each in formed]
         skills = "" if lean else self._skills_section
+        tools: Sequence[Tool] = self.tools
+        if lean:
+            tools = lean_tools(tools, chosen=self.settings.tools is not None, mode=lambda: self.permissions.mode)
         agent = Agent(
             model=model if asked[0] is provider else asked,
             server_tools=() if lean else self._web_search.tools(*providers),
             system=agent_prompt(self._system_prompt, skills, self.project.instructions, lean=lean),
             situation=lean_situation() if lean else self.project.situation,
-            tools=self._lean_tools if lean else self.tools,
+            tools=tools,
             # Small models describe what they would do. A run that nobody watches is asked for work.
             tool_choice="required" if has_prompted_tools(formed[0]) and not self._front_end.ask else None,
             keeps_on_task=lean,
@@ -294,10 +278,6 @@ class Workbench:
         )
         self.models.agent_provider, self.effort = agent.provider, effort
         return agent
-
-    @property
-    def _lean_tools(self) -> list[Tool]:
-        return lean_tools(self.tools, chosen=self.settings.tools is not None, mode=lambda: self.permissions.mode)
 
     def open(
         self,
@@ -327,7 +307,7 @@ class Workbench:
             kept = kept if recorded.effort is None else effort_of(recorded)
         if effort not in (None, "default"):
             check_effort(resolve(model or self.models.default), effort)
-        agent = self.agent(model=model, effort=kept if effort is None else _level(effort))
+        agent = self.agent(model=model, effort=kept if effort is None else None if effort == "default" else effort)
         session = Session.open(
             *(log, id, agent),
             cwd=self.folder,
@@ -368,12 +348,11 @@ class Workbench:
         return spent_today(self.settings.budget, log.spent, str(self.folder))
 
     async def _goal_checks(self, command: str) -> CheckResult | None:
-        """Run the command of a goal."""
-        from outrider.coding.goal_checks import GoalChecks  # few sessions have a goal
+        if self.permissions.mode == "plan":  # the model can change nothing
+            return None
+        from outrider.coding.goal_checks import check_goal  # few sessions have a goal
 
-        seconds = self.settings.limits.tool_seconds
-        checks = GoalChecks(self.workspace, self._tools, seconds, lambda: self.permissions.mode == "plan")
-        return await checks(command)
+        return await check_goal(command, self.workspace, self._tools, self.settings.limits.tool_seconds)
 
     async def _before_run(self) -> None:
         if self._remote:
@@ -447,7 +426,6 @@ class Workbench:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The sub-agent profiles."""
         return self.found_profiles.profiles
 
     @cached_property
@@ -457,7 +435,3 @@ class Workbench:
         plugins = [each.path / "agents" for each in self.extensions.plugins.places]
         project = NOWHERE if self.hands else self.folder
         return find_profiles(project, users, built_in(), tools=self._tools.names, home=Path.home(), plugins=plugins)
-
-
-def _level(effort: EffortChoice) -> Effort | None:
-    return None if effort == "default" else effort

@@ -27,6 +27,21 @@ def clean(text: str) -> str:
     return text
 
 
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text, split at white space."""
+    return frozenset(text.split())
+
+
+def shell_words(text: str) -> list[str]:
+    """Return the words of a text as a shell splits it; at white space if a quote does not close, as an apostrophe."""
+    import shlex
+
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
 def clean_value(value: Any) -> Any:
     """Clean every string of a JSON value, keys included. Return the same object if all are clean.
 

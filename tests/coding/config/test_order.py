@@ -90,9 +90,7 @@ def test_every_variable_is_heeded(home: Home) -> None:
         "Choice": "",
         "Boolean": "yes",
         "Number": "7",
-        "Seconds": "7",
-        "Share": "0.7",
-        "Temperature": "0.7",
+        "Fraction": "0.7",
     }
     samples |= {"ToolNameList": "Read"}
     for key, setting in SETTINGS.items():

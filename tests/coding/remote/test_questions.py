@@ -107,7 +107,7 @@ class Room:
             return await answer
 
         self.listen()
-        return asyncio.ensure_future(self.questions.pose(asked("call_1", COLOUR), COLOUR, here("call_1", COLOUR)))
+        return asyncio.ensure_future(self.questions.pose(asked("call_1", COLOUR), here("call_1", COLOUR)))
 
     def plan(self) -> asyncio.Task[GivenAnswer]:
         async def here() -> GivenAnswer:
@@ -116,7 +116,7 @@ class Room:
 
         self.listen()
         body = plan_body(PLAN.input["plan"])
-        return asyncio.ensure_future(self.questions.pose(asked("call_3", body), body, here()))
+        return asyncio.ensure_future(self.questions.pose(asked("call_3", body), here()))
 
     async def asked(self) -> str:
         """The id of the question that waits elsewhere."""

@@ -12,7 +12,7 @@ from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.toolbox import standard_tools
 from outrider.coding.toolbox.shell.missing_access import missing_access
-from outrider.coding.toolbox.shell.shell import SandboxPlaces, Shell
+from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.titles import title
 from outrider.coding.toolbox.workspace import Workspace
 from tests.coding.toolbox.calling import call
@@ -37,7 +37,9 @@ class RecordingSandbox:
 async def run(folder: Path, sandbox: RecordingSandbox, **arguments: Any) -> str:
     workspace = Workspace(folder)
     try:
-        shell = Shell(workspace, sandbox, places=SandboxPlaces(writable=[folder / "more"], masked=lambda: ("*.pem",)))
+        more = (folder / "more",)
+        places = Confinement(folder=folder, cwd=folder, temporary=folder, writable=more, secrets=("*.pem",))
+        shell = Shell(workspace, sandbox, places=lambda _: places)
         [tool] = standard_tools(workspace, ["Bash"], shell=shell)
         return (await call(tool, **arguments)).text
     finally:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.toolbox.shell.background import NewestOutput
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
@@ -401,7 +400,7 @@ async def test_a_background_command_does_not_change_the_folder(shelling: Shellin
 async def test_the_file_of_a_background_command_keeps_the_newest_output(
     shelling: Shelling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(NewestOutput.__init__, "__defaults__", (100_000,))
+    monkeypatch.setattr("outrider.coding.toolbox.shell.background.KEPT", 100_000)
     await shelling.run("seq 1 200000", run_in_background=True)
     [command] = shelling.workspace.background
     await until(lambda: not command.running)

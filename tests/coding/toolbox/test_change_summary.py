@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.permissions.question import Question
-from outrider.coding.toolbox.files.change_summary import MAX_BYTES, change_summary
+from outrider.coding.toolbox.files.regions import COUNTED_BYTES as MAX_BYTES
 from outrider.coding.toolbox.files.regions import MAX_BYTES as MAX_SHOWN
-from outrider.coding.toolbox.files.regions import proposed_regions
+from outrider.coding.toolbox.files.regions import change_summary, proposed_regions
 
 ROWS = "".join(f"row {number}\n" for number in range(700))
 

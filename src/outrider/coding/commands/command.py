@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -14,7 +13,7 @@ from outrider.coding.frontmatter import as_list, split
 from outrider.coding.places import MOST_ENTRIES, Place
 from outrider.coding.settings_files import read_regular_file
 from outrider.prompts import prompt
-from outrider.text import clean
+from outrider.text import clean, shell_words
 from outrider.text.visible import one_line
 
 Kind: TypeAlias = Literal["text", "shell", "file"]
@@ -48,7 +47,7 @@ class Command(msgspec.Struct, frozen=True):
         >>> Command("x", "Look at @$1: !`git log $1`").pieces("a.py")
         [('text', 'Look at '), ('file', 'a.py'), ('text', ': '), ('shell', 'git log a.py')]
         """
-        words = _words(arguments)
+        words = shell_words(arguments)
         pieces = [(kind, _filled(text, arguments, words)) for kind, text in self._template()]
         if arguments.strip() and not _ARGUMENT.search(self.text):
             pieces.append(("text", f"\n\nArguments: {arguments.strip()}"))
@@ -81,16 +80,12 @@ def read_command(name: str, text: str, path: Path, origin: str) -> Command:
     return Command(
         name,
         body,
-        one_line(str(fields.get("description") or _first_line(body)), LONGEST_DESCRIPTION),
+        one_line(str(fields.get("description") or body.strip().partition("\n")[0].lstrip("# ")), LONGEST_DESCRIPTION),
         one_line(f"[{', '.join(as_list(hint))}]" if isinstance(hint, list) else str(hint), LONGEST_DESCRIPTION),
         path,
         origin,
         tuple(remarks),
     )
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].lstrip("# ")
 
 
 def _filled(text: str, arguments: str, words: list[str]) -> str:
@@ -101,13 +96,6 @@ def _filled(text: str, arguments: str, words: list[str]) -> str:
         return words[place] if 0 <= place < len(words) else ""
 
     return _ARGUMENT.sub(value, text)
-
-
-def _words(arguments: str) -> list[str]:
-    try:
-        return shlex.split(arguments)
-    except ValueError:  # a quote that does not close, as in a sentence with an apostrophe
-        return arguments.split()
 
 
 MAX_BYTES = 64 * 1024
@@ -123,7 +111,6 @@ class FoundCommands(msgspec.Struct, frozen=True):
     """Why files are not used, a sentence each."""
 
     def get(self, name: str) -> Command | None:
-        """Return the command of this name, or None."""
         return next((each for each in self.commands if each.name == name), None)
 
 
@@ -147,7 +134,6 @@ def find_commands(places: Iterable[Place], prefixes: dict[Path, str] | None = No
 
 
 def built_in_commands() -> list[Command]:
-    """Return the commands that every folder has."""
     return [Command("init", prompt("init"), "write an AGENTS.md for this repository", "what to stress")]
 
 

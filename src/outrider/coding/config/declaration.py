@@ -76,56 +76,8 @@ def if_looser(*order: str, why: str) -> ConsentRule:
     return ConsentRule(why, lambda user, project: order.index(project) > order.index(user))
 
 
-def if_more_effort(why: str) -> ConsentRule:
-    """Need consent for an effort above the user's. None is the provider's default, which most call high."""
-    order: dict[str | None, int] = {effort: place for place, effort in enumerate(EFFORTS)}
-    order[None] = order["high"]
-    return ConsentRule(why, lambda user, project: order[project] > order[user])
-
-
-def if_adds(why: str) -> ConsentRule:
-    """Need consent for items that the user's list does not have."""
-    return ConsentRule(why, _adds)
-
-
-def if_adds_hosts(why: str) -> ConsentRule:
-    """Need consent for hosts that the user's list does not have. An empty list is all hosts."""
-    return ConsentRule(why, lambda user, project: bool(user) and (not project or _adds(user, project)))
-
-
-def if_on(why: str) -> ConsentRule:
-    """Need consent to switch on what the user has off."""
-    return ConsentRule(why, lambda user, project: project and not user)
-
-
-def if_off(why: str) -> ConsentRule:
-    """Need consent to switch off what the user has on."""
-    return ConsentRule(why, lambda user, project: user and not project)
-
-
-def if_set(why: str) -> ConsentRule:
-    """Need consent for any value other than the user's or none."""
-    return ConsentRule(why, lambda user, project: bool(project) and project != user, has_order=False)
-
-
-def if_higher(why: str) -> ConsentRule:
-    """Need consent for a number above the user's. None is no limit."""
-    return ConsentRule(why, lambda user, project: user is not None and (project is None or project > user))
-
-
-def if_adds_tools(why: str) -> ConsentRule:
-    """Need consent for tools that the user has left out. None is all tools."""
-    return ConsentRule(why, lambda user, project: user is not None and (project is None or _adds(user, project)))
-
-
-def if_exposes_secrets(why: str) -> ConsentRule:
-    """Need consent unless the list begins with the user's patterns, in order, and adds none that takes one back."""
-    return ConsentRule(why, _exposes_secrets)
-
-
-def if_other_provider(why: str) -> ConsentRule:
-    """Need consent for a model that sends the conversation to a provider the user did not choose."""
-    return ConsentRule(why, _is_other_provider)
+def _rule(widens: Callable[[Any, Any], bool], *, has_order: bool = True) -> Callable[[str], ConsentRule]:
+    return lambda why: ConsentRule(why, widens, has_order)
 
 
 def _adds(user: tuple[str, ...], project: tuple[str, ...]) -> bool:
@@ -148,3 +100,28 @@ def _is_other_provider(user: str | None, project: str | None) -> bool:
     if user is None or user in TIERS or provider == "demo":
         return False
     return provider != qualified(user).partition("/")[0].lower()
+
+
+_EFFORTS: dict[str | None, int] = {effort: place for place, effort in enumerate(EFFORTS)}
+_EFFORTS[None] = _EFFORTS["high"]  # the provider's default, which most call high
+
+if_more_effort = _rule(lambda user, project: _EFFORTS[project] > _EFFORTS[user])
+"""Need consent for an effort above the user's."""
+if_adds = _rule(_adds)
+"""Need consent for items that the user's list does not have."""
+if_adds_hosts = _rule(lambda user, project: bool(user) and (not project or _adds(user, project)))
+"""Need consent for hosts that the user's list does not have. An empty list is all hosts."""
+if_on = _rule(lambda user, project: project and not user)
+"""Need consent to switch on what the user has off."""
+if_off = _rule(lambda user, project: user and not project)
+"""Need consent to switch off what the user has on."""
+if_set = _rule(lambda user, project: bool(project) and project != user, has_order=False)
+"""Need consent for any value other than the user's or none."""
+if_higher = _rule(lambda user, project: user is not None and (project is None or project > user))
+"""Need consent for a number above the user's. None is no limit."""
+if_adds_tools = _rule(lambda user, project: user is not None and (project is None or _adds(user, project)))
+"""Need consent for tools that the user has left out. None is all tools."""
+if_exposes_secrets = _rule(_exposes_secrets)
+"""Need consent unless the list begins with the user's patterns, in order, and adds none that takes one back."""
+if_other_provider = _rule(_is_other_provider)
+"""Need consent for a model that sends the conversation to a provider the user did not choose."""

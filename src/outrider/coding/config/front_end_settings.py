@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.config.declaration import Setting, if_off, if_on, if_set
-from outrider.coding.config.value_types import Seconds, TextList
+from outrider.coding.config.value_types import TextList, seconds_up_to
 
 Notify: TypeAlias = Literal["bell", "desktop", "off"]
 Theme: TypeAlias = Literal["auto", "light", "dark"]
@@ -89,7 +89,7 @@ class AcpSettings(msgspec.Struct, frozen=True):
     ] = ()
     update_interval: Annotated[
         float,
-        Seconds(most=1),
+        seconds_up_to(1),
         Setting(
             flag="--update-interval",
             help="seconds, from 0 to 1, for which changes of a call are collected; 0 sends each at once",

@@ -28,7 +28,6 @@ class Layer(msgspec.Struct, frozen=True):
     origins: dict[str, str] = {}
 
     def without(self, keys: Iterable[str]) -> Layer:
-        """Return the layer without these keys."""
         left_out = set(keys)
         kept = {key: value for key, value in self.values.items() if key not in left_out}
         return Layer(kept, {key: self.origins[key] for key in kept})

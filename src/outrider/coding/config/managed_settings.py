@@ -19,63 +19,45 @@ if TYPE_CHECKING:
     from outrider.providers.base import Provider
 
 
+def _managed(help: str, unset: str = "none") -> Setting:
+    return Setting(help=help, unset=unset, consent=None, managed_only=True)
+
+
 class ManagedSettings(msgspec.Struct, frozen=True):
     """What the administrator of a machine allows. A user's or a project's file cannot have this section."""
 
     locked: Annotated[
         tuple[str, ...],
         TextList("keys of settings"),
-        Setting(
-            help="keys whose value in the managed file, or default, nothing else changes, not even to a stricter one",
-            consent=None,
-            managed_only=True,
-        ),
+        _managed("keys whose value in the managed file, or default, nothing else changes, not even to a stricter one"),
     ] = ()
     max_mode: Annotated[
         Mode,
-        Setting(
-            help="the loosest permission mode; `permissions.mode` in the managed file counts as well",
-            consent=None,
-            managed_only=True,
-        ),
+        _managed("the loosest permission mode; `permissions.mode` in the managed file counts as well"),
     ] = "all"
     models: Annotated[
         tuple[str, ...] | None,
         TextList("patterns of models"),
-        Setting(
-            help='the only models, as in `["anthropic/*"]`; `[]` for none',
-            unset="all",
-            consent=None,
-            managed_only=True,
-        ),
+        _managed('the only models, as in `["anthropic/*"]`; `[]` for none', unset="all"),
     ] = None
     model_hosts: Annotated[
         tuple[str, ...] | None,
         TextList("names of hosts"),
-        Setting(
-            help='the only hosts that requests to models go to, as in `["api.anthropic.com", "*.example.com"]`',
-            unset="all",
-            consent=None,
-            managed_only=True,
+        _managed(
+            'the only hosts that requests to models go to, as in `["api.anthropic.com", "*.example.com"]`', unset="all"
         ),
     ] = None
     mcp_servers: Annotated[
         tuple[str, ...] | None,
         TextList("patterns of servers"),
-        Setting(
-            help='the only MCP servers, by URL or command line, as in `["https://mcp.example.com/*"]`; `[]` for none',
+        _managed(
+            'the only MCP servers, by URL or command line, as in `["https://mcp.example.com/*"]`; `[]` for none',
             unset="all",
-            consent=None,
-            managed_only=True,
         ),
     ] = None
     own_hooks: Annotated[
         bool,
-        Setting(
-            help="whether hooks of the user, of projects and of plugins run, besides the `hooks.files` of this file",
-            consent=None,
-            managed_only=True,
-        ),
+        _managed("whether hooks of the user, of projects and of plugins run, besides the `hooks.files` of this file"),
     ] = True
 
     def check_model(self, provider: "Provider") -> None:

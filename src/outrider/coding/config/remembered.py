@@ -58,14 +58,6 @@ class _RuleFile:
             write_private(self.path, msgspec.json.format(msgspec.json.encode(kept), indent=2) + b"\n")
         return True
 
-    def forget(self) -> bool:
-        """Remove all rules. Return whether there were any."""
-        if not self.path.exists():
-            return False
-        with locked(self._folder):
-            remove_private(self.path)
-        return True
-
 
 class RememberedRules:
     """The rules for sessions in one folder: its own, and those of its repository."""
@@ -81,7 +73,6 @@ class RememberedRules:
         return self._own.path
 
     def path_for(self, rules: Sequence[str]) -> Path:
-        """Return the file that gets these rules."""
         return (self._shared if self._shared and is_shared(rules) else self._own).path
 
     def is_for_repository(self, rules: Sequence[str]) -> bool:
@@ -99,7 +90,6 @@ class RememberedRules:
         return self._shared.read().repository if self._shared else ()
 
     def rules(self) -> tuple[str, ...]:
-        """Return all rules that count in the folder."""
         return tuple(dict.fromkeys((*self.own, *self.shared)))
 
     def add(self, rules: Sequence[str]) -> None:
@@ -117,4 +107,4 @@ class RememberedRules:
     def forget(self) -> bool:
         """Remove all rules, also those of the repository. Return whether there were any."""
         found = self._shared is not None and self._shared.change(remove=self.shared, shared=True)
-        return self._own.forget() or found
+        return remove_private(self._own.path) or found

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from outrider.coding.config.declaration import Setting, if_higher, if_on
-from outrider.coding.config.value_types import Seconds, Share
+from outrider.coding.config.value_types import seconds_up_to, share
 from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
@@ -86,7 +86,7 @@ class RetrySettings(Retry, frozen=True):
 
     seconds: Annotated[
         float,
-        Seconds(most=86_400),
+        seconds_up_to(86_400),
         Setting(
             variable="OUTRIDER_RETRY_SECONDS",
             help="seconds for which a failed request is [retried](failures.md); 0 for none",
@@ -108,7 +108,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
 
     compact_at: Annotated[
         float | None,
-        Share(optional=True),
+        share(optional=True),
         Setting(
             variable="OUTRIDER_COMPACT_AT",
             help="the share of the context window at which the conversation is summarised; `none` waits until the "
@@ -118,7 +118,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
     ] = _COMPACTION.threshold
     clear_at: Annotated[
         float | None,
-        Share(optional=True),
+        share(optional=True),
         Setting(
             variable="OUTRIDER_CLEAR_AT",
             help="the share at which old results are replaced by one line each, if that saves a fifth of the window; "
@@ -129,7 +129,6 @@ class ContextSettings(msgspec.Struct, frozen=True):
 
     @property
     def compaction(self) -> Compaction:
-        """The policy of agents."""
         return Compaction(threshold=self.compact_at, clear_threshold=self.clear_at)
 
 
@@ -159,7 +158,7 @@ class McpSettings(msgspec.Struct, frozen=True):
 
     tools_share: Annotated[
         float,
-        Share(),
+        share(),
         Setting(
             help="the share of the context window for tools of MCP servers; above it the model searches for them",
             consent=if_higher("tools of MCP servers may take more of the context window than you have set"),
@@ -167,7 +166,7 @@ class McpSettings(msgspec.Struct, frozen=True):
     ] = 0.05
     start_seconds: Annotated[
         float,
-        Seconds(most=600),
+        seconds_up_to(600),
         Setting(
             help="seconds that `-p` waits for MCP servers to start; a chat waits at most one",
             consent=if_higher(_LONGER_RUN),

@@ -12,14 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.config.access_settings import (
-    HookSettings,
-    PermissionSettings,
-    SandboxSettings,
-    SandboxUse,
-    WebSearchUse,
-    WebSettings,
-)
+from outrider.coding.config.access_settings import HookSettings, PermissionSettings, SandboxSettings, WebSettings
 from outrider.coding.config.declaration import (
     DeclaredSetting,
     Setting,
@@ -47,7 +40,7 @@ from outrider.coding.config.run_settings import (
     RetrySettings,
     SubagentSettings,
 )
-from outrider.coding.config.value_types import PythonFiles, Temperature, ToolNames
+from outrider.coding.config.value_types import Fraction, PythonFiles, ToolNames
 from outrider.coding.masking import quoted
 from outrider.providers.base import CacheLifetime, Effort
 from outrider.runtime.budget import NO_BUDGET, Budget
@@ -56,25 +49,14 @@ from outrider.runtime.retry import Retry
 
 __all__ = [
     "AcpSettings",
-    "BudgetSettings",
-    "ChatSettings",
-    "ContextSettings",
-    "HookSettings",
     "Lean",
     "LimitSettings",
-    "ManagedSettings",
-    "McpSettings",
     "Notify",
     "PermissionSettings",
-    "RetrySettings",
     "SandboxSettings",
-    "SandboxUse",
     "SessionsSettings",
     "Settings",
-    "SubagentSettings",
-    "TelemetrySettings",
     "Theme",
-    "WebSearchUse",
     "WebSettings",
     "flatten",
     "unflatten",
@@ -121,7 +103,7 @@ class Settings(msgspec.Struct, frozen=True):
     ] = None
     temperature: Annotated[
         float | None,
-        Temperature(),
+        Fraction("a number from 0 to 2", 2),
         Setting(
             variable="OUTRIDER_TEMPERATURE",
             flag="--temperature",

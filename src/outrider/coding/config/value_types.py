@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -44,7 +44,6 @@ class Text(ValueType, frozen=True):
     """One line of text."""
 
     def check(self, value: Any, base: Path | None) -> str:
-        """Return the text without surrounding white space."""
         if not isinstance(value, str):
             raise InvalidValueError(f"must be a text in quotes, not {describe_type(value)}")
         if not value.strip() or not value.strip().isprintable():
@@ -58,7 +57,6 @@ class Choice(ValueType, frozen=True):
     options: tuple[str, ...]
 
     def check(self, value: Any, base: Path | None) -> str:
-        """Return the word."""
         if isinstance(value, str) and value in self.options:
             return value
         wanted = f"must be one of {', '.join(map(quoted, self.options))}"
@@ -71,7 +69,6 @@ class Boolean(ValueType, frozen=True):
     """True or false."""
 
     def check(self, value: Any, base: Path | None) -> bool:
-        """Return the value itself."""
         if not isinstance(value, bool):
             found = quoted(value) if isinstance(value, str) else describe_type(value)
             raise InvalidValueError(f"must be true or false, without quotes in a file, not {found}")
@@ -105,7 +102,6 @@ class Number(ValueType, frozen=True):
         return value if self.whole else float(value)
 
     def parse(self, text: str) -> Any:
-        """Parse digits; return other text as it is."""
         try:
             return int(text) if self.whole else float(text)
         except ValueError:
@@ -113,48 +109,41 @@ class Number(ValueType, frozen=True):
 
 
 class Fraction(ValueType, frozen=True):
-    """A number that may have decimals."""
+    """A number that may have decimals, within bounds."""
+
+    wanted: str
+    """What it must be, for error messages."""
+    most: float
+    over_zero: bool = False
+    optional: bool = False
+    """Whether "none" is accepted."""
+
+    def check(self, value: Any, base: Path | None) -> float | None:
+        if self.optional and value == NO_LIMIT:
+            return None
+        wanted = f"must be {self.wanted}{f', or {quoted(NO_LIMIT)}' if self.optional else ''}"
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            found = quoted(value) if isinstance(value, str) else describe_type(value)
+            raise InvalidValueError(f"{wanted}, not {found}")
+        if not 0 <= value <= self.most or (self.over_zero and not value):
+            raise InvalidValueError(f"{wanted}, not {value:g}")
+        return float(value)
 
     def parse(self, text: str) -> Any:
-        """Parse digits; return other text as it is."""
         try:
             return float(text)
         except ValueError:
             return text.strip()
 
 
-class Seconds(Fraction, frozen=True):
-    """A time, which may be 0."""
-
-    most: float
-
-    def check(self, value: Any, base: Path | None) -> float:
-        """Return the number of seconds."""
-        wanted = f"must be a number of seconds from 0 to {self.most:g}"
-        return _number_within(value, wanted, lambda number: 0 <= number <= self.most)
+def seconds_up_to(most: float) -> Fraction:
+    """Return the type of a time, which may be 0."""
+    return Fraction(f"a number of seconds from 0 to {most:g}", most)
 
 
-class Temperature(Fraction, frozen=True):
-    """A sampling temperature."""
-
-    def check(self, value: Any, base: Path | None) -> float:
-        """Return the temperature."""
-        return _number_within(value, "must be a number from 0 to 2", lambda number: 0 <= number <= 2)
-
-
-class Share(Fraction, frozen=True):
-    """A part of a whole: a number over 0, at most 1. "none" is accepted where `optional`."""
-
-    optional: bool = False
-
-    def check(self, value: Any, base: Path | None) -> float | None:
-        """Return the share; None for none."""
-        if self.optional and value == NO_LIMIT:
-            return None
-        wanted = "must be a share, a number over 0 and at most 1" + (
-            f", or {quoted(NO_LIMIT)}" if self.optional else ""
-        )
-        return _number_within(value, wanted, lambda number: 0 < number <= 1)
+def share(*, optional: bool = False) -> Fraction:
+    """Return the type of a part of a whole."""
+    return Fraction("a share, a number over 0 and at most 1", 1, over_zero=True, optional=optional)
 
 
 class TextList(ValueType, frozen=True):
@@ -182,7 +171,6 @@ class TextList(ValueType, frozen=True):
         return text
 
     def parse(self, text: str) -> Any:
-        """Split the text at commas."""
         return [part for part in text.split(",") if part.strip()]
 
 
@@ -190,7 +178,6 @@ class HostList(TextList, frozen=True):
     """Hosts that commands may reach."""
 
     def check_item(self, text: str, base: Path | None) -> str:
-        """Return the entry if it is one."""
         try:
             parse_entry(text)
         except ValueError as error:
@@ -204,7 +191,6 @@ class ToolNameList(TextList, frozen=True):
     known: tuple[str, ...]
 
     def check_item(self, text: str, base: Path | None) -> str:
-        """Return the name if there is such a tool."""
         if text not in self.known:
             hint = did_you_mean(text, self.known)
             raise InvalidValueError(f"names {quoted(text)}; the tools are {', '.join(self.known)}{hint}")
@@ -223,7 +209,6 @@ class PatternList(TextList, frozen=True):
         return tuple(self.check_items(value, base))
 
     def check_item(self, text: str, base: Path | None) -> str:
-        """Return the pattern if it compiles."""
         from outrider.coding.wildcards import alternatives, to_regex
 
         try:
@@ -240,7 +225,6 @@ class RuleList(TextList, frozen=True):
     accumulates = True
 
     def check_item(self, text: str, base: Path | None) -> str:
-        """Return the rule if it can be parsed."""
         if problem := rule_problem(text):
             raise InvalidValueError(f"has a rule that cannot be used: {problem}")
         return text
@@ -313,13 +297,3 @@ def rule_problem(text: str) -> str:
     except ConfigError as error:
         return mask_tokens(str(error))
     return ""
-
-
-def _number_within(value: Any, wanted: str, is_within: Callable[[float], bool]) -> float:
-    """Return the number. Raises InvalidValueError with what is wanted if it is none, or not within its bounds."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        found = quoted(value) if isinstance(value, str) else describe_type(value)
-        raise InvalidValueError(f"{wanted}, not {found}")
-    if not is_within(value):
-        raise InvalidValueError(f"{wanted}, not {value:g}")
-    return float(value)

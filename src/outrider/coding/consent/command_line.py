@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.coding.permissions.word_set import word_set
 from outrider.mcp.servers import McpServer, StdioServer
+from outrider.text import word_set
 
 INTERPRETERS = word_set(
     "sh bash dash zsh ksh ash fish python pypy node nodejs deno bun bunx tsx ts-node ruby perl php lua java julia "

@@ -11,6 +11,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.consent.command_line import CommandLine
+from outrider.filesystem import is_within
 
 MOST_FILES, MOST_BYTES = 2_000, 64 * 1024 * 1024
 """Files that one consent covers, and their size together."""
@@ -27,18 +28,7 @@ _CODE = (
 )
 _SCRIPTS = (".sh", ".bash", ".zsh")
 _CONFIGURATION = (
-    ".json",
-    ".jsonc",
-    ".toml",
-    ".yaml",
-    ".yml",
-    ".cfg",
-    ".ini",
-    ".conf",
-    ".lock",
-    ".xml",
-    ".gradle",
-    ".mk",
+    *(".json", ".jsonc", ".toml", ".yaml", ".yml", ".cfg", ".ini", ".conf", ".lock", ".xml", ".gradle", ".mk"),
 )
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix", "/snap", "/dev", "/proc", "/sys", "/System")
 _PACKAGES = ("__init__.py", "index.js", "package.json")
@@ -82,7 +72,6 @@ class _Covering:
         self._top = ""
 
     def add_line(self, line: CommandLine) -> None:
-        """Cover what a line names."""
         self._top = line.bases[0]
         code, data = line.folders()
         for folder in code:
@@ -155,7 +144,7 @@ class _Covering:
         self.paths[folder] = None
         real = os.path.realpath(folder)
         self.entries[folder] = f"a folder: {real}"
-        if any(real == each or real.startswith(f"{each}/") for each in self._seen):
+        if any(is_within(real, each) for each in self._seen):
             return
         self._seen.add(real)
         waiting = [folder]
@@ -193,7 +182,7 @@ class _Covering:
 
     def _is_system(self, path: str) -> bool:
         """Return whether a path is a place for installed programs, where a project has nothing."""
-        is_system = any(path == each or path.startswith(f"{each}/") for each in _SYSTEM)
+        is_system = any(is_within(path, each) for each in _SYSTEM)
         return is_system and not (self._top and _is_inside(path, self._top))
 
     def _leave_out(self, what: str) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from outrider.coding.command_environment import is_secret_variable
 from outrider.coding.consent.command_line import CommandLine
 from outrider.coding.consent.coverage import Coverage, cover
+from outrider.filesystem import is_within
 from outrider.text import clean, counted
 
 Kind: TypeAlias = Literal["setting", "hook", "server", "plugin"]
@@ -90,7 +91,9 @@ def waiting_note(items: Sequence[ConsentItem]) -> str:
     """Return a sentence for the user if something waits for consent, or "". It contains nothing from the project."""
     if not items:
         return ""
-    counts = [counted(number, noun) for kind, noun in NOUNS.items() if (number := _count(items, kind))]
+    counts = [
+        counted(number, noun) for kind, noun in NOUNS.items() if (number := sum(item.kind == kind for item in items))
+    ]
     if keys := [item.name for item in items if item.kind == "setting"]:  # names of our own
         counts[0] += f" ({', '.join(keys)})"
     joined = f"{', '.join(counts[:-1])} and {counts[-1]}" if len(counts) > 1 else counts[0]
@@ -98,11 +101,6 @@ def waiting_note(items: Sequence[ConsentItem]) -> str:
     return f"{joined} {wait} for your consent, not used until you agree: outrider trust"
 
 
-def _count(items: Iterable[ConsentItem], kind: Kind) -> int:
-    return sum(item.kind == kind for item in items)
-
-
 def shown_path(path: str, project: Path) -> str:
     """Return a path for people: relative if it is in the project."""
-    inside = path == str(project) or path.startswith(f"{project}/")
-    return clean(os.path.relpath(path, project) if inside else path)
+    return clean(os.path.relpath(path, project) if is_within(path, str(project)) else path)

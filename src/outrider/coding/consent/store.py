@@ -68,12 +68,7 @@ class Consents:
 
     def forget(self, folder: Path) -> bool:
         """Remove every consent to things of this folder. Return whether there was one."""
-        path = self._path(folder)
-        if not path.exists():
-            return False
-        with locked(path.parent):
-            remove_private(path)
-        return True
+        return remove_private(self._path(folder))
 
     def _agreed(self, item: ConsentItem) -> tuple[Agreed, ...]:
         return self._read(consent_folder(item.file)).get(_key(item), ())

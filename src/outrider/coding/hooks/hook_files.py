@@ -23,63 +23,44 @@ FILES = {".claude": ("settings.json", "settings.local.json"), ".agents": ("hooks
 """The files with hooks in each folder for agents."""
 
 
-class FoundHooks(msgspec.Struct, frozen=True):
+class FoundHooks(msgspec.Struct):
     """The hooks of a folder."""
 
-    hooks: tuple[HookCommand, ...] = ()
-    waiting: tuple[ConsentItem, ...] = ()
+    hooks: list[HookCommand] = []
+    waiting: list[ConsentItem] = []
     """The hooks that need the user's consent: they are programs that run on their own."""
-    agreed: tuple[ConsentItem, ...] = ()
-    notes: tuple[str, ...] = ()
+    agreed: list[ConsentItem] = []
+    notes: list[str] = []
     """What is wrong with a file or a hook. Such a hook is left out; the others are used."""
 
 
 def find_hooks(places: Iterable[Place], folder: Path, more: Sequence[str] = (), *, own: bool = True) -> FoundHooks:
     """Return the hooks of a folder: the user's `own`, in the files of each place, and in `more` of the settings."""
-    finding = _Finding(folder)
-    if own:
-        finding.add_own(config_file().parent / "hooks.json", is_users=True)
-    for each in more:
-        finding.add_own(Path(each), is_users=False)
+    found, consents = FoundHooks(), Consents(data_folder())
+    users = [(config_file().parent / "hooks.json", True)] if own else []
+    for path, is_users in (*users, *((Path(each), False) for each in more)):
+        hooks = _hooks_in(path, label_of(path), None, found.notes)
+        found.hooks += [msgspec.structs.replace(hook, is_users=is_users) for hook in hooks]
     for place in places:
         for name in FILES.get(place.path.name, ()):
-            finding.add_project(place.path / name, place, f"{place.label}/{name}")
-    return FoundHooks(tuple(finding.hooks), tuple(finding.waiting), tuple(finding.agreed), tuple(finding.notes))
+            path = place.path / name
+            for number, hook in enumerate(_hooks_in(path, f"{place.label}/{name}", place, found.notes), 1):
+                item = hook_item(hook, path, number, path.parent.parent, folder)
+                if consents.is_given(item):
+                    found.agreed.append(item)
+                    found.hooks.append(msgspec.structs.replace(hook, before_run=StartCheck(item, consents)))
+                else:
+                    found.waiting.append(item)
+    return found
 
 
-class _Finding:
-    """Collects hooks from one file after the other."""
-
-    def __init__(self, folder: Path) -> None:
-        self.hooks: list[HookCommand] = []
-        self.waiting: list[ConsentItem] = []
-        self.agreed: list[ConsentItem] = []
-        self.notes: list[str] = []
-        self._folder = folder
-        self._consents = Consents(data_folder())
-
-    def add_own(self, path: Path, *, is_users: bool) -> None:
-        """Add the hooks of a file of the user, or of one that the settings name."""
-        for hook in self._read(path, label_of(path), None):
-            self.hooks.append(msgspec.structs.replace(hook, is_users=is_users))
-
-    def add_project(self, path: Path, place: Place, label: str) -> None:
-        """Add the hooks of a file that the user has agreed to."""
-        for number, hook in enumerate(self._read(path, label, place), 1):
-            item = hook_item(hook, path, number, path.parent.parent, self._folder)
-            if self._consents.is_given(item):
-                self.agreed.append(item)
-                self.hooks.append(msgspec.structs.replace(hook, before_run=StartCheck(item, self._consents)))
-            else:
-                self.waiting.append(item)
-
-    def _read(self, path: Path, label: str, place: Place | None) -> list[HookCommand]:
-        content, problem = _read(path, place)
-        if problem:
-            self.notes.append(f"{clean(label)}: {problem}; its hooks are not used")
-        found, remarks = read_hooks(_parsed(content), clean(label)) if content else ([], [])
-        self.notes += remarks
-        return found
+def _hooks_in(path: Path, label: str, place: Place | None, notes: list[str]) -> list[HookCommand]:
+    data, problem = _read(path, place)
+    if problem:
+        notes.append(f"{clean(label)}: {problem}; its hooks are not used")
+    found, remarks = read_hooks(data, clean(label)) if data else ([], [])
+    notes += remarks
+    return found
 
 
 def hook_item(hook: HookCommand, file: Path, number: int, project: Path, folder: Path) -> ConsentItem:
@@ -104,27 +85,21 @@ def hook_item(hook: HookCommand, file: Path, number: int, project: Path, folder:
     )
 
 
-def _read(path: Path, place: Place | None) -> tuple[bytes, str]:
-    """Return the content of a file with hooks, and what is wrong with it. A file without them is empty."""
+def _read(path: Path, place: Place | None) -> tuple[dict[str, Any] | None, str]:
+    """Return the content of a file with hooks, and what is wrong with it. A file without them has none."""
     if not path.exists():
-        return b"", ""
+        return None, ""
     if place and (problem := place.problem(path)):
-        return b"", problem
+        return None, problem
     try:
         content = read_regular_file(path, MAX_BYTES)
     except (OSError, ValueError) as error:
-        return b"", f"it cannot be read: {error.strerror if isinstance(error, OSError) else error}"
-    data = _parsed(content)
-    if data is None:
-        return b"", "it is not JSON"
-    return (content, "") if isinstance(data, dict) and data.get("hooks") else (b"", "")
-
-
-def _parsed(content: bytes) -> Any:
+        return None, f"it cannot be read: {error.strerror if isinstance(error, OSError) else error}"
     try:
-        return json.loads(content.decode("utf-8-sig"))
+        data = json.loads(content.decode("utf-8-sig"))
     except (ValueError, RecursionError):
-        return None
+        return None, "it is not JSON"
+    return (data, "") if isinstance(data, dict) and data.get("hooks") else (None, "")
 
 
 EVENTS = {
@@ -171,7 +146,6 @@ class HookCommand(msgspec.Struct, frozen=True):
     """Returns why it must not run now, or "". Called in a thread, before each run."""
 
     def matches(self, tool: str) -> bool:
-        """Return whether the hook is for this tool."""
         if self.matcher in ("", "*"):
             return True
         return any(re.fullmatch(self.matcher, name) for name in (tool, *_ALIASES.get(tool, ())))

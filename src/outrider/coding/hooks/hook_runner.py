@@ -66,7 +66,6 @@ class HookRunner:
         self._told: set[HookCommand] = set()
 
     def hooks(self, commands: Iterable[HookCommand]) -> Hooks:
-        """Return the hooks of a session."""
         by_event: dict[str, list[Any]] = {}
         for command in commands:
             by_event.setdefault(EVENTS[command.event], []).append(_FileHook(self, command))

@@ -23,7 +23,6 @@ def authorize(server: HttpServer, open_url: OpenUrl | None = None) -> Authorizat
 
 
 def token_store() -> TokenStore:
-    """Return the store of logins in the data folder."""
     from outrider.mcp.tokens import TokenStore
 
     return TokenStore(data_folder())

@@ -65,13 +65,12 @@ class ServerEntry(msgspec.Struct, frozen=True):
 
     @property
     def is_disabled(self) -> bool:
-        """Whether the file switches the server off."""
         return self.fields.get("disabled") is True
 
     def server(self, environment: Mapping[str, str], cwd: Path, *, may_be_trusted: bool) -> McpServer:
         """Return the server. Raises ConfigError with the place and what to do."""
         kind = self.fields.get("type", "http" if "url" in self.fields else "stdio")
-        common: dict[str, Any] = {"trusted": may_be_trusted and self._flag("trusted")}
+        common: dict[str, Any] = {"trusted": may_be_trusted and self._typed("trusted", False, "true or false")}
         if (seconds := self.fields.get("timeout")) is not None:
             common["timeout"] = self._seconds(seconds)
         if "protocol" in self.fields:
@@ -102,16 +101,12 @@ class ServerEntry(msgspec.Struct, frozen=True):
         return self._expanded(field, value, environment)
 
     def _texts(self, field: str, environment: Mapping[str, str]) -> tuple[str, ...]:
-        value = self.fields.get(field, [])
-        if not isinstance(value, list):
-            raise ConfigError(f"{self.place}: {field} must be a list of texts, not {describe_type(value)}")
-        return tuple(self._expanded(field, item, environment) for item in value)
+        items = self._typed(field, [], "a list of texts")
+        return tuple(self._expanded(field, item, environment) for item in items)
 
     def _table(self, field: str, environment: Mapping[str, str]) -> dict[str, str]:
-        value = self.fields.get(field, {})
-        if not isinstance(value, dict):
-            raise ConfigError(f"{self.place}: {field} must be a table of names and texts, not {describe_type(value)}")
-        return {name: self._expanded(f"{field}.{name}", item, environment) for name, item in value.items()}
+        items = self._typed(field, {}, "a table of names and texts").items()
+        return {name: self._expanded(f"{field}.{name}", item, environment) for name, item in items}
 
     def _expanded(self, field: str, value: Any, environment: Mapping[str, str]) -> str:
         if not isinstance(value, str) or "\0" in value:
@@ -129,10 +124,10 @@ class ServerEntry(msgspec.Struct, frozen=True):
 
         return _VARIABLE.sub(replaced, value)
 
-    def _flag(self, field: str) -> bool:
-        value = self.fields.get(field, False)
-        if not isinstance(value, bool):
-            raise ConfigError(f"{self.place}: {field} must be true or false, not {describe_type(value)}")
+    def _typed(self, field: str, default: Any, words: str) -> Any:
+        value = self.fields.get(field, default)
+        if not isinstance(value, type(default)):
+            raise ConfigError(f"{self.place}: {field} must be {words}, not {describe_type(value)}")
         return value
 
     def _seconds(self, value: Any) -> float:

@@ -88,7 +88,6 @@ class Field(msgspec.Struct, frozen=True):
 
 
 def fields_of(schema: dict[str, Any]) -> list[Field]:
-    """Return the fields of a form, in order."""
     properties = schema.get("properties")
     required = schema.get("required")
     names = required if isinstance(required, list) else []

@@ -21,85 +21,67 @@ from outrider.errors import ConfigError
 from outrider.mcp.servers import McpServer, StdioServer, tool_prefix
 
 
-class FoundServers(msgspec.Struct, frozen=True):
+class FoundServers(msgspec.Struct):
     """The servers of a folder."""
 
-    servers: tuple[McpServer, ...] = ()
-    waiting: tuple[ConsentItem, ...] = ()
+    servers: list[McpServer] = []
+    waiting: list[ConsentItem] = []
     """The project's servers that need the user's consent: they start programs, or receive what a model sends."""
-    agreed: tuple[ConsentItem, ...] = ()
-    notes: tuple[str, ...] = ()
+    agreed: list[ConsentItem] = []
+    notes: list[str] = []
     """What is wrong with a file or a server. Such a server is left out; the others are used."""
     origins: dict[str, str] = {}
     """The file that each server is from, by its name, for people."""
+
+    def add(
+        self, entry: ServerEntry, label: str, environment: Mapping[str, str], cwd: Path, check: StartCheck | None = None
+    ) -> None:
+        """Add a server, unless another has its name. One of a project has a check before each start."""
+        names = (each.name for each in self.servers)
+        if other := next((name for name in names if tool_prefix(name) == tool_prefix(entry.name)), None):
+            self.notes.append(f"{entry.place} is left out: {self.origins[other]} has a server of this name.")
+            return
+        try:
+            server = entry.server(environment, cwd, may_be_trusted=check is None)
+        except ConfigError as error:
+            self.notes.append(f"{error}. The server is left out.")
+            return
+        is_program = check and isinstance(server, StdioServer)
+        self.servers.append(msgspec.structs.replace(server, before_start=check) if is_program else server)
+        self.origins[entry.name] = label
 
 
 def find_servers(folder: Path, environment: Mapping[str, str] | None = None) -> FoundServers:
     """Return the servers of a folder. Mistakes in files become notes."""
     variables = os.environ if environment is None else environment
-    found = _Finding(variables)
+    found, consents = FoundServers(), Consents(data_folder(variables))
     try:
         own = user_file(variables)
     except RuntimeError:  # the home folder is unknown, so there is no such file
         own = None
     if own:
-        found.add_own(own, label_of(own), folder)
+        for entry in _entries(own, label_of(own), found.notes):
+            found.add(entry, label_of(own), variables, folder)
     project = find_project_servers(folder.resolve())
-    if own is None or not is_same_file(project, own):
-        found.add_project(project, os.path.relpath(project, folder.resolve()))
-    return FoundServers(
-        tuple(found.servers.values()), tuple(found.waiting), tuple(found.agreed), tuple(found.notes), found.origins
-    )
+    if own is not None and is_same_file(project, own):
+        return found
+    label = os.path.relpath(project, folder.resolve())
+    for entry in _entries(project, label, found.notes):
+        item = server_item(entry, project, variables)
+        if consents.is_given(item):
+            found.agreed.append(item)
+            found.add(entry, label, variables, project.parent, StartCheck(item, consents))
+        else:
+            found.waiting.append(item)
+    return found
 
 
-class _Finding:
-    """Collects servers from one file after the other."""
-
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self.servers: dict[str, McpServer] = {}
-        self.origins: dict[str, str] = {}
-        self.notes: list[str] = []
-        self.waiting: list[ConsentItem] = []
-        self.agreed: list[ConsentItem] = []
-        self._environment = environment
-        self._consents = Consents(data_folder(environment))
-
-    def add_own(self, path: Path, label: str, cwd: Path) -> None:
-        """Add the servers of the user's own file."""
-        for entry in self._entries(path, label):
-            self._add(entry, label, cwd, None)
-
-    def add_project(self, path: Path, label: str) -> None:
-        """Add the servers of a project's file that the user has agreed to."""
-        for entry in self._entries(path, label):
-            item = server_item(entry, path, self._environment)
-            if self._consents.is_given(item):
-                self.agreed.append(item)
-                self._add(entry, label, path.parent, StartCheck(item, self._consents))
-            else:
-                self.waiting.append(item)
-
-    def _entries(self, path: Path, label: str) -> list[ServerEntry]:
-        try:
-            return [entry for entry in ServersFile(path, label).entries if not entry.is_disabled]
-        except ConfigError as error:
-            self.notes.append(f"{error}. Its servers are not used.")
-            return []
-
-    def _add(self, entry: ServerEntry, label: str, cwd: Path, check: StartCheck | None) -> None:
-        prefix = tool_prefix(entry.name)
-        if prefix in self.servers:
-            other = self.origins[self.servers[prefix].name]
-            self.notes.append(f"{entry.place} is left out: {other} has a server of this name.")
-            return
-        try:
-            server = entry.server(self._environment, cwd, may_be_trusted=check is None)
-        except ConfigError as error:
-            self.notes.append(f"{error}. The server is left out.")
-            return
-        is_program = check and isinstance(server, StdioServer)
-        self.servers[prefix] = msgspec.structs.replace(server, before_start=check) if is_program else server
-        self.origins[entry.name] = label
+def _entries(path: Path, label: str, notes: list[str]) -> list[ServerEntry]:
+    try:
+        return [entry for entry in ServersFile(path, label).entries if not entry.is_disabled]
+    except ConfigError as error:
+        notes.append(f"{error}. Its servers are not used.")
+        return []
 
 
 def server_item(entry: ServerEntry, file: Path, environment: Mapping[str, str]) -> ConsentItem:
@@ -161,7 +143,6 @@ class ServersFile:
         return entries
 
     def entry(self, name: str) -> ServerEntry | None:
-        """Return the server with this name, or None."""
         return next((each for each in self.entries if tool_prefix(each.name) == tool_prefix(name)), None)
 
     def put(self, name: str, fields: Mapping[str, Any]) -> None:
@@ -169,7 +150,6 @@ class ServersFile:
         self._write({each.name: each.fields for each in self.entries} | {name: dict(fields)})
 
     def remove(self, name: str) -> None:
-        """Remove a server, and write the file."""
         self._write({each.name: each.fields for each in self.entries if each.name != name})
 
     def _write(self, servers: dict[str, Any]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.errors import McpError
-from outrider.text import counted
+from outrider.text import counted, shell_words
 from outrider.text.visible import one_line
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def arguments_of(prompt: Prompt, rest: str) -> dict[str, str]:
     names = [argument.name for argument in prompt.arguments or ()]
     given: dict[str, str] = {}
     plain: list[str] = []
-    for word in _words(rest):
+    for word in shell_words(rest):
         name, equals, value = word.partition("=")
         if equals and name in names:
             given[name] = value
@@ -116,13 +115,6 @@ def usage_of(prompt: Prompt) -> str:
 
 def _usage(prompt: Prompt) -> str:
     return f"Write: /SERVER:{one_line(prompt.name, 80)} {usage_of(prompt)}".rstrip()
-
-
-def _words(text: str) -> Sequence[str]:
-    try:
-        return shlex.split(text)
-    except ValueError:  # a quote that does not close, as in a sentence with an apostrophe
-        return text.split()
 
 
 _WORDS = {
@@ -172,7 +164,9 @@ def mentioned_resources(text: str, servers: Sequence[str]) -> list[Mention]:
 
 async def with_resources(parts: Sequence[str | Attachment], servers: RunningServers | None) -> list[str | Attachment]:
     """Return the parts of a prompt, with the resources that it mentions. Raises McpError if one cannot be read."""
-    mentions = _mentions(parts, servers)
+    names = [server.name for server in servers.servers] if servers else []
+    texts = [part for part in parts if isinstance(part, str)]
+    mentions = dict.fromkeys(mention for text in texts for mention in mentioned_resources(text, names))
     if servers is None or not mentions:
         return list(parts)
     await servers.settled(READ_SECONDS)
@@ -180,12 +174,6 @@ async def with_resources(parts: Sequence[str | Attachment], servers: RunningServ
     for each in mentions:
         files += await _read(servers, each)
     return [*parts, *files]
-
-
-def _mentions(parts: Sequence[str | Attachment], servers: RunningServers | None) -> list[Mention]:
-    names = [server.name for server in servers.servers] if servers else []
-    texts = [part for part in parts if isinstance(part, str)]
-    return list(dict.fromkeys(mention for text in texts for mention in mentioned_resources(text, names)))
 
 
 async def _read(servers: RunningServers, mention: Mention) -> list[str | Attachment]:

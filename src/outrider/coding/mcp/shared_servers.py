@@ -1,4 +1,4 @@
-"""MCP servers that the sessions of one process share, such as those of a batch's tasks."""
+"""MCP servers that sessions of one process use, and may share, as the tasks of a batch do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ class _Use:
 class SharedServers:
     """Servers by the folder in which they were found. Every method is safe from any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_idle: int = MOST_IDLE) -> None:
+        self._most_idle = most_idle
         self._lock = threading.Lock()
         self._uses: list[_Use] = []
         """The one that was used last is at the end."""
@@ -54,13 +55,12 @@ class SharedServers:
                 self._uses.append(use)
             idle = [use for use in self._uses if not use.sessions]
             gone = [use for use in idle if not use.folder.is_dir()]
-            ended = {*gone, *idle[: max(0, len(idle) - MOST_IDLE)]}
+            ended = {*gone, *idle[: max(0, len(idle) - self._most_idle)]}
             self._uses = [use for use in self._uses if use not in ended]
         for use in ended:
             use.running.close()
 
     def close(self) -> None:
-        """End all servers."""
         with self._lock:
             uses, self._uses = self._uses, []
         for use in uses:

@@ -93,10 +93,11 @@ class PermissionApprover:
         remember: Callable[[Sequence[str]], None] | None = None,
         cwd: Callable[[], Path] | None = None,
     ) -> None:
-        self._policy = policy
+        self.policy = policy
+        """It grows with each "always"."""
         self._ask = ask
         self._remember = remember
-        self._cwd = cwd or (lambda: self._policy.folder)
+        self._cwd = cwd or (lambda: self.policy.folder)
         self.given: Callable[[dict[str, Any], str, str], Ask] | None = None
         """Makes a dialogue that knows the answer to one question, from an earlier process or elsewhere."""
         self.before_command: Callable[[], object] = bool
@@ -112,47 +113,39 @@ class PermissionApprover:
         """The commands that are allowed by the names of their programs alone, by sub-agent and call."""
 
     @property
-    def policy(self) -> Policy:
-        """The current policy. It grows with each "always"."""
-        return self._policy
-
-    @property
     def mode(self) -> Mode:
-        """The current mode."""
-        return self._policy.mode
+        return self.policy.mode
 
     @mode.setter
     def mode(self, mode: Mode) -> None:
-        self._policy = msgspec.structs.replace(self._policy, mode=narrower(mode, self._policy.max_mode))
+        self.policy = msgspec.structs.replace(self.policy, mode=narrower(mode, self.policy.max_mode))
 
     @property
     def sandboxed(self) -> bool:
         """Whether a sandbox enforces the access levels of commands. False until it has been found."""
-        return self._policy.sandboxed
+        return self.policy.sandboxed
 
     @sandboxed.setter
     def sandboxed(self, sandboxed: bool) -> None:
-        self._policy = msgspec.structs.replace(self._policy, sandboxed=sandboxed)
+        self.policy = msgspec.structs.replace(self.policy, sandboxed=sandboxed)
 
     def use_doubts(self, doubts: dict[Access, tuple[str, ...]]) -> None:
         """Ask about commands of these access levels, for these reasons, until the user has accepted them."""
-        self._policy = msgspec.structs.replace(self._policy, doubts=doubts)
+        self.policy = msgspec.structs.replace(self.policy, doubts=doubts)
 
     def allow(self, rules: Sequence[str]) -> None:
         """Allow more for this session. Deny rules and secrets still win. Raises ConfigError."""
-        self._policy = self._policy.allowing(tuple(rules))
+        self.policy = self.policy.allowing(tuple(rules))
 
     def hide(self, folder: Path) -> None:
         """Hide another folder of Outrider's data: that of the log."""
-        self._policy = msgspec.structs.replace(self._policy, own=self._policy.own.hiding(folder))
+        self.policy = msgspec.structs.replace(self.policy, own=self.policy.own.hiding(folder))
 
     @property
     def can_ask(self) -> bool:
-        """Whether there is a user to ask."""
         return self._ask is not None
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
-        """Decide whether a call may run."""
         return await self._approval(self._pending(use, tool))
 
     def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
@@ -172,7 +165,7 @@ class PermissionApprover:
 
     def verdict(self, tool: str) -> Verdict:
         """Return what the policy says of a built-in tool as a whole."""
-        return self._decide(PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd)).verdict
+        return self.decide(PendingCall(ToolUseBlock(tool, tool, {}), "external", self._cwd)).verdict
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call, as if Read had read it."""
@@ -180,7 +173,7 @@ class PermissionApprover:
 
     def policy_in(self, folder: Path | None) -> Policy:
         """Return the current policy, for callers in a worktree."""
-        return self._policy if folder is None or folder == self._policy.folder else self._policy.moved(folder)
+        return self.policy if folder is None or folder == self.policy.folder else self.policy.moved(folder)
 
     def confirm(self, call_id: str, tool: str, path: str, asker: str = "", folder: Path | None = None) -> str:
         """Return why an approved call may not open a resolved path after all, or "".
@@ -201,10 +194,9 @@ class PermissionApprover:
         call = self._unasked.pop((asker, call_id), None)
         if call is None:
             return "agreed"
-        return "unasked" if self._decide(call).verdict == "allow" else "changed"
+        return "unasked" if self.decide(call).verdict == "allow" else "changed"
 
     def granted(self, call_id: str, asker: str = "") -> Grant:
-        """Return how a call was allowed."""
         return Grant(self._answered.get((asker, call_id), ()), self._unasked.pop((asker, call_id), None) is not None)
 
     def grant(self, call: PendingCall, grant: Grant) -> None:
@@ -221,8 +213,7 @@ class PermissionApprover:
         workspace.granted = partial(self.granted, asker=asker)
 
     def use_policy(self, policy: Policy) -> None:
-        """Decide by another policy from now on."""
-        self._policy = policy
+        self.policy = policy
 
     def on_behalf_of(
         self, asker: str, cwd: Callable[[], Path] | None = None, *, workspace: str = "", folder: Path | None = None
@@ -239,9 +230,9 @@ class PermissionApprover:
             PendingCall(ToolUseBlock(use.id, "Read", {"file_path": path}), "read", self._cwd, asker, folder=folder)
             for path in (given, real)
         )
-        if (decision := self._decide(named)).verdict == "deny":
+        if (decision := self.decide(named)).verdict == "deny":
             return Deny(f"this is not permitted: {decision.reason}", "a rule")
-        if self._decide(located).verdict == "ask" and self._is_read_of(use, real, folder):
+        if self.decide(located).verdict == "ask" and self._is_read_of(use, real, folder):
             return Allow("the user")  # who was asked before the call
         return await self._approval(located, here=True)
 
@@ -250,7 +241,7 @@ class PermissionApprover:
 
         return (
             use.name == "Read"
-            and resolve_tool_path(use.input.get("file_path"), str(folder or self._policy.folder)).resolved == real
+            and resolve_tool_path(use.input.get("file_path"), str(folder or self.policy.folder)).resolved == real
         )
 
     async def _approval(self, call: PendingCall, ask: Ask | None = None, *, here: bool = False) -> Allow | Deny:
@@ -265,17 +256,14 @@ class PermissionApprover:
                     return await self._ask_user(ask, call, decision, judge)
         match decision.verdict:
             case "allow":
-                self._note_unasked(call, decision)
+                self._unasked.pop((call.asker, call.use.id), None)
+                if decision.unasked:
+                    self._note(self._unasked, call, call)
                 return Allow(f"the rule {', '.join(decision.rules)}" if decision.rules else f"the mode {self.mode}")
             case "deny":
                 return Deny(f"this is not permitted: {decision.reason}", "a rule")
         denial = await self._denial_without_user(call, decision, judge)
         return Deny(denial, "nobody: there is no user to ask")
-
-    def _note_unasked(self, call: PendingCall, decision: Decision) -> None:
-        self._unasked.pop((call.asker, call.use.id), None)
-        if decision.unasked:
-            self._note(self._unasked, call, call)
 
     @staticmethod
     def _note(notes: dict[tuple[str, str], T], call: PendingCall, value: T) -> None:
@@ -285,9 +273,8 @@ class PermissionApprover:
 
     def preview(self, call: PendingCall) -> Preview:
         """Return what a question shows of a call, from the files here."""
-        use, cwd, working = call.use, call.cwd(), call.folder or self._policy.folder
-        from outrider.coding.toolbox.files.change_summary import change_summary  # many sessions ask nothing
-        from outrider.coding.toolbox.files.regions import proposed_diff
+        use, cwd, working = call.use, call.cwd(), call.folder or self.policy.folder
+        from outrider.coding.toolbox.files.regions import change_summary, proposed_diff  # many sessions ask nothing
 
         folder = str(cwd) if use.name == "Bash" and cwd != working else ""
         changes = change_summary(use.name, use.input, working)
@@ -308,12 +295,12 @@ class PermissionApprover:
             shown.folder,
             shown.changes,
             prefix=prefix,
-            where=self._policy.where(always),
+            where=self.policy.where(always),
             diff=shown.diff,
         )
         answer = await ask(question)
         if answer.verdict == "never" or (answer.verdict == "no" and question.is_for_session):
-            self._policy = self._policy.denying(at_any_level(always))
+            self.policy = self.policy.denying(at_any_level(always))
         if answer.verdict in ("no", "never"):
             said = f": {answer.words}" if answer.words else ", and says next what to do" if answer.ends_run else ""
             return Deny(f"the user does not want this{said}", "the user", answer.ends_run)
@@ -321,25 +308,22 @@ class PermissionApprover:
         if now.verdict != "allow" and now != decision:  # it would now do something else than the user was asked about
             return Deny(CHANGED, "the user")
         self._note(self._answered, call, decision.resolved_paths)
-        self._policy = msgspec.structs.replace(self._policy, accepted=(*self._policy.accepted, *decision.doubts))
+        self.policy = msgspec.structs.replace(self.policy, accepted=(*self.policy.accepted, *decision.doubts))
         if answer.verdict == "edits":
             self.mode = "edits"
         if question.is_for_session:
-            self._policy = self._policy.allowing(always)
+            self.policy = self.policy.allowing(always)
         if rules := {"always": always, "prefix": prefix}.get(answer.verdict):
-            self._policy = self._policy.allowing(rules, shared=is_shared(rules))
+            self.policy = self.policy.allowing(rules, shared=is_shared(rules))
             if self._remember is not None:
                 self._remember(rules)
         return Allow("the user")
 
     async def _judged(self, call: PendingCall, judge: Judge | None, policy: Policy | None = None) -> Decision:
-        return await judge.decide(policy or self._policy, call) if judge else self._decide(call, policy)
+        return await judge.decide(policy or self.policy, call) if judge else self.decide(call, policy)
 
-    def decide(self, call: PendingCall) -> Decision:
+    def decide(self, call: PendingCall, policy: Policy | None = None) -> Decision:
         """Decide about a call by the policy, without asking."""
-        return self._decide(call)
-
-    def _decide(self, call: PendingCall, policy: Policy | None = None) -> Decision:
         from outrider.coding.permissions.decision import Call, TypedInto, decide  # not needed before the first call
 
         use, running = call.use, None
@@ -348,7 +332,7 @@ class PermissionApprover:
             number = use.input.get("session")
             running = self.command(number) if isinstance(number, int) and number else None
         into = TypedInto(running.command, running.access, not running.running) if running and running.terminal else None
-        policy = policy or self._policy
+        policy = policy or self.policy
         policy = policy.moved(call.folder) if call.folder else policy
         if self.elsewhere:  # rules for files and commands are about those there
             rules = tuple(rule for rule in policy.allow if not self.elsewhere.decides(rule.tool))
@@ -358,8 +342,8 @@ class PermissionApprover:
     async def _denial_without_user(self, call: PendingCall, decision: Decision, judge: Judge | None) -> str:
         """Return a denial that names the flag or the rule that would allow the call."""
         modes: tuple[Mode, ...] = ("edits", "all")
-        most = self._policy.max_mode
-        wider = [(mode, msgspec.structs.replace(self._policy, mode=narrower(mode, most))) for mode in modes]
+        most = self.policy.max_mode
+        wider = [(mode, msgspec.structs.replace(self.policy, mode=narrower(mode, most))) for mode in modes]
         enough = [mode for mode, policy in wider if (await self._judged(call, judge, policy)).verdict == "allow"]
         advice = (
             [f"run again with --permissions {' (or '.join(enough)}{')' if len(enough) > 1 else ''}"] if enough else []
@@ -373,39 +357,27 @@ class PermissionApprover:
         return f"it needs permission ({decision.reason}), and there is no terminal to ask{hint}"
 
 
-class SubagentApprover:
+class SubagentApprover(msgspec.Struct, frozen=True):
     """The approver of a session, for one of its sub-agents."""
 
-    def __init__(
-        self,
-        permissions: PermissionApprover,
-        asker: str,
-        cwd: Callable[[], Path],
-        workspace: str = "",
-        folder: Path | None = None,
-    ) -> None:
-        self._permissions = permissions
-        self._folder = folder
-        self._asker = asker
-        self._cwd = cwd
-        self._workspace = workspace
+    permissions: PermissionApprover
+    asker: str
+    cwd: Callable[[], Path]
+    workspace: str = ""
+    folder: Path | None = None
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
-        """Decide whether a call may run."""
-        return await self._permissions._approval(self._pending(use, tool))
+        return await self.permissions._approval(self._pending(use, tool))
 
     def _pending(self, use: ToolUseBlock, tool: Tool) -> PendingCall:
-        return PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in, self._folder, self._workspace)
+        return PendingCall(use, tool.effect, self.cwd, self.asker, tool.built_in, self.folder, self.workspace)
 
     def answered(self, question: dict[str, Any], option: str, words: str) -> Approver:
-        """Return an approver for a call that the user was asked about before."""
-        ask = self._permissions._given(question, option, words)
-        return partial(self._permissions._decide_answered, ask, self._pending)
+        ask = self.permissions._given(question, option, words)
+        return partial(self.permissions._decide_answered, ask, self._pending)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
-        """Decide whether a file may be attached to the result of a call."""
-        return await self._permissions._attachment(use, given, real, self._asker, self._folder)
+        return await self.permissions._attachment(use, given, real, self.asker, self.folder)
 
     def permit(self, workspace: Workspace) -> None:
-        """Let the tools of a workspace confirm what they open and run."""
-        self._permissions.permit(workspace, self._asker, self._folder)
+        self.permissions.permit(workspace, self.asker, self.folder)

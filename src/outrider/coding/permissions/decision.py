@@ -17,7 +17,8 @@ import msgspec
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
 from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import resolve_tool_path
-from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, Verdict, allowed_by, deny_part
+from outrider.coding.permissions.policy import ALLOWED, Policy, allowed_by, deny_part
+from outrider.coding.permissions.policy import Decision as Decision
 from outrider.coding.permissions.rules import is_shared
 from outrider.coding.protected_paths import targets_secrets
 from outrider.coding.toolbox import WEB_SEARCH
@@ -38,26 +39,6 @@ SEARCHES = (
 
 _HARMLESS_KEYS = ("", "C-c", "\x03", "Kill")
 """What only looks at a terminal, or ends the command in it."""
-
-
-class Decision(msgspec.Struct, frozen=True):
-    """The decision about a call."""
-
-    verdict: Verdict
-    reason: str
-    """Why, for the user and the model; empty if the call is allowed."""
-    always: tuple[str, ...] = ()
-    """The narrowest useful rules that would allow the call; none if no rule can."""
-    prefix: tuple[str, ...] = ()
-    """Rules that would allow it and commands that begin as it does; none if that would allow anything."""
-    resolved_paths: tuple[str, ...] = ()
-    """The resolved paths that need approval. If they change, the user must be asked again."""
-    unasked: bool = False
-    """Whether a command is allowed by the names of its programs alone. It then runs at `read`."""
-    doubts: tuple[str, ...] = ()
-    """The doubts about the sandbox that a yes accepts for this session."""
-    rules: tuple[str, ...] = ()
-    """The rules that allow the call; none if the mode alone does."""
 
 
 class TypedInto(msgspec.Struct, frozen=True):
@@ -105,8 +86,11 @@ def _decide(policy: Policy, call: Call) -> Decision:
     more = [f"and {len(reasons) - MAX_REASONS} more"] if len(reasons) > MAX_REASONS else []
     if worst == "deny":
         return Decision(worst, "; ".join([*reasons[:MAX_REASONS], *more]))
-    level = [_access_in_words(policy, call)] if call.built_in and call.tool == "Bash" else []
-    reason = "; ".join([*reasons[:MAX_REASONS], *more, *level])
+    if call.built_in and call.tool == "Bash":
+        given = call.typed_into.access if call.typed_into else call.input.get("access", "read")
+        level = policy.effective_access(given)
+        more.append(f"access {level}: {ACCESS_WORDS[level]}")
+    reason = "; ".join([*reasons[:MAX_REASONS], *more])
     paths = dict.fromkeys(path for part in decisive for path in part.resolved_paths)
     doubts = tuple(doubt for part in decisive for doubt in part.doubts)
     always = _suggested_rules(decisive, [part.always for part in decisive])
@@ -114,11 +98,13 @@ def _decide(policy: Policy, call: Call) -> Decision:
     return Decision(worst, reason, always, prefix, tuple(paths), doubts=doubts)
 
 
-def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
+def _check_parts(policy: Policy, call: Call) -> Sequence[Decision]:
     given, folder = call.input, str(policy.folder)
     match call.tool if call.built_in else "":
         case "Read":
-            return [_check_read(policy, given.get("file_path"))]
+            if isinstance(name := given.get("file_path"), str) and _ATTACHMENT.fullmatch(name):
+                return [ALLOWED]  # an attachment of this session, named by its hash
+            return [check_path(policy, "Read", "read", resolve_tool_path(name, folder))]
         case "Write" | "Edit":
             return [check_path(policy, call.tool, "write", resolve_tool_path(given.get("file_path"), folder))]
         case "Glob" | "Grep":
@@ -135,19 +121,7 @@ def _check_parts(policy: Policy, call: Call) -> Sequence[PartDecision]:
     return [_check_other(policy, call.tool, harmless=harmless)]
 
 
-def _access_in_words(policy: Policy, call: Call) -> str:
-    given = call.typed_into.access if call.typed_into else call.input.get("access", "read")
-    level = policy.effective_access(given)
-    return f"access {level}: {ACCESS_WORDS[level]}"
-
-
-def _check_read(policy: Policy, name: Any) -> PartDecision:
-    if isinstance(name, str) and _ATTACHMENT.fullmatch(name):
-        return ALLOWED  # an attachment of this session, named by its hash
-    return check_path(policy, "Read", "read", resolve_tool_path(name, str(policy.folder)))
-
-
-def _check_shell(policy: Policy, command: Any, access: Any, cwd: Path) -> Sequence[PartDecision]:
+def _check_shell(policy: Policy, command: Any, access: Any, cwd: Path) -> Sequence[Decision]:
     if not isinstance(command, str):
         return [deny_part("the command must be text")]
     if access not in ACCESS_LEVELS:
@@ -157,7 +131,7 @@ def _check_shell(policy: Policy, command: Any, access: Any, cwd: Path) -> Sequen
     return check_command_line(policy, command, access, str(cwd))
 
 
-def _check_typing(policy: Policy, call: Call) -> Sequence[PartDecision]:
+def _check_typing(policy: Policy, call: Call) -> Sequence[Decision]:
     if call.typed_into is None:
         number = call.input.get("session")
         return [deny_part(f"there is no session {number} any more: start the command again with terminal=true")]
@@ -171,24 +145,22 @@ def _check_typing(policy: Policy, call: Call) -> Sequence[PartDecision]:
     return check_typing(policy, keys, call.typed_into.access, str(call.cwd), call.typed_into.command)
 
 
-def _check_fetch(policy: Policy, url: Any) -> PartDecision:
+def _check_fetch(policy: Policy, url: Any) -> Decision:
     if not isinstance(url, str):
         return deny_part("the url must be text")
     host = _host(url)
-    for rule in policy.deny:
-        if rule.tool == "WebFetch" and (rule.pattern is None or (host and rule.covers_host(host))):
-            return deny_part(f"the rule {rule.text} denies it")
-    rules = [rule for rule in (*policy.ask, *policy.deny) if rule.tool == "WebFetch"]
-    if any(not host or rule.covers_host(host) for rule in rules):
-        return PartDecision("ask", f"a rule covers {host or 'this address'}", final=True)
+    deny, ask, allow = (
+        [rule for rule in each if rule.tool == "WebFetch"] for each in (policy.deny, policy.ask, policy.allow)
+    )
+    if denying := next((rule for rule in deny if rule.covers_host(host)), None):
+        return deny_part(f"the rule {denying.text} denies it")
+    if any(not host or rule.covers_host(host) for rule in (*ask, *deny)):
+        return Decision("ask", f"a rule covers {host or 'this address'}", final=True)
     if policy.mode == "all":
         return ALLOWED
-    for rule in policy.allow:
-        if rule.tool == "WebFetch" and (rule.pattern is None or (host and rule.covers_host(host))):
-            return allowed_by(rule)
-    return PartDecision(
-        "ask", f"it fetches from {host or 'the network'}", (f"WebFetch(domain:{host})",) if host else ()
-    )
+    if allowing := next((rule for rule in allow if rule.covers_host(host)), None):
+        return allowed_by(allowing)
+    return Decision("ask", f"it fetches from {host or 'the network'}", (f"WebFetch(domain:{host})",) if host else ())
 
 
 def _host(url: str) -> str:
@@ -205,7 +177,7 @@ def _host(url: str) -> str:
     return host if plain else ""
 
 
-def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
+def _check_other(policy: Policy, tool: str, *, harmless: bool) -> Decision:
     """Check a tool of which only its name is known, and whether it changes anything."""
     by_name = _check_by_name(policy, tool, f"{_described(tool)} may change something")
     if by_name.verdict != "deny" and policy.mode == "plan" and not harmless:
@@ -213,17 +185,17 @@ def _check_other(policy: Policy, tool: str, *, harmless: bool) -> PartDecision:
     return ALLOWED if harmless and by_name.verdict == "ask" and not by_name.final else by_name
 
 
-def _check_by_name(policy: Policy, tool: str, reason: str) -> PartDecision:
+def _check_by_name(policy: Policy, tool: str, reason: str) -> Decision:
     """Check a tool by the rules that name it, and by the mode. `reason` says why the user should be asked."""
     if denying := next((rule for rule in policy.deny if rule.covers_tool(tool)), None):
         return deny_part(f"the rule {denying.tool} denies it")
     if asking := next((rule for rule in policy.ask if rule.covers_tool(tool)), None):
-        return PartDecision("ask", f"a rule asks about {asking.tool}", final=True)
+        return Decision("ask", f"a rule asks about {asking.tool}", final=True)
     if policy.mode == "all":
         return ALLOWED
     if allowing := next((rule for rule in policy.allow if rule.covers_tool(tool) and rule.pattern is None), None):
         return allowed_by(allowing)
-    return PartDecision("ask", reason, (tool,))
+    return Decision("ask", reason, (tool,))
 
 
 def _described(tool: str) -> str:
@@ -231,7 +203,7 @@ def _described(tool: str) -> str:
     return f"{name} of the MCP server {server}" if tool.startswith("mcp__") and name else tool
 
 
-def _suggested_rules(decisive: Sequence[PartDecision], suggested: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _suggested_rules(decisive: Sequence[Decision], suggested: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the rules that would allow the call, or none if a part has none."""
     if any(part.final for part in decisive) or not all(suggested):
         return ()
@@ -252,8 +224,7 @@ def _verified(policy: Policy, rules: tuple[str, ...], call: Call) -> tuple[str, 
 _WILD = re.compile(r"[*?\[\]{}()|!+@\\]")
 
 
-def check_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[PartDecision]:
-    """Check a call of Glob or Grep."""
+def check_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[Decision]:
     base = input.get("path")
     base = "." if base is None else base
     globs = [input.get(name) for name in (("pattern",) if tool == "Glob" else ("glob",)) if input.get(name) is not None]
@@ -265,11 +236,11 @@ def check_search(policy: Policy, tool: str, input: Mapping[str, Any]) -> list[Pa
     return decisions
 
 
-def _check_glob(policy: Policy, tool: str, base: str, glob: str) -> Iterator[PartDecision]:
+def _check_glob(policy: Policy, tool: str, base: str, glob: str) -> Iterator[Decision]:
     try:
         patterns = [part for each in alternatives(glob) for part in {each, *each.split("|")}]
     except TooManyAlternativesError:
-        yield PartDecision("ask", "the pattern has too many alternatives to check")
+        yield Decision("ask", "the pattern has too many alternatives to check")
         return
     for pattern in patterns:
         plain = pattern.replace("\\", "").lstrip("!")
@@ -279,14 +250,14 @@ def _check_glob(policy: Policy, tool: str, base: str, glob: str) -> Iterator[Par
             yield from _check_reach(policy, tool, base, plain)
 
 
-def _check_reach(policy: Policy, tool: str, base: str, pattern: str) -> Iterator[PartDecision]:
+def _check_reach(policy: Policy, tool: str, base: str, pattern: str) -> Iterator[Decision]:
     """Check the fixed beginning of a pattern, which is the folder that is read."""
     fixed: list[str] = []
     names = pattern.split("/")
     while names and not _WILD.search(names[0]):
         fixed.append(names.pop(0))
     if any(".." in name for name in names):
-        yield PartDecision("ask", f"the pattern {pattern} may lead out of the folder")
+        yield Decision("ask", f"the pattern {pattern} may lead out of the folder")
     if fixed:
         start = "/".join(fixed) or "/"
         yield check_path(

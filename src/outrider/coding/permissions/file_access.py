@@ -7,7 +7,7 @@ import re
 from typing import Literal, TypeAlias
 
 from outrider.coding.permissions.paths import HARMLESS_DEVICES, ResolvedPath, is_inside, resolve_shell_path
-from outrider.coding.permissions.policy import ALLOWED, PartDecision, Policy, allowed_by, deny_part
+from outrider.coding.permissions.policy import ALLOWED, Decision, Policy, allowed_by, deny_part
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting, is_secret
 from outrider.coding.wildcards import escaped
@@ -22,8 +22,7 @@ _CONFIGURES = "configures an editor, a shell, hooks or a CI service, which run w
 PLAN_MODE = "nothing is changed in plan mode: say what you would do instead"
 
 
-def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> PartDecision:
-    """Decide whether a tool may read or write a path."""
+def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> Decision:
     if target.problem:
         return deny_part(target.problem)
     if tool == "Bash" and target.given in HARMLESS_DEVICES[access]:  # by its text: `x/../dev/null` may be another file
@@ -34,18 +33,18 @@ def check_path(policy: Policy, tool: str, access: Opening, target: ResolvedPath)
     if access == "write" and policy.mode == "plan":
         return deny_part(PLAN_MODE)
     if rule_asks(policy, _rule_tools(tool, access, wide=True), target):
-        return PartDecision("ask", f"a rule asks about {target.given}", final=True, resolved_paths=(target.resolved,))
+        return Decision("ask", f"a rule asks about {target.given}", final=True, resolved_paths=(target.resolved,))
     if access == "write" and _needs_consent(policy, tool, target):
         rules = _suggest_rules(policy, access, target)
         obeyed = any(map(policy.is_obeyed, target.all_paths))
         what = "is run by a hook or an MCP server" if obeyed else _CONFIGURES
         reason = f"{target.given} {what}"
-        return PartDecision("ask", reason, rules, resolved_paths=(target.resolved,))
+        return Decision("ask", reason, rules, resolved_paths=(target.resolved,))
     if allowed := _allowance(policy, tool, access, target):
         return allowed
     where = "" if _is_inside(policy, target) else " outside the folder"
     rules = _suggest_rules(policy, access, target)
-    return PartDecision("ask", f"it {access}s {target.given}{where}", rules, resolved_paths=(target.resolved,))
+    return Decision("ask", f"it {access}s {target.given}{where}", rules, resolved_paths=(target.resolved,))
 
 
 def denial_reason(policy: Policy, tools: tuple[str, ...], access: Opening, target: ResolvedPath) -> str:
@@ -97,7 +96,7 @@ def _covers(rule: Rule, policy: Policy, target: ResolvedPath) -> bool:
     )
 
 
-def _allowance(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> PartDecision | None:
+def _allowance(policy: Policy, tool: str, access: Opening, target: ResolvedPath) -> Decision | None:
     """Return that the mode or a rule allows it, or None."""
     inside = _is_inside(policy, target)
     if policy.mode == "all" or (inside and (access == "read" or policy.mode == "edits")):

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.filesystem import is_within
+
 MAX_LINKS = 40
 """Links to follow before they count as a loop, as in a kernel."""
 
@@ -61,7 +63,7 @@ def as_resolved(path: str) -> ResolvedPath:
 
 def is_inside(resolved: str, folders: tuple[str, ...]) -> bool:
     """Return whether a resolved path is one of the folders or is inside one."""
-    return any(resolved == folder or resolved.startswith(folder.rstrip("/") + "/") for folder in folders)
+    return any(is_within(resolved, folder) for folder in folders)
 
 
 def _resolve(name: str, path: str) -> ResolvedPath:

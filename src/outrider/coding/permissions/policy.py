@@ -16,6 +16,7 @@ from outrider.coding.permissions.rules import Rule, is_shared
 from outrider.coding.protected_paths import SECRETS
 from outrider.coding.repository import repository_of
 from outrider.coding.wildcards import absolute, alternatives, escaped
+from outrider.filesystem import is_within
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +69,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_obeyed(self, path: str) -> bool:
         """Return whether hooks or MCP servers run an absolute path, or what is in it."""
-        return any(path == each or path.startswith(f"{each}/") for each in self.obeyed)
+        return any(is_within(path, each) for each in self.obeyed)
 
     def effective_access(self, access: Access) -> Access:
         """Return the access that a command really has: without a sandbox, everything the user can do."""
@@ -123,36 +124,35 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 Verdict: TypeAlias = Literal["allow", "ask", "deny"]
 
 
-class PartDecision(msgspec.Struct, frozen=True):
-    """The decision about one part of a call: a path, a command, a redirection."""
+class Decision(msgspec.Struct, frozen=True):
+    """The decision about a call, or about one part of it: a path, a command, a redirection."""
 
     verdict: Verdict
     reason: str
+    """Why, for the user and the model; empty if it is allowed."""
     always: tuple[str, ...] = ()
-    """Rules that would allow this part."""
+    """The narrowest useful rules that would allow it; none if no rule can."""
     prefix: tuple[str, ...] = ()
-    """Rules that would allow this part and commands that begin as it does."""
-    final: bool = False
-    """Whether allow rules and the mode cannot change it, because a deny or ask rule applies or may apply."""
+    """Rules that would allow it and commands that begin as it does; none if that would allow anything."""
     resolved_paths: tuple[str, ...] = ()
-    """The resolved paths in question."""
+    """The resolved paths that need approval. If they change, the user must be asked again."""
     unasked: bool = False
     """Whether it is allowed by the names of programs alone, so that it runs at `read` with programs of the system."""
     doubts: tuple[str, ...] = ()
-    """What the user accepts for this session with a yes."""
+    """The doubts about the sandbox that a yes accepts for this session."""
     rules: tuple[str, ...] = ()
     """The rules that allow it; none if the mode does."""
+    final: bool = False
+    """Of a part: whether allow rules and the mode cannot change it, because a deny or ask rule applies or may apply."""
 
 
-ALLOWED = PartDecision("allow", "")
-READS = PartDecision("allow", "", unasked=True)
+ALLOWED = Decision("allow", "")
+READS = Decision("allow", "", unasked=True)
 
 
-def allowed_by(*rules: Rule) -> PartDecision:
-    """Return that rules allow it."""
-    return PartDecision("allow", "", rules=tuple(rule.text for rule in rules))
+def allowed_by(*rules: Rule) -> Decision:
+    return Decision("allow", "", rules=tuple(rule.text for rule in rules))
 
 
-def deny_part(reason: str) -> PartDecision:
-    """Return a denial."""
-    return PartDecision("deny", reason, final=True)
+def deny_part(reason: str) -> Decision:
+    return Decision("deny", reason, final=True)

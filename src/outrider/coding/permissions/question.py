@@ -27,7 +27,6 @@ WIDTH: tuple[Mode, ...] = ("plan", "ask", "edits", "all")
 
 
 def parse_mode(name: str | None) -> Mode | None:
-    """Return the mode of that name, or None."""
     return next((mode for mode in MODES if mode == name), None)
 
 

@@ -129,11 +129,9 @@ class Rule(msgspec.Struct, frozen=True):
         return tool.startswith(self.tool[:-1]) if self.tool.endswith("*") else tool == self.tool
 
     def covers_path(self, path: str, folder: str, *, wide: bool) -> bool:
-        """Return whether the rule covers an absolute path."""
         return self.pattern is None or bool(compile_pattern(self.pattern, folder, wide).fullmatch(path))
 
     def covers_host(self, host: str) -> bool:
-        """Return whether the rule covers a host."""
         if self.pattern is None:
             return True
         domain = self.pattern.removeprefix("domain:")

@@ -70,7 +70,6 @@ class FoundPlugins(msgspec.Struct, frozen=True):
 
     @property
     def places(self) -> list[Place]:
-        """The folders of the plugins."""
         return [each.place for each in self.plugins]
 
     @property
@@ -80,7 +79,6 @@ class FoundPlugins(msgspec.Struct, frozen=True):
 
     @property
     def waiting(self) -> list[ConsentItem]:
-        """What waits for the user's consent."""
         return [each.consent for each in self.plugins if each.is_waiting and each.consent]
 
 
@@ -120,7 +118,8 @@ def _read(plugins: Place, root: Path, folder: Path) -> Plugin:
     servers = _servers(real, manifest, remarks)
     hooks = _hooks(real, place.label, remarks)
     plugin = Plugin(manifest, place, tuple(servers), tuple(hooks), tuple(remarks), is_project=plugins.is_project)
-    return plugin if _is_own(plugins) or not (servers or hooks) else _consented(plugin, folder)
+    is_own = plugins.path == config_file().parent / "plugins"  # only the user puts something there
+    return plugin if is_own or not (servers or hooks) else _consented(plugin, folder)
 
 
 def _consented(plugin: Plugin, folder: Path) -> Plugin:
@@ -158,11 +157,6 @@ def plugin_item(plugin: Plugin, folder: Path) -> ConsentItem:
         lines=(*servers, *(each.line(folder, folder) for each in plugin.hooks)),
         folders=(str(root),),
     )
-
-
-def _is_own(folder: Place) -> bool:
-    """Return whether the plugin is beside the user's settings, where only the user puts something."""
-    return folder.path == config_file().parent / "plugins"
 
 
 def _content(root: Path, name: str) -> bytes:

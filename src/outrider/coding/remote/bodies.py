@@ -22,7 +22,6 @@ MOST_COMPARED = 1_000_000
 
 
 def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQuestion:
-    """Return the question about a call."""
     is_command, call = question.tool == "Bash", (question.tool, question.input)
     return PermissionQuestion(
         tool=question.tool,
@@ -41,7 +40,6 @@ def permission_body(question: Question, folder: Path, mode: Mode) -> PermissionQ
 
 
 def plan_body(plan: str) -> PlanQuestion:
-    """Return the question about a plan."""
     return PlanQuestion(
         title=title(EXIT_PLAN, {"plan": plan}),
         plan=plan,
@@ -53,7 +51,6 @@ def plan_body(plan: str) -> PlanQuestion:
 
 
 def elicitation_body(question: Elicitation) -> ElicitationQuestion:
-    """Return the question of an MCP server."""
     accept = "I have opened the page" if question.url else "Send"
     return ElicitationQuestion(
         server=question.server,
@@ -94,7 +91,6 @@ def changed_lines(tool: str, input: Mapping[str, Any], shown: Callable[[str], st
 
 
 def json_text(value: Any) -> str:
-    """Return a value as indented JSON."""
     try:
         return msgspec.json.format(msgspec.json.encode(value, enc_hook=repr), indent=2).decode()
     except (ValueError, RecursionError, msgspec.MsgspecError):

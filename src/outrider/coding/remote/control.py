@@ -238,7 +238,6 @@ class Dialogue:
         return ask
 
     async def elicit(self, question: Elicitation) -> ElicitationAnswer:
-        """Ask for an MCP server."""
         assert self._front_end.elicit
         if self._remote is None:
             return await self._front_end.elicit(question)
@@ -256,7 +255,7 @@ class Dialogue:
             return GivenAnswer(answer.verdict, answer.words)
         self._notify(f"{EXIT_PLAN if isinstance(body, PlanQuestion) else 'AskUser'}: {body.title}")
         here = self._plan(asked, body) if isinstance(body, PlanQuestion) else self._choice(asked, body)
-        return await (self._remote.questions.pose(asked, body, here) if self._remote else here)
+        return await (self._remote.questions.pose(asked, here) if self._remote else here)
 
     async def _choice(self, asked: Asked, body: Body) -> GivenAnswer:
         assert self._front_end.choose

@@ -23,7 +23,7 @@ from outrider.log.inbox import HeldInbox
 from outrider.log.inbox_tables import InboxView
 from outrider.log.open_questions import decided
 from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import Body, PermissionQuestion, stored
+from outrider.log.questions import PermissionQuestion, stored
 from outrider.log.questions import Question as StoredQuestion
 
 if TYPE_CHECKING:
@@ -59,7 +59,6 @@ class RemoteQuestions:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether a question waits for an answer."""
         return bool(self._waiting)
 
     def look(self, view: InboxView) -> None:
@@ -76,29 +75,23 @@ class RemoteQuestions:
             return GivenAnswer(answer.verdict, answer.words)
 
         body = permission_body(question, self._folder, mode)
-        given = await self._first(self._about_call(question, body), body, here())
+        given = await self.pose(self._about_call(question, body), here())
         if given.option == "edits":
             self._front.use_mode("edits")
             return Answer("once")
         return meaning_of(given.option, given.words)
 
     async def elicit(self, question: Elicitation, dialogue: OnElicit) -> ElicitationAnswer:
-        """Ask for an MCP server."""
         from outrider.mcp.elicitation import ElicitationAnswer
 
         async def here() -> GivenAnswer:
             answer = await dialogue(question)
             return GivenAnswer(answer.action, content=answer.content)
 
-        body = elicitation_body(question)
-        given = await self._first(Asked(_new_name(), "", stored(body)), body, here())
+        given = await self.pose(Asked(_new_name(), "", stored(elicitation_body(question))), here())
         if given.option == "accept":
             return ElicitationAnswer("accept", given.content)
         return ElicitationAnswer("cancel" if given.option == "cancel" else "decline")
-
-    async def pose(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
-        """Ask for a tool."""
-        return await self._first(asked, body, dialogue)
 
     def _about_call(self, question: Question, body: PermissionQuestion) -> Asked:
         """Return the entry of a question. One about a call of the session itself waits also without this process.
@@ -111,7 +104,7 @@ class RemoteQuestions:
         asked = Asked(_new_name(), question.call_id, text, "approval")
         return self.session.same_question(asked) or asked
 
-    async def _first(self, asked: Asked, body: Body, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
+    async def pose(self, asked: Asked, dialogue: Coroutine[Any, Any, GivenAnswer]) -> GivenAnswer:
         """Return the answer that comes first. The log has the question, who answered it and how."""
         session = self.session
         if session and not session.same_question(asked):

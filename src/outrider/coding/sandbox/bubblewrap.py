@@ -12,7 +12,7 @@ from outrider.coding.sandbox.host import Host, RuntimeFiles
 from outrider.coding.sandbox.placeholders import Placeholders
 from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
-from outrider.filesystem import real_path
+from outrider.filesystem import is_within, real_path
 
 _SHELL = "/bin/sh"
 _TICKET_HANDLE, _FILTER_HANDLE = 8, 9
@@ -54,7 +54,6 @@ class Bubblewrap:
 
     @property
     def name(self) -> str:
-        """The mechanism."""
         return "bubblewrap"
 
     def wrap(
@@ -100,7 +99,7 @@ class Bubblewrap:
         shown = (*_SHOWN, *([servers] if _is_covered(servers, mounts) else []))
         mounts.update(_bound("--ro-bind", [path for path in shown if os.path.exists(path)]))
         temporary = real_path(places.temporary)
-        if any(temporary == each or is_inside(temporary, each) for each in places.roots):
+        if any(is_within(temporary, each) for each in places.roots):
             # A running command could put a link in its place, which bwrap would follow.
             mounts |= {"/tmp": ("--tmpfs", "/tmp")}
         else:
@@ -131,7 +130,6 @@ class Bubblewrap:
                 mounts[path] = self._mask(path)
 
     def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
-        """Return why commands may read secrets, as far as the last search knows."""
         if access == "full":
             return ()
         found = self._search.last(places.folders, places.secrets, self._host.home)
@@ -235,7 +233,6 @@ class Masks(msgspec.Struct, frozen=True):
 
     @property
     def covered(self) -> tuple[str, ...]:
-        """The paths of the covers."""
         return (*self.secrets, *self.folders)
 
 
@@ -248,7 +245,11 @@ def plan_masks(secrets: Iterable[str], working: Sequence[str]) -> Masks:
     folders: dict[str, tuple[str, ...]] = {}
     left = MASKS
     for folder, paths in sorted(groups.items(), key=lambda item: len(item[1])):
-        shown = _others(folder, paths) if len(paths) > ALONE and not _holds_any(folder, working) else None
+        shown = (
+            _others(folder, paths)
+            if len(paths) > ALONE and not any(is_within(each, folder) for each in working)
+            else None
+        )
         whole = shown is not None and len(shown) < len(paths)
         if whole and shown is not None and len(shown) < left:
             folders[folder] = shown
@@ -266,7 +267,3 @@ def _others(folder: str, secrets: Sequence[str]) -> tuple[str, ...] | None:
         return tuple(sorted({f"{folder}/{name}" for name in os.listdir(folder)} - set(secrets)))
     except OSError:
         return None
-
-
-def _holds_any(folder: str, working: Sequence[str]) -> bool:
-    return any(f"{each}/".startswith(f"{folder.rstrip('/')}/") for each in working)

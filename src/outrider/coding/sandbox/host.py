@@ -77,11 +77,9 @@ class RuntimeFiles:
 
     @property
     def empty_file(self) -> str:
-        """An empty file."""
         return self.path("empty")
 
     def path(self, name: str) -> str:
-        """Return the path of a file."""
         return f"{self.folder}/{name}"
 
     def ensure(self) -> None:

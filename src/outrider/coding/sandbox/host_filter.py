@@ -45,18 +45,15 @@ class HostFilter:
 
     @property
     def name(self) -> str:
-        """The mechanism."""
         return self._bubblewrap.name
 
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
-        """Return the arguments that run `argv` with an access level."""
         if access != "network":
             return self._bubblewrap.wrap(argv, access, places)
         inner = self._bubblewrap.wrap(argv, access, places, network=self._options)
         return [self._python, "-I", "-S", str(_LAUNCHER), msgspec.json.encode(self._proxy).decode(), *inner]
 
     def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
-        """Return why commands with an access level may do more than it says."""
         return self._bubblewrap.doubts(access, places)
 
 
@@ -69,7 +66,6 @@ class ClosedNetwork:
 
     @property
     def name(self) -> str:
-        """The mechanism."""
         return self._sandbox.name
 
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
@@ -79,7 +75,6 @@ class ClosedNetwork:
         return self._sandbox.wrap(["/bin/sh", "-c", _SAY, self._sentence, *argv], "write", places)
 
     def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
-        """Return why commands with an access level may do more than it says."""
         return self._sandbox.doubts(access, places)
 
 

@@ -74,7 +74,6 @@ class Landlock:
 
     @property
     def name(self) -> str:
-        """The mechanism."""
         return "Landlock"
 
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:

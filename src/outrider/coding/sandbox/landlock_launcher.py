@@ -48,7 +48,6 @@ def check(result: int, what: str) -> int:
 
 
 def call(number: int, *arguments: object) -> int:
-    """Call the kernel."""
     return int(libc.syscall(ctypes.c_long(number), *arguments))
 
 
@@ -105,7 +104,6 @@ def restrict_calls(code: bytes) -> None:
 
 
 def main() -> None:
-    """Restrict this process and become the command."""
     first = 2 + int(sys.argv[1])
     rules, folder, argv = json.loads("".join(sys.argv[2:first])), sys.argv[first], sys.argv[first + 1 :]
     os.environ["TMPDIR"] = rules["temporary"]

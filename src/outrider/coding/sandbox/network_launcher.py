@@ -36,7 +36,6 @@ def load(path: str) -> Any:
 
 
 def new_proxy(entries: "list[str]") -> Any:
-    """Return the proxy."""
     allowed, proxy = load("allowed_hosts.py"), load("host_proxy.py")
     addresses = load("../../providers/transport/addresses.py")
     hosts = allowed.AllowedHosts(entries)

@@ -12,14 +12,8 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
-from outrider.coding.protected_paths import (
-    PROTECTED,
-    SECRETS,
-    bare_head,
-    present_configuration,
-    repository_paths,
-)
-from outrider.filesystem import real_path
+from outrider.coding.protected_paths import PROTECTED, SECRETS, bare_head, present_configuration, repository_paths
+from outrider.filesystem import is_within, real_path
 
 _ENTRIES = tuple(dict.fromkeys(name.partition("/")[0] for name in PROTECTED))
 
@@ -59,13 +53,13 @@ class Confinement(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Outrider's own folders, such as that of the log, are none: a command that writes there could approve calls.
         """
         kept = [real_path(each) for each in self.kept]
-        folders = [one for one in self.folders if not any(one == each or is_inside(one, each) for each in kept)]
+        folders = [one for one in self.folders if not any(is_within(one, each) for each in kept)]
         folders = [one for one in folders if not self.own.hides(one)]
         return tuple(one for one in folders if not any(is_inside(one, each) for each in folders))
 
     def shown(self, programs: Iterable[str]) -> list[str]:
         """Return the folders of programs that are there, outside of the working folders and of Outrider's own."""
-        outside = (one for one in programs if not any(one == each or is_inside(one, each) for each in self.folders))
+        outside = (one for one in programs if not any(is_within(one, each) for each in self.folders))
         return [one for one in outside if os.path.isdir(one) and not self.own.hides(one)]
 
     @property

@@ -41,7 +41,6 @@ class Seatbelt:
 
     @property
     def name(self) -> str:
-        """The mechanism."""
         return "sandbox-exec"
 
     def wrap(self, argv: Sequence[str], access: Access, places: Confinement) -> list[str]:
@@ -52,7 +51,6 @@ class Seatbelt:
         return [PROGRAM, "-p", self.profile(access, places), "/usr/bin/env", f"TMPDIR={temporary}", *argv]
 
     def doubts(self, access: Access, places: Confinement) -> tuple[str, ...]:
-        """Return why commands may read secrets, as far as the last search knows."""
         found = self._search.last(places.folders, places.secrets, self._host.home)
         return (found.incomplete,) if found.incomplete and access != "full" else ()
 

@@ -66,7 +66,6 @@ class SecretSearch:
         self._named: dict[tuple[str, tuple[str, ...]], tuple[dict[str, int], int, list[str]]] = {}
 
     def find(self, folders: Sequence[str], patterns: tuple[str, ...], home: str) -> FoundSecrets:
-        """Return the secrets that exist."""
         with self._mutex:
             found = dict.fromkeys(self._in_their_places(patterns, home))
             incomplete = ""

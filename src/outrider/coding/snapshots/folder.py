@@ -149,7 +149,6 @@ class FolderSnapshots:
         return frozenset([own.relative_to(self._folder).as_posix()] if is_inside else [])
 
     def timeline(self) -> Timeline:
-        """Return the snapshots in the log."""
         return Timeline(self._log.snapshots(self._session), str(self._folder), self._store)
 
     def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
@@ -187,10 +186,8 @@ class FolderSnapshots:
         }
         wanted |= dict.fromkeys(path for path in current if path not in target)
         # Older versions stored secrets; a rewind leaves those alone.
-        return {path: state for path, state in wanted.items() if not self._is_secret(path)}
-
-    def _is_secret(self, path: str) -> bool:
-        return is_secret(f"{self._folder}/{path}", self._secrets, str(self._folder))
+        top = str(self._folder)
+        return {path: state for path, state in wanted.items() if not is_secret(f"{top}/{path}", self._secrets, top)}
 
     def _is_taken(self, path: str) -> bool:
         place = str(self._folder / path)
@@ -211,8 +208,7 @@ class FolderSnapshots:
             return False
 
     def _diff(self, path: str, current: FileState | None, wanted: FileState | None) -> str:
-        texts = [self._text(current), self._text(wanted)]
-        old, new = texts
+        old, new = self._text(current), self._text(wanted)
         return "" if old is None or new is None else diff_of(old, new, path).text
 
     def _text(self, state: FileState | None) -> str | None:

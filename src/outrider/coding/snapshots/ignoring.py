@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from outrider.coding.placeholder_keeper import is_placeholder
 from outrider.coding.wildcards import GLOB
@@ -40,12 +40,11 @@ class IgnoreFile:
         return (self._for_folders if is_folder else self._for_files).decision(path, name)
 
 
-class _Pattern:
-    def __init__(self, regex: str, *, negated: bool, folders_only: bool, anchored: bool) -> None:
-        self.regex = regex
-        self.negated = negated
-        self.folders_only = folders_only
-        self.anchored = anchored
+class _Pattern(NamedTuple):
+    regex: str
+    negated: bool
+    folders_only: bool
+    anchored: bool
 
 
 class _Patterns:
@@ -53,24 +52,23 @@ class _Patterns:
 
     def __init__(self, patterns: Sequence[_Pattern]) -> None:
         self._patterns = patterns
-        self._names = _Alternatives([(index, each) for index, each in enumerate(patterns) if not each.anchored])
-        self._paths = _Alternatives([(index, each) for index, each in enumerate(patterns) if each.anchored])
+        self._names, self._paths = (self._joined(anchored) for anchored in (False, True))
+
+    def _joined(self, anchored: bool) -> tuple[list[int], re.Pattern[str] | None]:
+        indexes = [index for index, each in enumerate(self._patterns) if each.anchored == anchored][::-1]
+        choices = "|".join(f"({self._patterns[index].regex})" for index in indexes)
+        return indexes, re.compile(choices, re.S) if indexes else None
 
     def decision(self, path: str, name: str) -> bool | None:
-        last = max(self._names.last(name), self._paths.last(path))
+        last = max(_last(self._names, name), _last(self._paths, path))
         return None if last < 0 else not self._patterns[last].negated
 
 
-class _Alternatives:
-    def __init__(self, patterns: Sequence[tuple[int, _Pattern]]) -> None:
-        last_first = list(patterns)[::-1]
-        self._indexes = [index for index, _ in last_first]
-        self._regex = re.compile("|".join(f"({each.regex})" for _, each in last_first), re.S) if last_first else None
-
-    def last(self, text: str) -> int:
-        """Return the index of the last pattern that matches, or -1."""
-        found = self._regex.fullmatch(text) if self._regex else None
-        return self._indexes[found.lastindex - 1] if found and found.lastindex else -1
+def _last(joined: tuple[list[int], re.Pattern[str] | None], text: str) -> int:
+    """Return the index of the last pattern that matches, or -1."""
+    indexes, regex = joined
+    found = regex.fullmatch(text) if regex else None
+    return indexes[found.lastindex - 1] if found and found.lastindex else -1
 
 
 def _pattern(line: str) -> _Pattern | None:
@@ -91,7 +89,7 @@ def _pattern(line: str) -> _Pattern | None:
         re.compile(regex)
     except re.error:
         return None
-    return _Pattern(regex, negated=negated, folders_only=folders_only, anchored=anchored) if line else None
+    return _Pattern(regex, negated, folders_only, anchored) if line else None
 
 
 class Ignoring:

@@ -57,7 +57,6 @@ class BackgroundCommand:
         return time.monotonic() - self._began if self._seconds is None else self._seconds
 
     def set_exit_code(self, code: int) -> None:
-        """Record the end of the shell."""
         self._seconds = self.seconds
         self.exit_code = code
 
@@ -94,7 +93,6 @@ class BackgroundCommands:
 
     @property
     def running(self) -> int:
-        """The number of commands that run."""
         return sum(each.running for each in self)
 
     def count_from(self, number: int) -> None:
@@ -102,7 +100,6 @@ class BackgroundCommands:
         self._numbers = itertools.count(number)
 
     def find(self, number: int) -> BackgroundCommand | None:
-        """Return the command with a number."""
         return next((each for each in self if each.number == number), None)
 
     def own_terminal(self, number: int) -> BackgroundCommand | None:
@@ -133,7 +130,6 @@ class BackgroundCommands:
     def add(
         self, command: str, process: Process, path: Path, access: Access, terminal: CommandTerminal | None = None
     ) -> BackgroundCommand:
-        """Add a command that was started."""
         added = BackgroundCommand(next(self._numbers), command, process, path, access, terminal)
         self._own.append(added)
         self._all.append(added)

@@ -71,7 +71,6 @@ class CommandTerminal:
         self._typed_at: float | None = time.monotonic()
 
     def show(self, data: bytes) -> None:
-        """Draw output."""
         with self._lock:
             self._screen.add(self._decoder.decode(data))
             self._changed_at = time.monotonic()
@@ -119,6 +118,5 @@ class CommandTerminal:
                 return
 
     def take(self) -> str:
-        """Return what is new on the screen."""
         with self._lock:
             return self._screen.take()

@@ -47,11 +47,9 @@ class Folder:
         return os.open(self._named(name), flags | _NO_FOLLOW, mode, dir_fd=self._handle)
 
     def status(self, name: str) -> os.stat_result:
-        """Return the status of a file or a link in the folder."""
         return os.stat(self._named(name), dir_fd=self._handle, follow_symlinks=False)
 
     def replace(self, old: str, new: str) -> None:
-        """Rename a file in the folder, over another one if there is one."""
         os.replace(self._named(old), self._named(new), src_dir_fd=self._handle, dst_dir_fd=self._handle)
 
     def remove(self, name: str) -> None:
@@ -62,23 +60,18 @@ class Folder:
             return
 
     def link_target(self, name: str) -> str:
-        """Return the target of a link in the folder."""
         return os.readlink(self._named(name), dir_fd=self._handle)
 
     def make_link(self, name: str, target: str) -> None:
-        """Create a link in the folder."""
         os.symlink(target, self._named(name), dir_fd=self._handle)
 
     def make_folder(self, name: str) -> None:
-        """Create a folder in the folder."""
         os.mkdir(self._named(name), dir_fd=self._handle)
 
     def remove_folder(self, name: str) -> None:
-        """Remove an empty folder in the folder."""
         os.rmdir(self._named(name), dir_fd=self._handle)
 
     def set_folder_mode(self, name: str, mode: int) -> None:
-        """Set the permissions of a folder in the folder."""
         if self._handle is None:
             os.chmod(self._named(name), mode)
             return

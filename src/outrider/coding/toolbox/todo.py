@@ -15,8 +15,6 @@ _MARKS = {"pending": "[ ]", "in_progress": "[>]", "completed": "[x]"}
 
 
 def todo(workspace: Workspace) -> Tool:
-    """Return the tool that keeps the plan of a session."""
-
     @tool(name="Todo", effect="idempotent", concurrent=False)
     def plan(todos: list[Todo]) -> ToolResult:
         """Write down the plan for work of several steps, and keep it up to date. The list replaces the previous one.

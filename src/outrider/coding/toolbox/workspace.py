@@ -40,7 +40,6 @@ class Todo(msgspec.Struct, frozen=True):
 
 
 def confirm_all(call_id: str, tool: str, path: str) -> str:
-    """Refuse no path."""
     return ""
 
 

@@ -7,12 +7,13 @@ one, every command runs as the user, so only plain commands from the short list 
 from __future__ import annotations
 
 import os.path
+import shlex
 from collections.abc import Iterator, Sequence
 
 from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.permissions.file_access import PLAN_MODE, check_path
 from outrider.coding.permissions.paths import is_inside, resolve_shell_path
-from outrider.coding.permissions.policy import ALLOWED, READS, PartDecision, Policy, allowed_by, deny_part
+from outrider.coding.permissions.policy import ALLOWED, READS, Decision, Policy, allowed_by, deny_part
 from outrider.coding.permissions.question import LEVELS_THAT_RUN
 from outrider.coding.permissions.rules import Rule, exact_rule
 from outrider.coding.permissions.shell.command_rules import (
@@ -27,19 +28,18 @@ from outrider.coding.permissions.shell.named_paths import check_named_paths
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line
 from outrider.coding.permissions.shell.prefixes import prefix_of
 from outrider.coding.permissions.shell.short_list import files_read
-from outrider.coding.permissions.word_set import word_set
 from outrider.processes.programs import Programs
+from outrider.text import word_set
 
 EXPANDS_PATTERNS = word_set("git find fd tar rsync zip unzip rg grep")
 """Programs that find files by patterns among their arguments."""
 
 
-def check_command_line(policy: Policy, text: str, access: Access, cwd: str) -> list[PartDecision]:
-    """Decide about the parts of a command line."""
+def check_command_line(policy: Policy, text: str, access: Access, cwd: str) -> list[Decision]:
     return _CommandLine(policy, text, access, cwd).check()
 
 
-def check_typing(policy: Policy, keys: str, access: Access, cwd: str, command: str) -> list[PartDecision]:
+def check_typing(policy: Policy, keys: str, access: Access, cwd: str, command: str) -> list[Decision]:
     """Decide about keys for a running command: they can do whatever its level allows, so they need that level again.
 
     Deny and ask rules apply, as the program may be a shell. Allow rules for single commands do not: another program
@@ -63,12 +63,10 @@ class _CommandLine:
         except NotPlainError as error:
             self._doubt = str(error)
 
-    def check(self) -> list[PartDecision]:
-        """Return the decisions of the rules, and that of the mode."""
+    def check(self) -> list[Decision]:
         return [*self._check_rules(), *self._check_names(), *self._check_access(), *self._check_doubts()]
 
-    def check_typing(self, command: str) -> list[PartDecision]:
-        """Return the decisions about keys for a running command."""
+    def check_typing(self, command: str) -> list[Decision]:
         rules = [*self._check_rules(), *self._check_names(), *self._check_doubts()]
         if self._access in LEVELS_THAT_RUN[self._policy.mode]:
             return [*rules, ALLOWED]
@@ -76,11 +74,11 @@ class _CommandLine:
         if self._policy.mode == "plan":
             return [*rules, deny_part(f"{reason}; {PLAN_MODE}")]
         allowing = next((rule for rule in self._allow_rules() if rule.pattern is None), None)
-        return [*rules, allowed_by(allowing) if allowing else PartDecision("ask", reason)]
+        return [*rules, allowed_by(allowing) if allowing else Decision("ask", reason)]
 
     # Deny and ask rules
 
-    def _check_rules(self) -> Iterator[PartDecision]:
+    def _check_rules(self) -> Iterator[Decision]:
         denying, asking = (
             [rule for rule in rules if self._is_in_force(rule)] for rules in (self._policy.deny, self._policy.ask)
         )
@@ -89,18 +87,18 @@ class _CommandLine:
                 yield deny_part(f"the rule {rule.text} denies it")
         for rule in asking:
             if deny_rule_matches(rule, self._text):
-                yield PartDecision("ask", f"the rule {rule.text} asks about it", final=True)
+                yield Decision("ask", f"the rule {rule.text} asks about it", final=True)
         if rules := [rule.text for rule in (*denying, *asking) if rule.pattern is not None]:
             if self._doubt:
-                yield PartDecision("ask", f"{rules[0]} may apply to it ({self._doubt})", final=True)
+                yield Decision("ask", f"{rules[0]} may apply to it ({self._doubt})", final=True)
             elif runs_unseen_code(self._commands):
-                yield PartDecision("ask", f"{rules[0]} may apply to the commands that it reads", final=True)
+                yield Decision("ask", f"{rules[0]} may apply to the commands that it reads", final=True)
 
     def _is_in_force(self, rule: Rule) -> bool:
         """Return whether a deny or ask rule for commands is about this access level."""
         return rule.tool == "Bash" and (rule.access is None or _rank(self._access) >= _rank(rule.access))
 
-    def _check_names(self) -> Iterator[PartDecision]:
+    def _check_names(self) -> Iterator[Decision]:
         """Check the paths that are written out. The sandbox masks secrets, so they matter only without it."""
         policy, masked, cwd = self._policy, self._access != "full", self._cwd
         for words in all_commands(self._text):
@@ -116,7 +114,7 @@ class _CommandLine:
 
     # The mode, and allow rules
 
-    def _check_access(self) -> Iterator[PartDecision]:
+    def _check_access(self) -> Iterator[Decision]:
         mode = self._policy.mode
         if mode == "plan" and self._asked_for != "read":
             yield deny_part(f"it asks for access {self._asked_for}; {PLAN_MODE}")
@@ -127,11 +125,11 @@ class _CommandLine:
         else:
             yield from self._check_commands()
 
-    def _check_doubts(self) -> Iterator[PartDecision]:
+    def _check_doubts(self) -> Iterator[Decision]:
         """Ask once where the sandbox cannot keep what the level promises."""
         if self._access != "full" and (doubts := self._policy.open_doubts(self._access)):
             reason = f"{'; '.join(doubts)}; a yes accepts this for the session"
-            yield PartDecision("ask", reason, final=True, doubts=doubts)
+            yield Decision("ask", reason, final=True, doubts=doubts)
 
     def _rule_for_line(self) -> Rule | None:
         """Return a rule that covers every command, or is exactly this line, which the user has seen as a whole.
@@ -148,7 +146,7 @@ class _CommandLine:
             if rule.tool == "Bash" and rule.allows_access(self._asked_for, sandboxed=self._policy.sandboxed):
                 yield rule
 
-    def _check_commands(self) -> Iterator[PartDecision]:
+    def _check_commands(self) -> Iterator[Decision]:
         """Allow each command by the short list or by a rule; ask about the others."""
         if self._doubt:
             # In the sandbox the level says all: whether the line is plain decides nothing.
@@ -163,7 +161,7 @@ class _CommandLine:
         open_commands = [command for command in others if not self._only_reads(command, cwd, unasked)]
         for command in open_commands:
             alone = len(open_commands) == 1 and certain and self._is_known(cwd) and command.operator != "|"
-            rule = exact_rule(self._text if not alone else _quoted(command.words))
+            rule = exact_rule(self._text if not alone else shlex.join(command.words))
             reads = self._check_reads(files_read(command.words) or (), cwd)
             refused = [part for part in reads if part.verdict != "allow"]
             yield from refused or [self._ask(f"it runs {command.title}", rule, prefix_of(command.words))]
@@ -205,7 +203,7 @@ class _CommandLine:
         rules = (rule for rule in self._allow_rules() if self._applies(rule, cwd))
         return next((rule for rule in rules if allow_rule_covers(rule, command.words, self._policy)), None)
 
-    def _check_reads(self, paths: Sequence[str], cwd: str) -> Iterator[PartDecision]:
+    def _check_reads(self, paths: Sequence[str], cwd: str) -> Iterator[Decision]:
         for path in paths:
             yield check_path(self._policy, "Bash", "read", resolve_shell_path(path, cwd))
 
@@ -220,19 +218,13 @@ class _CommandLine:
         is_wide = rule.shared and "/" not in (rule.pattern or "")
         return self._is_project(folder) or (is_wide and self._policy.is_in_repository(folder))
 
-    def _ask(self, reason: str, pattern: str, prefix: str = "") -> PartDecision:
+    def _ask(self, reason: str, pattern: str, prefix: str = "") -> Decision:
         if self._policy.mode == "plan":
             return deny_part(f"{reason}; {PLAN_MODE}")
         always, begins = ((Rule("Bash", each, self._access).text,) if each else () for each in (pattern, prefix))
         words = {word for command in all_commands(self._text) for word in command if "/" in word}
         paths = tuple(sorted(resolve_shell_path(word, self._cwd).resolved for word in words))  # links may change
-        return PartDecision("ask", reason, always, begins, resolved_paths=paths)
-
-
-def _quoted(words: Sequence[str]) -> str:
-    import shlex
-
-    return shlex.join(words)
+        return Decision("ask", reason, always, begins, resolved_paths=paths)
 
 
 def _rank(access: Access) -> int:

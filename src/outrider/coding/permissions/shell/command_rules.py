@@ -10,8 +10,8 @@ from outrider.coding.permissions.paths import ResolvedPath, is_inside, resolve_s
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line, rough_commands
-from outrider.coding.permissions.word_set import word_set
 from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting
+from outrider.text import word_set
 
 MAX_DEPTH = 3
 """Levels of command lines inside command lines that are searched."""

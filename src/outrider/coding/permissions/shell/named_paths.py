@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from outrider.coding.permissions.file_access import denial_reason, denying_rule, rule_asks
 from outrider.coding.permissions.paths import ResolvedPath, resolve_shell_path
-from outrider.coding.permissions.policy import PartDecision, Policy, deny_part
+from outrider.coding.permissions.policy import Decision, Policy, deny_part
 from outrider.coding.protected_paths import is_secret, targets_secrets
 from outrider.coding.wildcards import TooManyAlternativesError, alternatives
 
@@ -34,7 +34,7 @@ def check_named_paths(
     secrets: bool,
     patterns: bool,
     globs: bool,
-) -> Iterator[PartDecision]:
+) -> Iterator[Decision]:
     """Check the words of a command against the rules of these tools, and against the secrets if nothing masks them.
 
     `patterns` says whether the command finds files by patterns, `globs` whether the shell expands them.
@@ -47,7 +47,7 @@ def check_named_paths(
             yield from _check_path(policy, _resolved(text, cwd), tools, secrets=secrets)
             for path in _expanded(text, cwd) if globs else ():
                 for part in _check_path(policy, resolve_shell_path(path, cwd), tools, secrets=secrets):
-                    yield PartDecision("ask", f"{text} also matches {path}: {part.reason}", final=True)
+                    yield Decision("ask", f"{text} also matches {path}: {part.reason}", final=True)
 
 
 def _resolved(text: str, cwd: str) -> ResolvedPath:
@@ -57,9 +57,7 @@ def _resolved(text: str, cwd: str) -> ResolvedPath:
     return resolve_shell_path(text, cwd)
 
 
-def _check_path(
-    policy: Policy, found: ResolvedPath, tools: tuple[str, ...], *, secrets: bool
-) -> Iterator[PartDecision]:
+def _check_path(policy: Policy, found: ResolvedPath, tools: tuple[str, ...], *, secrets: bool) -> Iterator[Decision]:
     if found.problem:
         return
     if rule := denying_rule(policy, tools, found):
@@ -67,7 +65,7 @@ def _check_path(
     elif secrets and _is_secret(policy, found):
         yield deny_part(denial_reason(policy, tools, "read", found))
     elif rule_asks(policy, tools, found):
-        yield PartDecision("ask", f"a rule asks about {found.given}", final=True, resolved_paths=(found.resolved,))
+        yield Decision("ask", f"a rule asks about {found.given}", final=True, resolved_paths=(found.resolved,))
 
 
 def _is_secret(policy: Policy, found: ResolvedPath) -> bool:

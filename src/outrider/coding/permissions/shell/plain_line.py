@@ -11,7 +11,7 @@ import unicodedata
 
 import msgspec
 
-from outrider.coding.permissions.word_set import word_set
+from outrider.text import word_set
 
 MAX_CHARACTERS = 10_000
 """The longest command line that is read."""

@@ -13,7 +13,7 @@ from outrider.coding.permissions.shell.command_rules import (
     TARGETS,
     program_name,
 )
-from outrider.coding.permissions.word_set import word_set
+from outrider.text import word_set
 
 _PACKAGES = word_set("test t start")
 SUBCOMMANDS: Mapping[str, frozenset[str]] = {

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from outrider.coding.permissions.word_set import word_set
+from outrider.text import word_set
 
 
 class Options(msgspec.Struct, frozen=True):
@@ -121,10 +121,6 @@ def _is_harmless(letters: str, waiting: list[str], options: Options) -> bool:
     return True
 
 
-def _echo(arguments: Sequence[str]) -> list[str] | None:
-    return []
-
-
 def _find(arguments: Sequence[str]) -> list[str] | None:
     """Accept tests and printing: other actions run programs or write files."""
     paths: list[str] = []
@@ -148,4 +144,8 @@ def _sed(arguments: Sequence[str]) -> list[str] | None:
     return None if any(file.startswith("-") for file in files) else files
 
 
-_OWN_SYNTAX: Mapping[str, Callable[[Sequence[str]], list[str] | None]] = {"echo": _echo, "find": _find, "sed": _sed}
+_OWN_SYNTAX: Mapping[str, Callable[[Sequence[str]], list[str] | None]] = {
+    "echo": lambda _: [],
+    "find": _find,
+    "sed": _sed,
+}

@@ -57,7 +57,6 @@ class Lines:
 
     @property
     def more(self) -> bool:
-        """Whether there is another line."""
         while self._at >= len(self._piece):
             piece = next(self._pieces, None)
             if piece is None:
@@ -66,7 +65,6 @@ class Lines:
         return True
 
     def skip(self, count: int) -> None:
-        """Skip up to `count` lines."""
         while count and self.more:
             # find() is many times faster than count(), and the holes of a sparse file have no line feeds.
             breaks = self._piece.count("\n", self._at) if self._piece.find("\n", self._at) >= 0 else 0

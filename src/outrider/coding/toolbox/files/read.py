@@ -37,20 +37,11 @@ UNSAVED = (
     "The editor has changes in this file that are not saved; they are shown here. Commands and searches see the disk."
 )
 NOT_UTF8 = "This file is not UTF-8. It is shown as Windows-1252, and Edit and Write keep that encoding."
+NO_NOTEBOOK = "This is not a valid notebook, so it is shown as plain text."
 EDITOR_SILENT = (
     "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
 )
-PICTURES = frozenset(
-    {
-        "image/png",
-        "image/jpeg",
-        "image/gif",
-        "image/webp",
-        "image/bmp",
-        "image/tiff",
-        "image/vnd.microsoft.icon",
-    }
-)
+PICTURES = frozenset(f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "vnd.microsoft.icon"))
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -71,8 +62,6 @@ class Source(msgspec.Struct, frozen=True):
 
 
 def read(workspace: Workspace) -> Tool:
-    """Return the tool that reads files."""
-
     @tool(name="Read", effect="read")
     def read_file(
         file_path: str,
@@ -173,7 +162,7 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         return ToolResult(f"{printable(source.name)} is empty."), ALL
     kind = sniff(source.head)
     if kind == "application/pdf":
-        from outrider.coding.toolbox.files.pdf_pages import pdf_text  # most files are text
+        from outrider.coding.toolbox.files.rich_files import pdf_text  # most files are text
 
         return _as_result(pdf_text(source.stream, source.name, span, context))
     if document := _document_type(source, kind):
@@ -190,14 +179,15 @@ def _view(source: Source, span: Span, context: ToolContext) -> tuple[ToolResult,
         return picture_result(source.name, kind, source.stamp.size, source.data, source.attachment), ALL
     if encoding is None:
         raise _binary_error(source, kind)
+    note = NOT_UTF8 if encoding.codec == WINDOWS else ""
     if source.name.endswith(".ipynb") and source.data is not None:
         from outrider.coding.toolbox.files.rich_files import notebook_result
 
-        return notebook_result(source.data.removeprefix(encoding.mark), source.name, span) or _broken_notebook(
-            source, encoding, span, context
-        )
+        if cells := notebook_result(source.data.removeprefix(encoding.mark), source.name, span):
+            return cells
+        note = NO_NOTEBOOK
     text, part = _text(source, encoding, span, context)
-    return ToolResult(f"{text}\n[{NOT_UTF8}]" if encoding.codec == WINDOWS else text), part
+    return ToolResult(f"{text}\n[{note}]" if note else text), part
 
 
 def _as_result(shown: tuple[str, Part]) -> tuple[ToolResult, Part]:
@@ -227,11 +217,6 @@ def _binary_error(source: Source, kind: str | None) -> ToolCallError:
     small = source.stamp.size <= MAX_BYTES
     advice = "With original: true the file itself is attached." if small else "It is too large to be attached."
     return ToolCallError(f"{what} {advice}")
-
-
-def _broken_notebook(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> tuple[ToolResult, Part]:
-    text, part = _text(source, encoding, span, context)
-    return ToolResult(f"{text}\n[This is not a valid notebook, so it is shown as plain text.]"), part
 
 
 def _text(source: Source, encoding: Encoding, span: Span, context: ToolContext) -> tuple[str, Part]:

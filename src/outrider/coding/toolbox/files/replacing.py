@@ -30,7 +30,6 @@ class Replacement(msgspec.Struct, frozen=True):
 
     @classmethod
     def within(cls, text: str, old: str, new: str) -> Replacement:
-        """Prepare to replace `old` by `new` in the text."""
         if "\r\n" not in text:
             return cls(text, old, new)
         plain, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
@@ -55,7 +54,6 @@ class Replacement(msgspec.Struct, frozen=True):
         return self.text.count(self.old)
 
     def line_of(self, place: int) -> int:
-        """Return the line number of a position."""
         return self.text.count("\n", 0, place) + 1
 
     def apply(self) -> str:

@@ -1,10 +1,11 @@
-"""Office documents, books, notebooks and pictures as Read shows them."""
+"""Office documents, books, notebooks, PDFs and pictures as Read shows them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines, Span, characters_for, numbered_lines
 from outrider.coding.toolbox.seen_files import ALL, Part
@@ -13,10 +14,14 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.document import pieces
 from outrider.conversation.documents.notebooks import Cell, cell_text, cells_of, pictures
+from outrider.conversation.documents.pdfs import LOCKED, opened_pdf
 from outrider.errors import AttachmentError
 from outrider.text import counted, human_size
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
+
+if TYPE_CHECKING:
+    from pypdf import PdfReader
 
 ORIGINAL = "With original: true the file itself is attached, which helps only a model that takes such files."
 
@@ -65,6 +70,14 @@ def picture_result(name: str, mime_type: str, size: int, data: bytes | None, att
     return ToolResult(f"{printable(name)}: {mime_type}, {width} × {height} pixels, {human_size(size)}", [attachment])
 
 
+def _check_offset(span: Span, total: int, name: str, kind: str, part: str) -> None:
+    if span.first > total:
+        raise ToolCallError(
+            f"{printable(name)} has {counted(total, part)}; offset {span.first:,} is past its end. "
+            f"In a {kind}, offset and limit count {part}s."
+        )
+
+
 MOST_PICTURES = 20
 """Maximum number of pictures in one result."""
 
@@ -77,11 +90,7 @@ def notebook_result(data: bytes, name: str, span: Span) -> tuple[ToolResult, Par
     total = len(cells)
     if total == 0:
         return ToolResult(f"{printable(name)} is a notebook without cells."), ALL
-    if span.first > total:
-        raise ToolCallError(
-            f"{printable(name)} has {counted(total, 'cell')}; offset {span.first:,} is past its end. "
-            "In a notebook, offset and limit count cells."
-        )
+    _check_offset(span, total, name, "notebook", "cell")
     asked = cells[span.first - 1 : None if span.count is None else span.first - 1 + span.count]
     parts, attached = _parts(asked, span.first)
     last = span.first + len(parts) - 1
@@ -103,3 +112,75 @@ def _parts(cells: Sequence[Cell], first: int) -> tuple[list[str], list[Attachmen
         parts.append(text)
         attached += found
     return parts, attached
+
+
+PAGES = 20
+"""Pages that are read without a limit from the model."""
+
+PDF_ORIGINAL = "With original: true the PDF itself is attached."
+
+
+def pdf_text(stream: BinaryIO, name: str, span: Span, context: ToolContext) -> tuple[str, Part]:
+    """Return the text of as many whole pages of the span as fit, and which these are. Raises ToolCallError."""
+    with _damage_as_error(name):
+        reader = _open_pdf(stream, name)
+        total = len(reader.pages)
+    _check_offset(span, total, name, "PDF", "page")
+    pages: list[str] = []
+    used, last = 0, min(total, span.first + (span.count or PAGES) - 1)
+    for number in range(span.first, last + 1):
+        if context.cancelled:
+            raise ToolCallError("Reading was cancelled.")
+        context.progress(f"page {number} of {total}")
+        text = _page_text(reader, number)
+        used += len(text)
+        if pages and used > characters_for(context.result_characters):
+            break
+        pages.append(text)
+    shown = span.first + len(pages) - 1
+    return _join_pages(pages, name, span.first, total), Part(span.first, shown, shown == total)
+
+
+def _join_pages(pages: list[str], name: str, first: int, total: int) -> str:
+    last = first + len(pages) - 1
+    onwards = f" Read on with offset={last + 1}." if last < total else ""
+    if not any(pages):
+        what = counted(total, "page") if len(pages) == total else f"on pages {first} to {last} of {total}"
+        has = f"has {what} and no text in them" if len(pages) == total else f"has no text {what}"
+        return f"{printable(name)} {has}: they may be scanned.{onwards} {PDF_ORIGINAL}"
+    marked = [f"--- page {number} of {total} ---\n{text}" for number, text in enumerate(pages, first)]
+    return "\n".join(marked) + f"\n[{PDF_ORIGINAL}{onwards}]"
+
+
+def _open_pdf(stream: BinaryIO, name: str) -> PdfReader:
+    reader = opened_pdf(stream)
+    if reader.is_encrypted and not _unlock(reader):
+        raise ToolCallError(f"{printable(name)} cannot be read: {LOCKED}.")
+    return reader
+
+
+def _unlock(reader: PdfReader) -> bool:
+    """Try the empty password: many PDFs are encrypted with it, only to prevent changes."""
+    try:
+        return bool(reader.decrypt(""))
+    except Exception:  # noqa: BLE001 - a missing algorithm, a damaged dictionary
+        return False
+
+
+def _page_text(reader: PdfReader, number: int) -> str:
+    try:
+        return reader.pages[number - 1].extract_text().strip()
+    except Exception:  # noqa: BLE001 - a damaged page must not hide the others
+        return "[This page cannot be read.]"
+
+
+@contextmanager
+def _damage_as_error(name: str) -> Iterator[None]:
+    try:
+        yield
+    except ToolCallError:
+        raise
+    except Exception:  # noqa: BLE001 - damaged or malicious files may raise anything
+        raise ToolCallError(
+            f"{printable(name)} begins like a PDF but is damaged and cannot be read. {PDF_ORIGINAL}"
+        ) from None

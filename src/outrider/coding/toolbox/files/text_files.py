@@ -44,7 +44,6 @@ def encode_like(encoding: Encoding, text: str, name: str) -> bytes:
 
 
 def text_chunks(text: str) -> Iterator[str]:
-    """Yield a text in chunks."""
     return (text[start : start + CHUNK] for start in range(0, len(text), CHUNK))
 
 
@@ -64,5 +63,4 @@ def has_crlf(text: str) -> bool:
 
 
 def with_crlf(text: str) -> str:
-    """Return the text with CR LF at the end of each line."""
     return text.replace("\r\n", "\n").replace("\n", "\r\n")

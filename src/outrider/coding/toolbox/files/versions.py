@@ -146,7 +146,6 @@ WHOLE = 20 * 1024 * 1024
 
 
 def stamp_of(data: bytes) -> Stamp:
-    """Return the stamp of a file with these bytes."""
     return Stamp(sha256(data), len(data))
 
 

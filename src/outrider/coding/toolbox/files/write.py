@@ -22,8 +22,6 @@ from outrider.tools.tool import Tool, tool
 
 
 def write(workspace: Workspace) -> Tool:
-    """Return the tool that writes files."""
-
     @tool(name="Write", effect="write", concurrent=False)
     def write_file(file_path: str, content: str, context: ToolContext) -> ToolResult:
         """Write a file: create it, with its parent folders, or replace one of which you have read all.

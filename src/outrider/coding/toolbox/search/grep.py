@@ -83,7 +83,7 @@ async def _run_ripgrep(
     """Search, with PCRE2 if the pattern needs it."""
     options = ["--null", "--with-filename", *options, *_expression(pattern)]
     ended = await ripgrep.run(programs, options, place, matches.take)
-    if _needs_pcre2(ended):
+    if ended.code == 2 and any(words in ended.stderr for words in ("look-around", "backreferences")):
         ended = await ripgrep.run(programs, ["--pcre2", *options], place, matches.take)
     return ended
 
@@ -94,11 +94,6 @@ def _expression(pattern: str) -> list[str]:
     if not pattern:
         raise ToolCallError("The pattern is empty. Glob lists files.")
     return [f"--regexp={pattern}"]
-
-
-def _needs_pcre2(ended: ripgrep.SearchEnd) -> bool:
-    """Return whether the pattern needs the slower PCRE2 engine."""
-    return ended.code == 2 and any(words in ended.stderr for words in ("look-around", "backreferences"))
 
 
 def _no_match(

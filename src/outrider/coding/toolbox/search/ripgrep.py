@@ -56,18 +56,17 @@ def find(programs: Programs) -> Path | None:
 
 
 def variables() -> dict[str, str]:
-    """Return the environment of rg."""
     return {name: os.environ[name] for name in _VARIABLES if name in os.environ}
 
 
-def file_names(programs: Programs, folder: Path, seconds: float = 5) -> list[str]:
+def file_names(programs: Programs, folder: Path) -> list[str]:
     """Return the files of a folder without those that git ignores; none without rg, or if it takes too long."""
     binary = find(programs)
     if binary is None:
         return []
     try:
         command = [str(binary), "--no-config", "--files", "--hidden", "--glob=!.git", "-0"]
-        found = run_program(command, environment=variables(), seconds=seconds, folder=folder)
+        found = run_program(command, environment=variables(), seconds=5, folder=folder)
     except OSError:
         return []
     return [name for name in found.output.decode(errors="replace").split("\0") if name and name.isprintable()]

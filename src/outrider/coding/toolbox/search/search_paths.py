@@ -20,7 +20,6 @@ Hidden: TypeAlias = Callable[[str], bool]
 
 
 def hide_nothing(path: str) -> bool:
-    """Hide no path."""
     return False
 
 
@@ -126,7 +125,6 @@ class Selection:
             self._matches = matcher(anchored if path else f"**/{anchored}")
 
     def accepts(self, path: str) -> bool:
-        """Return whether an absolute path from rg is selected."""
         matches = self._matches
         return not matches or any(matches(path[len(base) :]) for base in self._bases if path.startswith(base))
 

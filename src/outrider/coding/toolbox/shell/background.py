@@ -9,12 +9,11 @@ import threading
 import time
 from pathlib import Path
 
-from outrider.coding.access import Access
 from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.command_terminal import SIZE, CommandTerminal
 from outrider.coding.toolbox.shell.following import make_pipe
 from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
-from outrider.coding.toolbox.shell.shell import Shell
+from outrider.coding.toolbox.shell.shell import CommandCall, Shell
 from outrider.processes.processes import end
 from outrider.processes.pseudo_terminal import open_terminal
 from outrider.text import human_size
@@ -32,37 +31,33 @@ _POLL_SECONDS = 0.2
 """Seconds within which the end of the shell is noticed on systems without pidfds."""
 
 
-async def start_in_background(
-    shell: Shell, command: str, access: Access, threads: Threads, *, unasked: bool = False
-) -> ToolResult:
+async def start_in_background(shell: Shell, call: CommandCall, threads: Threads) -> ToolResult:
     """Start a command and report whether it has already ended. Raises ToolCallError."""
     began, note = time.monotonic(), shell.enter_folder()
     folder = shell.workspace.shell_cwd
-    started, following = start(shell, command, access, unasked=unasked)
+    started, following = start(shell, call)
     try:
         await threads.run(following.shell_ended.wait, FIRST_LOOK)
     except asyncio.CancelledError:
         await asyncio.shield(threads.run(end, [started.process]))
         raise
     if started.exit_code is None:
-        lines = [started_text(started, shell.sandbox is not None and access != "full")]
+        lines = [started_text(started, shell.sandbox is not None and call.access != "full")]
     else:
         lines = _ended_text(started)
-        lines.append(shell.missing_access(access, started.exit_code, lines[0]))
+        lines.append(shell.missing_access(call.access, started.exit_code, lines[0]))
     size = started.path.stat().st_size
     figures = details(started.exit_code, time.monotonic() - began, size, folder, started)
     return ToolResult("\n".join(filter(None, [*lines, note])), is_error=bool(started.exit_code), details=figures)
 
 
-def start(
-    shell: Shell, command: str, access: Access, *, unasked: bool, has_terminal: bool = False
-) -> tuple[BackgroundCommand, Following]:
+def start(shell: Shell, call: CommandCall, *, has_terminal: bool = False) -> tuple[BackgroundCommand, Following]:
     """Start a command, and a thread that follows it. Raises ToolCallError."""
     output = NewestOutput.new(shell)
     source, sink = open_terminal(SIZE) if has_terminal else make_pipe()
     try:
         # In the event loop's thread: bwrap --die-with-parent ends the sandbox when the thread that started it ends.
-        process = shell.start(command, sink, access=access, unasked=unasked, has_terminal=has_terminal)
+        process = shell.start(call, sink, has_terminal=has_terminal)
     except BaseException:
         os.close(source)
         output.close()
@@ -70,7 +65,7 @@ def start(
     finally:
         os.close(sink)
     terminal = CommandTerminal(source) if has_terminal else None
-    started = shell.workspace.background.add(command, process, output.path, access, terminal)
+    started = shell.workspace.background.add(call.command, process, output.path, call.access, terminal)
     following = Following(shell, started, source, output)
     threading.Thread(target=following.run, name="outrider-background", daemon=True).start()
     return started, following
@@ -173,24 +168,21 @@ KEPT = 5 * 1024 * 1024
 class NewestOutput:
     """Appends to a file for the owner alone. A write that fails is left out: the command goes on."""
 
-    def __init__(self, path: Path, kept: int = KEPT) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._kept = kept
         self._dropped = 0
         self._size = 0
         self._handle = self._open(path)
 
     @classmethod
     def new(cls, shell: Shell) -> NewestOutput:
-        """Return an empty one in the workspace's temporary folder."""
         return cls(shell.workspace.temporary / f"background-{os.urandom(4).hex()}.txt")
 
     def append(self, data: bytes) -> None:
-        """Append output."""
         try:
             os.write(self._handle, data)
             self._size += len(data)
-            if self._size > 2 * self._kept:
+            if self._size > 2 * KEPT:
                 self._drop_half()
         except OSError:  # the disk is full, or the session has removed its folder
             pass
@@ -202,7 +194,7 @@ class NewestOutput:
     def _drop_half(self) -> None:
         """Replace the file at once by one that begins with a line on what it leaves out, at a whole line."""
         with self.path.open("rb") as file:
-            file.seek(-self._kept, os.SEEK_END)
+            file.seek(-KEPT, os.SEEK_END)
             rest = file.read()
         rest = rest[rest.find(b"\n") + 1 :]
         self._dropped += self._size - len(rest)

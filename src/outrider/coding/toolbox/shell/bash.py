@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from outrider.coding.access import Access
 from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
 from outrider.coding.toolbox.shell.outcomes import details, to_result
 from outrider.coding.toolbox.shell.output import Output
-from outrider.coding.toolbox.shell.shell import FolderReport, Shell
+from outrider.coding.toolbox.shell.shell import CommandCall, FolderReport, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.processes.processes import Process
 from outrider.text import clean
@@ -29,7 +29,6 @@ _TOOL_TIMEOUT = 630.0
 
 
 def bash(shell: Shell) -> Tool:
-    """Return the tool that runs shell commands."""
     return make_tool(_Commands(shell).run, name="Bash", timeout=_TOOL_TIMEOUT, concurrent=False, effect="write")
 
 
@@ -75,38 +74,37 @@ class _Commands:
         try:
             _check(command, timeout, may_be_empty=bool(session))
             unasked = self._is_unasked(context.call_id)
-            access = "read" if unasked else access
-            if session or terminal:
-                from outrider.coding.toolbox.shell.terminal_session import start_in_terminal, type_into
-
-                seconds = _LOOK_SECONDS if timeout == DEFAULT_TIMEOUT else min(timeout, LONGEST_TIMEOUT) / 1000
-                if session:
-                    return await type_into(self._shell, session, command, seconds, self._threads)
-                return await start_in_terminal(self._shell, command, access, seconds, self._threads, unasked=unasked)
-            if run_in_background:
-                from outrider.coding.toolbox.shell.background import start_in_background  # few commands need it
-
-                return await start_in_background(self._shell, command, access, self._threads, unasked=unasked)
             seconds = min(timeout, LONGEST_TIMEOUT) / 1000
-            return await self._run_here(command, access, seconds, context.progress, unasked=unasked)
+            if (session or terminal) and timeout == DEFAULT_TIMEOUT:
+                seconds = _LOOK_SECONDS
+            call = CommandCall(command, "read" if unasked else access, seconds, context.progress, unasked)
+            if session:
+                from outrider.coding.toolbox.shell.terminal_session import type_into  # few commands need it
+
+                return await type_into(self._shell, session, call, self._threads)
+            if terminal:
+                from outrider.coding.toolbox.shell.terminal_session import start_in_terminal
+
+                return await start_in_terminal(self._shell, call, self._threads)
+            if run_in_background:
+                from outrider.coding.toolbox.shell.background import start_in_background
+
+                return await start_in_background(self._shell, call, self._threads)
+            return await self._run_here(call)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
 
-    async def _run_here(
-        self, command: str, access: Access, seconds: float, progress: Callable[[object], None], *, unasked: bool
-    ) -> ToolResult:
+    async def _run_here(self, call: CommandCall) -> ToolResult:
         """Run a command to its end, in a terminal of the editor if it has some."""
         notes: Sequence[str] = []
         if terminals := self._shell.workspace.terminals:
             from outrider.coding.toolbox.shell.terminal_command import TerminalCommand  # for some editors
 
-            shown = TerminalCommand(self._shell, terminals, command, access, seconds, progress, unasked=unasked)
+            shown = TerminalCommand(self._shell, terminals, call)
             if result := await shown.run(self._threads):
                 return result
             notes = shown.notes
-        return await ForegroundCommand(self._shell, command, access, seconds, progress, notes, unasked=unasked).run(
-            self._threads
-        )
+        return await ForegroundCommand(self._shell, call, notes).run(self._threads)
 
     def _is_unasked(self, call_id: str) -> bool:
         """Return whether only the names of its programs allow a command. Raises ToolCallError if nothing does now."""
@@ -128,25 +126,9 @@ def _check(command: str, timeout: float, *, may_be_empty: bool) -> None:
 class ForegroundCommand:
     """A command that the call waits for."""
 
-    def __init__(
-        self,
-        shell: Shell,
-        command: str,
-        access: Access,
-        seconds: float,
-        progress: Callable[[object], None],
-        notes: Sequence[str],
-        *,
-        unasked: bool,
-    ) -> None:
-        self._unasked = unasked
-        self._shell = shell
-        self._command = command
-        self._access = access
-        self._notes = notes
-        self._seconds = seconds
-        self._progress = progress
-        self._follower = Follower(seconds)
+    def __init__(self, shell: Shell, call: CommandCall, notes: Sequence[str] = ()) -> None:
+        self._shell, self._call, self._notes = shell, call, notes
+        self._follower = Follower(call.seconds)
 
     async def run(self, threads: Threads) -> ToolResult:
         """Return the result. If the call is cancelled, stop the command and return its result so far.
@@ -180,9 +162,9 @@ class ForegroundCommand:
             if outcome.cause == "moved":
                 return ToolResult("")  # the call has its result
             if outcome.cause == "ended":
-                notes.append(shell.leave_folder(self._command, report))
-                notes.append(shell.missing_access(self._access, outcome.exit_code, output.text()[0]))
-        result = to_result(outcome, output, self._seconds, workspace.shell_cwd, notes)
+                notes.append(shell.leave_folder(self._call.command, report))
+                notes.append(shell.missing_access(self._call.access, outcome.exit_code, output.text()[0]))
+        result = to_result(outcome, output, self._call.seconds, workspace.shell_cwd, notes)
         if result.whole is None:
             output.spool.unlink(missing_ok=True)
         return result
@@ -191,12 +173,12 @@ class ForegroundCommand:
         source, sink = make_pipe()
         try:
             try:
-                process = self._shell.start(self._command, sink, report, access=self._access, unasked=self._unasked)
+                process = self._shell.start(self._call, sink, report)
             finally:
                 os.close(sink)
             outcome = None
             try:
-                outcome = self._follower.follow(process, Reader(source, output, self._progress))
+                outcome = self._follower.follow(process, Reader(source, output, self._call.progress))
             finally:
                 if not outcome or outcome.cause != "moved":
                     self._shell.workspace.processes.forget(process)
@@ -214,8 +196,8 @@ class ForegroundCommand:
         for data in output.so_far():
             kept.append(data)
         output.close()
-        started = shell.workspace.background.add(self._command, process, kept.path, self._access)
-        sandboxed = shell.sandbox is not None and self._access != "full"
+        started = shell.workspace.background.add(self._call.command, process, kept.path, self._call.access)
+        sandboxed = shell.sandbox is not None and self._call.access != "full"
         text = started_text(
             started, sandboxed, "The user has moved the command, with its output so far, to the background"
         )

@@ -71,7 +71,8 @@ class Output:
             whole = _rendered(_decode(self._since(0)))
             if len(whole) <= HEAD + TAIL:
                 return whole, True
-        head = _decode_head(self._head or bytes(self._ring[: min(self.total, HEAD * _WIDEST)]))
+        start = self._head or bytes(self._ring[: min(self.total, HEAD * _WIDEST)])
+        head = codecs.utf_8_decode(start, "surrogateescape", False)[0][:HEAD]
         tail = _decode(_align(self._since(max(0, self.total - TAIL * _WIDEST))))[-TAIL:]
         left_out = self.total - _size(head) - _size(tail)
         note = f"[{left_out:,} of {self.total:,} bytes left out here.]"
@@ -103,7 +104,6 @@ class Output:
         return bytes(self._ring[begin:end]) if begin < end else bytes(self._ring[begin:]) + bytes(self._ring[:end])
 
     def _store(self) -> None:
-        """Append new output to the file."""
         try:
             if self._file is None:
                 handle = os.open(self.spool, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -124,10 +124,6 @@ def _rendered(text: str) -> str:
 def _decode(data: bytes) -> str:
     # Each invalid byte becomes one surrogate, so that bytes can be counted in the text.
     return data.decode("utf-8", "surrogateescape")
-
-
-def _decode_head(data: bytes) -> str:
-    return codecs.utf_8_decode(data, "surrogateescape", False)[0][:HEAD]
 
 
 def _size(text: str) -> int:

@@ -17,7 +17,6 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.sandbox import Confinement, DoubtError, FindSandbox, Sandbox
 from outrider.coding.toolbox.shell.missing_access import missing_access
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
@@ -28,12 +27,7 @@ from outrider.processes.programs import Programs
 from outrider.processes.pseudo_terminal import taking_terminal
 from outrider.trace_context import trace_variables
 
-_UNATTENDED = {
-    # Pagers must not wait for a key.
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "TERM": "dumb",
-}
+_UNATTENDED = {"PAGER": "cat", "GIT_PAGER": "cat", "TERM": "dumb"}  # pagers must not wait for a key
 _OBEYED = {
     # A bare repository inside the project must not choose what git runs.
     "GIT_CONFIG_COUNT": "1",
@@ -91,7 +85,6 @@ class FolderReport:
         return os.fsdecode(pieces[-2].removesuffix(b"\n")) if len(pieces) > 2 else None
 
     def close(self) -> None:
-        """Close the file."""
         os.close(self.handle)
 
 
@@ -110,24 +103,20 @@ class NamedFolderReport(FolderReport):
         return f">>{shlex.quote(str(self._path))}"
 
     def close(self) -> None:
-        """Close and delete the file."""
         super().close()
         self._path.unlink(missing_ok=True)
 
 
-class SandboxPlaces(msgspec.Struct, frozen=True, kw_only=True):
-    """What commands in the sandbox may write, may not read, and may not change."""
+class CommandCall(msgspec.Struct, frozen=True):
+    """A command, and how a call runs it."""
 
-    writable: Sequence[Path] = ()
-    """More working folders."""
-    masked: Callable[[], Sequence[str]] = tuple
-    """Returns patterns of the files that commands cannot read."""
-    own: Callable[[], OwnPlaces] = OwnPlaces
-    """Returns what is not there for them."""
-    kept: Sequence[Path] = ()
-    """Files that they cannot change."""
-    accepted: Callable[[Access], tuple[str, ...] | None] = lambda _: None
-    """Returns the doubts about the sandbox that the user has accepted, or None for all."""
+    command: str
+    access: Access
+    seconds: float
+    """How long the call waits for it."""
+    progress: Callable[[object], None]
+    unasked: bool = False
+    """Whether only the names of its programs allow it. It then runs at `read`."""
 
 
 class Shell:
@@ -135,7 +124,7 @@ class Shell:
 
     A `sandbox` that is a function is called when a command runs. Without an `environment`, commands inherit that of
     this process; in an editor's terminal they get the editor's, with the PATH of `environment` and without the
-    variables in `unset`. `places` is for the sandbox.
+    variables in `unset`. `places` returns where a command of an access level works, for the sandbox.
     """
 
     def __init__(
@@ -144,12 +133,13 @@ class Shell:
         sandbox: Sandbox | FindSandbox | None = None,
         environment: Mapping[str, str] | None = None,
         unset: Sequence[str] = (),
-        places: SandboxPlaces | None = None,
+        places: Callable[[Access], Confinement] | None = None,
     ) -> None:
         self.workspace = workspace
         self._sandbox = sandbox
-        self._places = places or SandboxPlaces()
-        self._writable = tuple(self._places.writable)
+        here = Confinement(folder=workspace.folder, cwd=workspace.folder, temporary=workspace.folder, secrets=())
+        self._places = places or (lambda _: here)
+        self._writable = self._places("read").writable
         self.unset = unset
         """Variables removed from the environment of commands, also in an editor's terminal."""
         self._environment = environment
@@ -159,7 +149,6 @@ class Shell:
 
     @property
     def sandbox(self) -> Sandbox | None:
-        """The sandbox of commands, if they have one."""
         return self._sandbox() if callable(self._sandbox) else self._sandbox
 
     @property
@@ -181,25 +170,17 @@ class Shell:
         return self._spool
 
     def start(
-        self,
-        command: str,
-        output: int,
-        report: FolderReport | None = None,
-        *,
-        access: Access = "read",
-        unasked: bool = False,
-        has_terminal: bool = False,
+        self, call: CommandCall, output: int, report: FolderReport | None = None, *, has_terminal: bool = False
     ) -> Process:
         """Start a command that prints to `output`. Raises ToolCallError if that is impossible.
 
-        `unasked` is for commands that run because of their name: without a sandbox, PATH has no entry in the project.
         With `has_terminal`, `output` is a terminal, which becomes the command's own.
         """
         mark = self.workspace.processes.next_mark()
-        settings = self._settings(access, unasked=unasked, variables=_IN_TERMINAL if has_terminal else VARIABLES)
+        settings = self._settings(call.access, call.unasked, _IN_TERMINAL if has_terminal else VARIABLES)
         try:
             return self.workspace.processes.start(
-                self._argv(command, mark, settings, report, access, has_terminal=has_terminal),
+                self._argv(call.command, mark, settings, report, call.access, has_terminal=has_terminal),
                 mark,
                 folder=self.workspace.shell_cwd,
                 environment=self._environment,
@@ -208,7 +189,7 @@ class Shell:
                 handles=[report.handle] if report else [],
             )
         except OSError as error:
-            raise self._start_error(error, command) from None
+            raise self._start_error(error, call.command) from None
 
     def argv(self, command: str, mark: str, access: Access) -> list[str]:
         """Return the arguments that run a command of the user, such as a hook, in the sandbox.
@@ -217,28 +198,24 @@ class Shell:
         project: the user agreed to the hook, not to such programs. Raises ToolCallError if there is no shell.
         """
         try:
-            return self._argv(command, mark, self._settings(access, unasked=True), None, access, trusted=True)
+            return self._argv(command, mark, self._settings(access, True), None, access, trusted=True)
         except OSError as error:
             raise self._start_error(error, command) from None
 
-    def editor_argv(
-        self, command: str, mark: str, report: FolderReport, access: Access = "read", *, unasked: bool = False
-    ) -> list[str]:
+    def editor_argv(self, call: CommandCall, mark: str, report: FolderReport) -> list[str]:
         """Return the arguments that run a command like `start`, but from another program. Raises ToolCallError."""
         path = (self._environment or {}).get("PATH")
-        settings = {**({} if path is None else {"PATH": path}), **self._settings(access, unasked=unasked)}
+        settings = {**({} if path is None else {"PATH": path}), **self._settings(call.access, call.unasked)}
         try:
-            argv = self._argv(command, mark, settings, report, access)
+            argv = self._argv(call.command, mark, settings, report, call.access)
         except OSError as error:
-            raise self._start_error(error, command) from None
+            raise self._start_error(error, call.command) from None
         unset = [word for name in self.unset for word in ("-u", name)]
         # Before the sandbox: inside, the environment of its first process would show the variables.
         return [ENV, *unset, *argv] if unset else argv
 
-    def _settings(
-        self, access: Access, *, unasked: bool, variables: Mapping[str, str] = VARIABLES
-    ) -> Mapping[str, str]:
-        """Return the variables of a command."""
+    def _settings(self, access: Access, unasked: bool, variables: Mapping[str, str] = VARIABLES) -> Mapping[str, str]:
+        # Without a sandbox, PATH has no entry in the project for a command that runs because of its name.
         confined = access != "full" and self.sandbox is not None
         return {**variables, "PATH": self._programs.path} if unasked and not confined else variables
 
@@ -313,15 +290,12 @@ class Shell:
         sandbox = self.sandbox
         if sandbox is None:
             return argv
-        places = Confinement(
-            folder=self.workspace.folder,
+        given = self._places(access)
+        places = msgspec.structs.replace(
+            given,
             cwd=self.workspace.shell_cwd,
             temporary=self.shared_tmp(),
-            writable=self._writable,
-            secrets=tuple(self._places.masked()),
-            kept=tuple(self._places.kept),
-            own=self._places.own(),
-            accepted=None if trusted else self._places.accepted(access),
+            accepted=None if trusted else given.accepted,
             has_terminal=has_terminal,
         )
         if access != "full" and places.own.hides(os.path.realpath(places.cwd)):

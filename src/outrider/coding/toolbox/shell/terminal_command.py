@@ -9,19 +9,18 @@ import shlex
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
 
-from outrider.coding.access import Access
 from outrider.coding.toolbox.editor import EditorTerminal, Terminals
 from outrider.coding.toolbox.shell.following import DRAIN_SECONDS, Cause, Outcome
 from outrider.coding.toolbox.shell.outcomes import to_result
 from outrider.coding.toolbox.shell.output import Output
-from outrider.coding.toolbox.shell.shell import VARIABLES, NamedFolderReport, Shell
+from outrider.coding.toolbox.shell.shell import VARIABLES, CommandCall, NamedFolderReport, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
 from outrider.processes.processes import Process, end
@@ -51,24 +50,8 @@ _UNKNOWN = (
 class TerminalCommand:
     """A command that runs in the editor while the call waits."""
 
-    def __init__(
-        self,
-        shell: Shell,
-        terminals: Terminals,
-        command: str,
-        access: Access,
-        seconds: float,
-        progress: Callable[[object], None],
-        *,
-        unasked: bool = False,
-    ) -> None:
-        self._shell = shell
-        self._unasked = unasked
-        self._terminals = terminals
-        self._command = command
-        self._access = access
-        self._seconds = seconds
-        self._progress = progress
+    def __init__(self, shell: Shell, terminals: Terminals, call: CommandCall) -> None:
+        self._shell, self._terminals, self._call = shell, terminals, call
         self._began = time.monotonic()
         self._marked = MarkedProcesses(mark := shell.workspace.processes.next_mark())
         self._mark = mark
@@ -95,7 +78,7 @@ class TerminalCommand:
         shell = self._shell
         self.notes.append(await threads.run(shell.enter_folder))
         with contextlib.closing(NamedFolderReport(shell.shared_tmp())) as report:
-            argv = shell.editor_argv(self._command, self._mark, report, self._access, unasked=self._unasked)
+            argv = shell.editor_argv(self._call, self._mark, report)
             if not arguments_fit(argv):
                 return None  # starting a process of our own reports the error
             with launcher(argv, shell.workspace.temporary) as short:
@@ -103,7 +86,7 @@ class TerminalCommand:
                 if terminal is None:
                     return None
                 try:
-                    self._progress({"terminal": terminal.id})
+                    self._call.progress({"terminal": terminal.id})
                     return await self._result(terminal, report, threads)
                 finally:
                     await self._ask(terminal.release())
@@ -140,10 +123,11 @@ class TerminalCommand:
         output = Output(self._shell.new_spool())
         await self._collect(terminal, output, threads)
         if outcome.cause == "ended":
-            self.notes.append(await threads.run(self._shell.leave_folder, self._command, report))
+            self.notes.append(await threads.run(self._shell.leave_folder, self._call.command, report))
             text = output.text()[0]
-            self.notes.append(await threads.run(self._shell.missing_access, self._access, outcome.exit_code, text))
-        result = to_result(outcome, output, self._seconds, self._shell.folder, self.notes)
+            access, code = self._call.access, outcome.exit_code
+            self.notes.append(await threads.run(self._shell.missing_access, access, code, text))
+        result = to_result(outcome, output, self._call.seconds, self._shell.folder, self.notes)
         if result.whole is None:
             output.spool.unlink(missing_ok=True)
         return replace(result, details={**result.details, "terminal": terminal.id})
@@ -203,7 +187,7 @@ class TerminalCommand:
 
     async def _wait_for(self, task: asyncio.Task[Any]) -> None:
         """Wait for a task, but not past the timeout of the command or its cancellation."""
-        remaining = self._began + self._seconds - time.monotonic()
+        remaining = self._began + self._call.seconds - time.monotonic()
         await asyncio.wait({task, self._stop}, timeout=max(0.0, remaining), return_when=asyncio.FIRST_COMPLETED)
 
     async def _ask(self, request: Coroutine[Any, Any, T], spare: float = 0.0) -> T | None:

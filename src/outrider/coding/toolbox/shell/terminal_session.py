@@ -8,12 +8,11 @@ from __future__ import annotations
 import asyncio
 import time
 
-from outrider.coding.access import Access
 from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.command_terminal import KEYS, CommandTerminal, keys_of
 from outrider.coding.toolbox.shell.background import start
 from outrider.coding.toolbox.shell.outcomes import PRINTED, details, exit_sentence
-from outrider.coding.toolbox.shell.shell import Shell
+from outrider.coding.toolbox.shell.shell import CommandCall, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.processes.processes import end
 from outrider.tools.result import ToolResult
@@ -29,25 +28,23 @@ _MANUAL = (
 )
 
 
-async def start_in_terminal(
-    shell: Shell, command: str, access: Access, seconds: float, threads: Threads, *, unasked: bool
-) -> ToolResult:
+async def start_in_terminal(shell: Shell, call: CommandCall, threads: Threads) -> ToolResult:
     """Start a command in a terminal, and return its screen once it waits for keys, has ended, or the time is over."""
     if (running := sum(each.running for each in shell.workspace.background.own_terminals)) >= MOST:
         raise ToolCallError(f"The command was not run: {running} terminals are open. End one: {_listed(shell)}.")
     note = shell.enter_folder()
     try:
-        started, _ = start(shell, command, access, unasked=unasked, has_terminal=True)
+        started, _ = start(shell, call, has_terminal=True)
     except OSError as error:
         raise ToolCallError(f"The command was not run: there is no terminal for it ({error.strerror}).") from None
     try:
-        return await _look(shell, started, seconds, threads, note, is_new=True)
+        return await _look(shell, started, call.seconds, threads, note, is_new=True)
     except asyncio.CancelledError:
         await asyncio.shield(threads.run(end, [started.process]))
         raise
 
 
-async def type_into(shell: Shell, number: int, text: str, seconds: float, threads: Threads) -> ToolResult:
+async def type_into(shell: Shell, number: int, call: CommandCall, threads: Threads) -> ToolResult:
     """Type into the terminal of a running command, and return what is new on its screen. Raises ToolCallError."""
     command = shell.workspace.background.own_terminal(number)
     if command is None:
@@ -55,13 +52,13 @@ async def type_into(shell: Shell, number: int, text: str, seconds: float, thread
             f"There is no session {number}: it has ended, or it belonged to a process that has ended since. "
             f"{_listed(shell) or 'No command runs in a terminal'}. Start it again with terminal=true."
         )
-    note, terminal = "", _terminal_of(command)
+    note, terminal, text = "", _terminal_of(command), call.command
     if text.strip() == KILL:
         await threads.run(end, [command.process])
         await threads.run(command.shell_ended.wait, 1.0)
     elif text and not await threads.run(terminal.type, keys_of(text)) and command.exit_code is None:
         note = "The command did not take all of the keys."
-    return await _look(shell, command, seconds, threads, note)
+    return await _look(shell, command, call.seconds, threads, note)
 
 
 async def _look(
