@@ -132,7 +132,7 @@ async def test_model_schema_limits_and_tools_travel_with_the_task(tmp_path: Path
         said = next(each["content"] for each in request.json["messages"] if each["role"] == "user")
         if any(each["role"] == "tool" for each in request.json["messages"]):
             return Answer(calls=(("c2", "report_back", {"name": "x"}),))
-        return Answer(calls=(("c1", "stamp", {"name": said}),))
+        return Answer(calls=(("c1", "stamp", {"name": said.splitlines()[-1]}),))
 
     async with ModelServer(answer) as server:
         write_tasks(

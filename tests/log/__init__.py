@@ -130,7 +130,7 @@ class Process:
     def __init__(self, script: str, *arguments: object) -> None:
         code = _PRELUDE + textwrap.dedent(script)
         self._process = subprocess.Popen(
-            [sys.executable, "-c", code, *map(str, arguments)],
+            [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", code, *map(str, arguments)],  # forks
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -261,4 +261,5 @@ def _add(incoming: Import, connection: sqlite3.Connection) -> None:
     connection.executemany(INSERT, incoming.rows(number))
     write_update(connection, incoming.update, number, incoming.last, b"")
     if incoming.times:
-        connection.execute(DATE_IMPORT, (*incoming.times, number))
+        created, used = incoming.times
+        connection.execute(DATE_IMPORT, {"created": created, "used": used, "number": number})

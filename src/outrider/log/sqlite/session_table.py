@@ -23,9 +23,9 @@ _COUNTS = (
 )
 _NEWEST = "(SELECT max(opened) FROM session)"
 DATE_IMPORT = """
-    UPDATE session SET created = ?1, updated = ?2, opened = coalesce(
-        (SELECT min(opened) - 1 FROM session WHERE updated > ?2 AND number <> ?3), opened
-    ) WHERE number = ?3
+    UPDATE session SET created = :created, updated = :used, opened = coalesce(
+        (SELECT min(opened) - 1 FROM session WHERE updated > :used AND number <> :number), opened
+    ) WHERE number = :number
 """
 """Give an imported session its own times, and its place among the sessions that were used then."""
 _USE = f"UPDATE session SET opened = {_NEWEST} + 1 WHERE number = ? AND opened < {_NEWEST}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Any, TypeVar
 
@@ -30,9 +30,9 @@ def execute(connection: sqlite3.Connection, statement: Statement) -> list[Any]:
     """Run one statement and return its rows."""
     sql = _in_sqlite(statement.sql)
     if statement.rows is not None:
-        connection.executemany(sql, statement.rows)
+        connection.executemany(sql, map(_numbered, statement.rows))
         return []
-    return connection.execute(sql, list(_stored(statement.values))).fetchall()
+    return connection.execute(sql, _numbered(statement.values)).fetchall()
 
 
 @cache
@@ -45,6 +45,10 @@ def _in_sqlite(sql: str) -> str:
     return re.sub(r"= ANY\((\?\d+)\)", r"IN (SELECT value FROM json_each(\1))", re.sub(r"\$(\d)", r"?\1", sql))
 
 
-def _stored(values: Sequence[Any]) -> Iterator[Any]:
-    for value in values:
-        yield msgspec.json.encode(value).decode() if isinstance(value, list) else value
+def _numbered(values: Sequence[Any]) -> dict[str, Any]:
+    """Return values by their numbers: from Python 3.14 on, `?1` takes them from no sequence."""
+    return {str(number): _stored(value) for number, value in enumerate(values, 1)}
+
+
+def _stored(value: Any) -> Any:
+    return msgspec.json.encode(value).decode() if isinstance(value, list) else value
