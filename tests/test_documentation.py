@@ -134,6 +134,11 @@ def test_links_between_the_pages_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors_of(led_to), f"{page} links to {target}"
 
 
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"]({path.name})" not in index] == ["index.md"]
+
+
 def rooms() -> list[str]:
     found = (path for path in (ROOT / "src/outrider").iterdir() if not path.name.startswith(("_", "py.")))
     return [path.stem for path in found if path.is_file() or any(path.glob("*.py"))]  # not what an older checkout left
