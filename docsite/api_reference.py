@@ -34,7 +34,7 @@ def _parts(api: str) -> Iterator[tuple[str, list[str]]]:
     """Yield each heading with the names in the first columns of the tables below it."""
     for part in api.split("\n## ")[1:]:
         title, _, text = part.partition("\n")
-        tables = re.findall(r"^\| name \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.M)
+        tables = re.findall(r"^\| (?:name|types) \|.*\n\|[-| ]+\n((?:\|.*\n)+)", text, re.M)
         rows = [row.split(" | ")[0] for table in tables for row in table.splitlines()]
         if names := [name for row in rows for name in NAME.findall(row) if name not in NOT_CODE]:
             yield title, names

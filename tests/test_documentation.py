@@ -134,11 +134,22 @@ def test_links_between_the_pages_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors_of(led_to), f"{page} links to {target}"
 
 
+def test_the_index_names_every_page() -> None:
+    index = (ROOT / "docs/index.md").read_text()
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"]({path.name})" not in index] == ["index.md"]
+
+
+def rooms() -> list[str]:
+    found = (path for path in (ROOT / "src/outrider").iterdir() if not path.name.startswith(("_", "py.")))
+    return [path.stem for path in found if path.is_file() or any(path.glob("*.py"))]  # not what an older checkout left
+
+
+def test_the_map_has_every_room() -> None:
+    (layers,) = re.findall(r"^```\n(mcp_server.*?)^```", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
+    assert set(rooms()) - {"version"} <= set(re.findall(r"\w+", layers))
+
+
 @pytest.mark.parametrize("page", MAPS)
 def test_every_file_on_the_map_exists(page: str) -> None:
-    found = (path for path in (ROOT / "src/outrider").iterdir() if not path.name.startswith(("_", "py.")))
-    rooms = [path.stem for path in found if path.is_file() or any(path.glob("*.py"))]  # not what an older checkout left
-    (layers,) = re.findall(r"^```\n(mcp_server.*?)^```", (ROOT / page).read_text(), re.M | re.S)
-    assert set(rooms) - {"version"} <= set(re.findall(r"\w+", layers))
-    for name in re.findall(r"`([\w/]+\.py|(?:{})/[\w/]*)`".format("|".join(rooms)), (ROOT / page).read_text()):
+    for name in re.findall(r"`([\w/]+\.py|(?:{})/[\w/]*)`".format("|".join(rooms())), (ROOT / page).read_text()):
         assert (ROOT / "src/outrider" / name).exists() or (ROOT / name).exists(), f"{page} names {name}"

@@ -178,7 +178,7 @@ def test_the_page_is_what_the_docstrings_say() -> None:
 def test_every_name_on_the_page_is_used_by_an_example_on_it() -> None:
     used = used_in(code_in(PAGE))
     assert [name for name in outrider.__all__ if name not in used] == []
-    for module in ("batches", "coding", "mcp", "notebook", "stores", "telemetry", "testing"):
+    for module in ("batches", "coding", "mcp", "notebook", "serve", "stores", "telemetry", "testing"):
         assert names_of(module) & used, module
 
 
@@ -293,8 +293,8 @@ def names_of_types(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def test_the_page_has_every_importable_type() -> None:
-    listed = {name for cells in rows(sections(PAGE)["Types"], "type") for name in NAMES.findall(cells[0])}
-    assert listed == names_of("types")
+    listed = {name for cells in rows(sections(PAGE)["Types"], "types") for name in NAMES.findall(cells[0])}
+    assert listed == {f"types.{name}" for name in names_of("types")}
 
 
 @pytest.mark.long

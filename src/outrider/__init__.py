@@ -64,6 +64,7 @@ Modules
     outrider.messages   all kinds of blocks
     outrider.notebook   a run in a notebook, while it goes on
     outrider.providers  the interface of a model, for models of your own; the adapters
+    outrider.serve      the server of sessions as an ASGI app, for FastAPI and others
     outrider.stores     where the bytes of files are kept
     outrider.telemetry  spans and metrics for OpenTelemetry
     outrider.testing    models and contexts for tests of your own agents and tools
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
     from outrider import messages as messages
     from outrider import notebook as notebook
     from outrider import providers as providers
+    from outrider import serve as serve
     from outrider import stores as stores
     from outrider import telemetry as telemetry
     from outrider import testing as testing
@@ -149,7 +151,7 @@ _EXPORTED = {
     "outrider.tools.server_tool": "code_execution web_fetch web_search",
     "outrider.tools.tool": "Tool tool",
 }
-_MODULES = "batches coding errors events hooks mcp messages notebook providers stores telemetry testing types"
+_MODULES = "batches coding errors events hooks mcp messages notebook providers serve stores telemetry testing types"
 
 __all__ = ["__version__", *" ".join(_EXPORTED.values()).split()]
 

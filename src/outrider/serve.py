@@ -10,9 +10,12 @@ from outrider.log.log import Log
 from outrider.tools.approval import Approver
 from outrider.web.asgi import App as App
 from outrider.web.asgi import Owner as Owner
-from outrider.web.opener import AgentOf, AgentOpener, CodingOpener
+from outrider.web.opener import AgentOf as AgentOf
+from outrider.web.opener import AgentOpener, CodingOpener
 from outrider.web.owners import ServerLimits as ServerLimits
 from outrider.web.server import Server
+
+__all__ = ["AgentOf", "App", "Owner", "ServerLimits", "app"]
 
 
 def app(

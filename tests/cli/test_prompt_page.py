@@ -31,13 +31,10 @@ def test_the_exit_codes_of_the_page_are_those_of_the_help() -> None:
     assert codes == ["0", "1", "2", "3", "4", "5", "6", "129", "130", "143"] == re.findall(r"\b\d+\b", line)
 
 
-def test_every_event_has_its_row_with_its_fields() -> None:
-    rows = dict(re.findall(r"^\| `([a-z_]+)` \| (.*) \|$", PAGE, re.M))
+def test_the_type_of_an_event_is_its_name_in_snake_case() -> None:
+    """So the table of events in docs/api.md, which another test compares with their fields, is that of the lines."""
     for kind in get_args(Event):
-        row = rows.pop(kind.__struct_config__.tag)
-        for field in kind.__struct_fields__:
-            assert f"`{field}`" in row, f"{kind.__name__} has {field}"
-    assert rows == {}
+        assert kind.__struct_config__.tag == re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
 
 
 def test_the_result_object_has_the_fields_of_the_page() -> None:

@@ -129,7 +129,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_LEAN",
             flag="--lean",
-            help='a short prompt and six tools in few words: `"on"`, `"off"`, or `"auto"` for context windows known '
+            help='a short prompt and five tools in few words: `"on"`, `"off"`, or `"auto"` for context windows known '
             "to be under 32k tokens",
             consent=None,
         ),
