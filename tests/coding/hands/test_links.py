@@ -47,8 +47,7 @@ class Place:
         from outrider.coding.toolbox import standard_tools
 
         self.hands = hands_of(starter)  # type: ignore[arg-type]
-        forwarding = self.hands.workspace.forwarding
-        self._tools = {each.name: forwarding.around(each) for each in standard_tools(self.hands.workspace)}
+        self._tools = {each.name: each for each in standard_tools(self.hands.workspace)}
         self.progress: list[object] = []
 
     async def call(self, tool: str, **arguments: object) -> ToolResult:

@@ -108,7 +108,7 @@ async def ran(says: Says, tool: str = "Bash", **arguments: Any) -> Any:
 
     made = {each.name: each for each in standard_tools(hands.workspace)}
     try:
-        return await hands.workspace.forwarding.around(made[tool]).invoke(arguments, tool_context())
+        return await made[tool].invoke(arguments, tool_context())
     finally:
         await asyncio.to_thread(hands.close)
 
