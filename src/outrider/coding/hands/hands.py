@@ -19,7 +19,6 @@ from outrider.coding.hands.judging import JudgeElsewhere, stance_of
 from outrider.coding.hands.link import Exchange
 from outrider.coding.hands.place import Place
 from outrider.coding.hands.protocol import (
-    CallToDo,
     CommandFound,
     DiffSinceCommit,
     Fetch,
@@ -85,7 +84,7 @@ class Hands:
         self.background = CommandsElsewhere(self.connection)
         """The background commands."""
         self.workspace = self._new_workspace("")
-        self.judge = JudgeElsewhere(self.connection, policy, self._call)
+        self.judge = JudgeElsewhere(self.connection, policy, self._forwarding)
 
     @property
     def place(self) -> str:
@@ -121,9 +120,8 @@ class Hands:
         self._workspaces.pop(name, None)
         self.connection.send(Leave(name))
 
-    def _call(self, call: PendingCall) -> CallToDo:
-        workspace = self._workspaces.get(call.workspace, self.workspace)
-        return workspace.forwarding.call(call.use.id, call.use.name, call.use.input)
+    def _forwarding(self, call: PendingCall) -> Forwarding:
+        return self._workspaces.get(call.workspace, self.workspace).forwarding
 
     # The project
 

@@ -34,7 +34,9 @@ def standard_tools(
     lets WebFetch reach them.
     """
     if isinstance(workspace, str):
-        raise TypeError("standard_tools() takes a workspace: write Workspace(…) for a folder, workspace_at(…) for a place")
+        raise TypeError(
+            "standard_tools() takes a workspace: write Workspace(…) for a folder, workspace_at(…) for a place"
+        )
     if shell and workspace.forwarded:
         raise TypeError("a workspace elsewhere has a shell of its own: leave shell= out")
     from msgspec.structs import replace
