@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
+from outrider.coding import standard_tools, workspace_at
 from outrider.coding.hands import bundle
 from outrider.coding.hands.place import Place
+from outrider.coding.toolbox.search import ripgrep
 from outrider.errors import HandsError
+from outrider.processes.programs import Programs
+from outrider.testing import tool_context
 from tests.coding.places import needs_other_root
 from tests.other_root import OtherRoot
 
@@ -158,6 +163,21 @@ def test_no_key_goes_there(root: OtherRoot, tmp_path: Path, monkeypatch: pytest.
     assert "HOME=" in variables
     assert "hidden-word" not in variables
     assert "OUTRIDER" not in variables
+
+
+async def test_searches_use_the_ripgrep_of_the_place_and_say_if_there_is_none(root: OtherRoot) -> None:
+    (root.home / "a.txt").write_text("hello\n")
+    program = ripgrep.find(Programs([]))
+    assert program
+
+    async def found() -> list[str]:
+        async with workspace_at(root.prefix()) as workspace:
+            tools = standard_tools(workspace, ["Glob", "Grep"])
+            return [(await each.invoke({"pattern": "[ah].*"}, tool_context())).text for each in tools]
+
+    assert await found() == [ripgrep.MISSING] * 2
+    shutil.copy(program, root.folder / "bin" / "rg")
+    assert await found() == ["a.txt"] * 2
 
 
 def test_a_bundle_that_was_copied_there_runs_by_itself(root: OtherRoot) -> None:
