@@ -34,6 +34,7 @@ from outrider.coding.hands.protocol import (
     Judged,
     Look,
     Progress,
+    Refusal,
     Run,
     Setup,
     SkillFound,
@@ -317,6 +318,20 @@ def test_bytes_are_messages_or_an_error(data: bytes) -> None:
                 await read_frame(reader, decoder)  # type: ignore[arg-type]
 
     asyncio.run(read())
+
+
+async def test_a_session_of_another_version_is_refused(tmp_path: Path) -> None:
+    (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
+    reader, writer = await streams(their_in, their_out)
+    os.write(our_out, frame(Hello(VERSION + 1, Setup(), Stance())))
+    await Server(reader, writer, tmp_path).serve()
+    close(reader, writer)
+    os.close(our_out)
+    with os.fdopen(our_in, "rb") as source:
+        said = (await asyncio.to_thread(source.read)).removeprefix(PREAMBLE)
+    refusal = from_hands.decode(said[4:])
+    assert isinstance(refusal, Refusal)
+    assert f"version {VERSION} of the protocol" in refusal.reason
 
 
 def test_a_message_that_is_too_long_is_not_sent() -> None:

@@ -25,8 +25,8 @@ from outrider.struct_types import described
 from outrider.text import clean_value
 
 VERSION = 2
-PREAMBLE = b"\0outrider-hands %d\n" % VERSION
-"""The first bytes of the hands. What a login shell prints before them is skipped."""
+PREAMBLE = b"\0outrider-hands\n"
+"""The first bytes of the hands, in every version. What a login shell prints before them is skipped."""
 LONGEST_FRAME = 16 * 1024 * 1024
 CHUNK = 256 * 1024
 """Bytes of a file in one frame."""
