@@ -107,9 +107,9 @@ async def ran(says: Says, tool: str = "Bash", **arguments: Any) -> Any:
     hands.connection._patience = 0
     from outrider.coding.toolbox import standard_tools
 
-    made = {each.name: each for each in standard_tools(hands.workspace)}
+    (made,) = standard_tools(hands.workspace, [tool])
     try:
-        return await made[tool].invoke(arguments, tool_context())
+        return await made.invoke(arguments, tool_context())
     finally:
         await asyncio.to_thread(hands.close)
 
