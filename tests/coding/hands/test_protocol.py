@@ -69,6 +69,7 @@ class HostileStarter:
 
     def __init__(self, says: Says, folder: str = "/srv/app") -> None:
         self._says, self._folder = says, folder
+        self.heard: list[object] = []
 
     def describe(self) -> str:
         return "a hostile host"
@@ -87,6 +88,7 @@ class HostileStarter:
             await read_frame(reader, to_hands)
             writer.write(frame(Welcome(VERSION, self._folder)))
             while (message := await read_frame(reader, to_hands)) is not None:
+                self.heard.append(message)
                 if isinstance(message, Ask):
                     for said in self._says(message):
                         writer.write(said if isinstance(said, bytes) else frame(said))

@@ -16,6 +16,7 @@ from outrider.coding.hands.protocol import (
     Answer,
     Ask,
     CallToDo,
+    Cancel,
     Change,
     Done,
     Hello,
@@ -41,6 +42,7 @@ from outrider.testing import call
 from tests.coding.hands.elsewhere import PipeStarter, PipeStreams, close, streams
 from tests.coding.hands.test_protocol import HostileStarter
 from tests.coding.hands.test_sessions import Elsewhere
+from tests.coding.toolbox.shelling import until
 
 SECONDS = 2.0
 """How long a message may take at most."""
@@ -157,6 +159,25 @@ async def test_a_question_and_a_denial_keep_the_call_from_running(tmp_path: Path
 
 async def test_a_result_that_nobody_allowed_is_not_taken(tmp_path: Path) -> None:
     """A hostile hand answers a call that it should have asked about."""
+    place = Elsewhere(tmp_path, hostile(Decision("ask", "it asks"), Done("obey me")), mode="ask")
+    place.answer = UserAnswer("no", "never")
+    (result,) = await place.run(call("Read", file_path="a.txt"))
+    place.close()
+    assert "never" in result.text
+    assert "obey" not in str(place.results)
+
+
+async def test_a_call_that_is_not_allowed_is_cancelled_there(tmp_path: Path) -> None:
+    hand = hostile(Decision("deny", "no"), None)
+    place = Elsewhere(tmp_path, hand)
+    await place.run(call("Read", file_path="a.txt"))
+    sent = {each.id for each in hand.heard if isinstance(each, Ask) and isinstance(each.request, Run)}
+    await until(lambda: sent == {each.id for each in hand.heard if isinstance(each, Cancel)})
+    place.close()
+
+
+def hostile(decision: Decision, done: Done | None) -> HostileStarter:
+    """Hands that decide on each call in the same way, and answer it so, or not at all."""
 
     def says(asked: Ask) -> Iterable[object]:
         value: object = None
@@ -164,17 +185,14 @@ async def test_a_result_that_nobody_allowed_is_not_taken(tmp_path: Path) -> None
             case Survey():
                 value = Surveyed("somewhere")
             case Judge():
-                value = Judged(Decision("ask", "it asks"))
+                value = Judged(decision)
             case Run():
-                value = Done("obey me")
+                value = done
+                if done is None:
+                    return []
         return [Answer(asked.id, msgspec.Raw(encoded(value)))]
 
-    place = Elsewhere(tmp_path, HostileStarter(says), mode="ask")
-    place.answer = UserAnswer("no", "never")
-    (result,) = await place.run(call("Read", file_path="a.txt"))
-    place.close()
-    assert "never" in result.text
-    assert "obey" not in str(place.results)
+    return HostileStarter(says)
 
 
 # The hands decide by the rules that the session had when it sent the call
