@@ -229,6 +229,8 @@ def _setting(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals:
         raise UsageError(f"--set {text}: write a key and a value, as in --set lean=on")
+    if key.strip() == "workspace":
+        raise UsageError("--set workspace: a trial works in a copy of its environment, or in the container of its task")
     return key.strip(), value.strip()
 
 

@@ -50,8 +50,10 @@ class SessionTools:
 
     def in_workspace(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
         """Return the enabled tools with these names, for a workspace. Raises ConfigError as `sandbox` does."""
-        around = workspace.forwarded or self.instructions(workspace).around
-        return [*map(around, self.toolbox(workspace, names)), *(tool for tool in self._own if tool.name in names)]
+        tools = self.toolbox(workspace, names)
+        if workspace.forwarded is None:
+            tools = list(map(self.instructions(workspace).around, tools))
+        return [*tools, *(tool for tool in self._own if tool.name in names)]
 
     def toolbox(self, workspace: Workspace, names: Sequence[str]) -> list[Tool]:
         """Return the enabled tools of the toolbox with these names, as they are."""

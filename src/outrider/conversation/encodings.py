@@ -9,6 +9,9 @@ import msgspec
 HEAD = 8192
 """The number of bytes at the beginning of a file that are examined."""
 
+CHUNK = 1024 * 1024
+"""Bytes that are decoded at once."""
+
 _CONTROLS = bytes(set(range(1, 32)) - set(b"\t\n\r\f\b\x1b"))
 _MOST_CONTROLS = 0.1
 """The share of control characters above which bytes that are not UTF-8 count as binary."""
@@ -106,8 +109,10 @@ def text_encoding(data: bytes, *, is_whole: bool = True) -> Encoding | None:
 
 
 def _is_mostly_utf8(data: bytes, is_whole: bool) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(data, is_whole)
+        for start in range(0, len(data), CHUNK):  # a large text is not in memory twice
+            decoder.decode(data[start : start + CHUNK], is_whole and start + CHUNK >= len(data))
     except UnicodeDecodeError:
         pass
     else:

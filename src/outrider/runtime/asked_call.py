@@ -80,6 +80,7 @@ class AskedCall:
         """Ask the approver. Raises Defer if the decision comes later."""
         verdict = None
         if approve := self.around.approve:
+            tool.expect(self._context)
             taker: object = approve
             if known and known[1] and isinstance(taker, AnswerTaker):
                 approve = taker.answered(known[0].question, known[1].answer, known[1].words)

@@ -126,6 +126,9 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
         """Return the text on the tool for the system prompt of this agent."""
         return self.guidance if isinstance(self.guidance, str) else self.guidance(agent)
 
+    def expect(self, context: ToolContext[Any]) -> None:
+        """Learn that a call is about to be decided on. A tool that runs elsewhere prepares it; others do nothing."""
+
     async def invoke(self, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
         """Validate the arguments, run the function, and convert its return value to a result."""
         args, kwargs = self.signature.bind(self._prepared(arguments))

@@ -34,6 +34,7 @@ from outrider.coding.hands.protocol import (
     Judged,
     Look,
     Progress,
+    Refusal,
     Run,
     Setup,
     SkillFound,
@@ -68,6 +69,7 @@ class HostileStarter:
 
     def __init__(self, says: Says, folder: str = "/srv/app") -> None:
         self._says, self._folder = says, folder
+        self.heard: list[object] = []
 
     def describe(self) -> str:
         return "a hostile host"
@@ -86,6 +88,7 @@ class HostileStarter:
             await read_frame(reader, to_hands)
             writer.write(frame(Welcome(VERSION, self._folder)))
             while (message := await read_frame(reader, to_hands)) is not None:
+                self.heard.append(message)
                 if isinstance(message, Ask):
                     for said in self._says(message):
                         writer.write(said if isinstance(said, bytes) else frame(said))
@@ -106,9 +109,9 @@ async def ran(says: Says, tool: str = "Bash", **arguments: Any) -> Any:
     hands.connection._patience = 0
     from outrider.coding.toolbox import standard_tools
 
-    made = {each.name: each for each in standard_tools(hands.workspace)}
+    (made,) = standard_tools(hands.workspace, [tool])
     try:
-        return await hands.workspace.forwarding.around(made[tool]).invoke(arguments, tool_context())
+        return await made.invoke(arguments, tool_context())
     finally:
         await asyncio.to_thread(hands.close)
 
@@ -317,6 +320,20 @@ def test_bytes_are_messages_or_an_error(data: bytes) -> None:
                 await read_frame(reader, decoder)  # type: ignore[arg-type]
 
     asyncio.run(read())
+
+
+async def test_a_session_of_another_version_is_refused(tmp_path: Path) -> None:
+    (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
+    reader, writer = await streams(their_in, their_out)
+    os.write(our_out, frame(Hello(VERSION + 1, Setup(), Stance())))
+    await Server(reader, writer, tmp_path).serve()
+    close(reader, writer)
+    os.close(our_out)
+    with os.fdopen(our_in, "rb") as source:
+        said = (await asyncio.to_thread(source.read)).removeprefix(PREAMBLE)
+    refusal = from_hands.decode(said[4:])
+    assert isinstance(refusal, Refusal)
+    assert f"version {VERSION} of the protocol" in refusal.reason
 
 
 def test_a_message_that_is_too_long_is_not_sent() -> None:

@@ -29,6 +29,10 @@ from tests.coding.toolbox.shelling import new_nap, sleepers, until
 NO_SANDBOX = SandboxSettings(use="off")
 
 
+def _reply(calls: Any) -> list[Any]:
+    return calls if isinstance(calls, list) else [calls]
+
+
 class Elsewhere:
     """A session here, in an empty folder, with a project there."""
 
@@ -54,10 +58,10 @@ class Elsewhere:
         return self.answer
 
     async def run(self, *calls: Any, before: Callable[[Session], None] = lambda _: None) -> list[ToolResultBlock]:
-        """The results of calls that a model makes, one after the other."""
+        """The results of calls that a model makes, one after the other; those in a list in one reply."""
         if self.session is None:
             self.session = self.bench.open(self.log)
-        self.session.agent = self.session.agent.replace(model=ScriptedModel([*([each] for each in calls), "done"]))
+        self.session.agent = self.session.agent.replace(model=ScriptedModel([*map(_reply, calls), "done"]))
         known = len(self.results)
         before(self.session)
         result = await self.session.run("go")

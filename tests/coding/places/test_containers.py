@@ -61,12 +61,6 @@ class Machine:
         return [call for call in lines if call[0] == command]
 
 
-@pytest.fixture(scope="module")
-def bundles(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder that keeps the bundle for all tests."""
-    return tmp_path_factory.mktemp("bundles")
-
-
 @pytest.fixture
 def machine(tmp_path: Path, bundles: Path) -> Machine:
     """Return a machine with a stand-in for docker."""

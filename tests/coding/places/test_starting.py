@@ -5,31 +5,24 @@ from __future__ import annotations
 import asyncio
 import os
 import shlex
+import shutil
 import stat
 from pathlib import Path
 
 import pytest
 
-from outrider.coding.hands import bundle
+from outrider.coding import standard_tools, workspace_at
+from outrider.coding.hands import bundle, programs
 from outrider.coding.hands.place import Place
+from outrider.coding.toolbox.search import ripgrep
 from outrider.errors import HandsError
+from outrider.processes.programs import Programs
+from outrider.testing import tool_context
 from tests.coding.places import needs_other_root
 from tests.other_root import OtherRoot
 
-pytestmark = needs_other_root
+pytestmark = [needs_other_root, pytest.mark.usefixtures("one_bundle")]
 PREAMBLE = b"outrider-hands"
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a data folder that keeps the bundle for all tests."""
-    return tmp_path_factory.mktemp("data")
-
-
-@pytest.fixture(autouse=True)
-def one_bundle(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make the bundle once."""
-    monkeypatch.setenv("OUTRIDER_HOME", str(data))
 
 
 @pytest.fixture
@@ -123,14 +116,13 @@ def test_without_a_python_that_is_new_enough(tmp_path: Path) -> None:
     assert refused(bare.prefix()) == "there is Python 3.9.2, and hands need Python 3.11 or newer there"
 
 
-@pytest.mark.parametrize(
-    "noise", ["printf 'Welcome to build'", "i=0; while [ $i -lt 2000 ]; do echo noise $i; i=$((i+1)); done"]
-)
-def test_noise_before_the_first_byte(root: OtherRoot, noise: str) -> None:
+def test_noise_before_the_first_byte(root: OtherRoot) -> None:
+    noise = "i=0; while [ $i -lt 2000 ]; do echo noise $i; i=$((i+1)); done; printf 'Welcome to build'"
     begin(shlex.join(["sh", "-c", f'{noise}; exec "$@"', "sh"]) + " " + root.prefix())
 
 
 def test_noise_without_end_or_nothing_at_all(root: OtherRoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(programs, "_END_SECONDS", 0.1)  # these do not end by themselves
     assert "prints too much" in refused("sh -c 'while :; do echo yes; done' sh")
     assert "prints too much" in refused("sh -c 'while :; do printf yes; done' sh")
     assert refused("sh -c 'echo first >&2; echo the door is locked >&2; exit 1' sh") == "the door is locked"
@@ -158,6 +150,21 @@ def test_no_key_goes_there(root: OtherRoot, tmp_path: Path, monkeypatch: pytest.
     assert "HOME=" in variables
     assert "hidden-word" not in variables
     assert "OUTRIDER" not in variables
+
+
+async def test_searches_use_the_ripgrep_of_the_place_and_say_if_there_is_none(root: OtherRoot) -> None:
+    (root.home / "a.txt").write_text("hello\n")
+    program = ripgrep.find(Programs([]))
+    assert program
+
+    async def found() -> list[str]:
+        async with workspace_at(root.prefix()) as workspace:
+            tools = standard_tools(workspace, ["Glob", "Grep"])
+            return [(await each.invoke({"pattern": "[ah].*"}, tool_context())).text for each in tools]
+
+    assert await found() == [ripgrep.MISSING] * 2
+    shutil.copy(program, root.folder / "bin" / "rg")
+    assert await found() == ["a.txt"] * 2
 
 
 def test_a_bundle_that_was_copied_there_runs_by_itself(root: OtherRoot) -> None:

@@ -23,7 +23,7 @@ PNG = base64.b64decode(
 
 
 @pytest.fixture
-def root(tmp_path: Path) -> OtherRoot:
+def root(tmp_path: Path, one_bundle: None) -> OtherRoot:
     """Return a root with a project in it."""
     root = OtherRoot(tmp_path / "root", programs=True)
     (root.home / "notes.txt").write_text("Buy milk.\n")

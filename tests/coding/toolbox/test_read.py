@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from outrider.coding.toolbox.files import read
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines
 from outrider.coding.toolbox.files.text_files import CHUNK
 from outrider.coding.toolbox.seen_files import Part, SeenFile, Stamp
@@ -270,11 +271,26 @@ def test_the_other_kinds_of_pictures_are_attached_too(tools: FileTools, kind: st
 
 
 def test_a_damaged_picture_is_an_error_that_says_so(tools: FileTools) -> None:
-    (tools.folder / "a.png").write_bytes(png()[:40])
-    result = tools.read("a.png")
-    assert result.is_error
-    assert "damaged" in result.text
-    assert not result.attachments
+    photo = io.BytesIO()
+    Image.effect_noise((200, 200), 50).save(photo, "JPEG")
+    for damaged in (png()[:40], photo.getvalue()[:-2000]):
+        (tools.folder / "a").write_bytes(damaged)
+        result = tools.read("a")
+        assert result.is_error
+        assert "damaged" in result.text
+        assert not result.attachments
+
+
+def test_a_text_that_is_decoded_in_pieces_has_the_same_lines(
+    tools_here: FileTools, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "".join(f"{number} déjà €\n" * (number % 3 > 0) + "\n" for number in range(40_000)) + "the last"
+    (tools_here.folder / "a").write_text(text)
+    spans = [{}, {"offset": 30_000, "limit": 3}, {"offset": text.count("\n"), "limit": 9}]
+    whole = [tools_here.read("a", **span).text for span in spans]
+    monkeypatch.setattr(read, "MOST_DECODED", 1000)
+    assert [tools_here.read("a", **span).text for span in spans] == whole
+    assert f" of {text.count(chr(10)) + 1:,}." in whole[1]
 
 
 def test_a_text_with_the_name_of_a_picture_is_read_as_text(tools: FileTools) -> None:

@@ -94,6 +94,7 @@ def install(content: bytes) -> str:
                 raise PermissionError(0, "it belongs to another user, or others may write to it")
             digest = hashlib.sha256(content).hexdigest()
             _write(os.path.join(folder, f"{digest}.pyz"), content)
+            _write(os.path.join(folder, ".ignore"), b"*\n")  # searches in the home folder do not find us
             _remove_old(folder)
             return unpack(folder, digest, content)
         except OSError as error:

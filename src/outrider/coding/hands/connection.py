@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from outrider.coding.hands.link import Exchange, Link, LinkLostError
 from outrider.coding.hands.protocol import (
@@ -42,6 +42,13 @@ CLOSE_SECONDS = 5.0
 MOST_COMMANDS = 1_000
 
 T = TypeVar("T")
+
+
+class Begun(NamedTuple, Generic[T]):
+    """A request that was begun, and what will be its answer."""
+
+    exchange: Exchange[T]
+    submitted: Future[Exchange[T]]
 
 
 class HandsConnection:
@@ -88,27 +95,40 @@ class HandsConnection:
     async def ask(
         self, request: Request, kind: type[T], *, repeats: bool = True, progress: Callable[[Any], None] | None = None
     ) -> Exchange[T]:
-        """Return the answer to a request, with its files.
+        """Return the answer to a request, with its files. Raises as `answered` does."""
+        return await self.answered(self.begin(request, kind, repeats=repeats, progress=progress))
+
+    def begin(
+        self, request: Request, kind: type[T], *, repeats: bool = True, progress: Callable[[Any], None] | None = None
+    ) -> Begun[T]:
+        """Send a request, after those that were begun before, and do not wait. Raises HandsError if it is closed."""
+        exchange: Exchange[T] = Exchange(request, kind, progress)
+        return Begun(exchange, self._submit(self._exchanged(exchange, repeats)))
+
+    async def answered(self, begun: Begun[T]) -> Exchange[T]:
+        """Return the answer to a request that was begun, with its files.
 
         If the connection is lost, a request that `repeats` is sent again. Cancelling lets the hands end it, and its
         answer is still returned if there is one. Raises HandsError, and HandsLostError for one that does not repeat.
         """
-        exchange: Exchange[T] = Exchange(request, kind, progress)
-        submitted = self._submit(self._exchanged(exchange, repeats))
-        future = asyncio.wrap_future(submitted)
+        future = asyncio.wrap_future(begun.submitted)
         try:
             return await asyncio.shield(future)
         except asyncio.CancelledError:
             if future.done():
                 raise
-            self._call(lambda: self._cancel(exchange, submitted))
+            self.cancel(begun)
             return await future
 
-    def _cancel(self, exchange: Exchange[Any], submitted: Future[Any]) -> None:
-        if exchange.was_sent and self._link:
-            self._link.cancel(exchange)
+    def cancel(self, begun: Begun[Any]) -> None:
+        """Let the hands end a request that was begun."""
+        self._call(lambda: self._cancel(begun))
+
+    def _cancel(self, begun: Begun[Any]) -> None:
+        if begun.exchange.was_sent and self._link:
+            self._link.cancel(begun.exchange)
         else:
-            submitted.cancel()
+            begun.submitted.cancel()
 
     def ask_now(self, request: Request, kind: type[T], *, repeats: bool = True, seconds: float | None = None) -> T:
         """Return the answer to a request, from a thread without an event loop. Raises HandsError."""

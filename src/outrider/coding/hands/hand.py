@@ -135,11 +135,14 @@ class Hand:
         return Judged(decision, self.permissions.preview(call)) if decision.verdict == "ask" else Judged(decision)
 
     async def run(self, request: Run, reply: Reply) -> Done:
-        """Run a call that the session has allowed."""
+        """Run a call that the session has allowed, or that its rules allow."""
         call = request.call
         place, pending = self._place(call), self._pending(call)
         tool = place.tools[call.tool]
-        self.permissions.grant(pending, Grant(request.agreed, request.unasked))
+        grant = self._grant_by_rules(pending, call) if request.if_allowed else Grant(request.agreed, request.unasked)
+        if grant is None:
+            return Done("", did_run=False)
+        self.permissions.grant(pending, grant)
         ref = CallRef(call.id, request.key, request.session, request.reply)
         context: ToolContext = ToolContext(
             ref, self.folder, self.threads, reply.progress, result_characters=request.characters
@@ -156,6 +159,12 @@ class Hand:
             instructions=tuple((str(each.path), each.text) for each in found),
             cwd=str(place.workspace.shell_cwd),
         )
+
+    def _grant_by_rules(self, pending: PendingCall, call: CallToDo) -> Grant | None:
+        """Return how the rules allow a call that is sure to change nothing; None if they do not."""
+        decision = self.permissions.decide(pending)
+        is_sure = call.tool != "Bash" or decision.unasked or self.permissions.sandboxed
+        return Grant((), decision.unasked) if decision.verdict == "allow" and call.only_looks and is_sure else None
 
     async def _sent(self, result: ToolResult, use: ToolUseBlock, place: _Place, reply: Reply) -> Done:
         """Send the files of a result, and return the rest of it."""

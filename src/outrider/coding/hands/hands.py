@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.commands.command import Command, FoundCommands
-from outrider.coding.config.settings import Settings
+from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.found_skills import FoundSkill, FoundSkills
 from outrider.coding.hands.commands import CommandsElsewhere
 from outrider.coding.hands.connection import HandsConnection
@@ -19,7 +19,6 @@ from outrider.coding.hands.judging import JudgeElsewhere, stance_of
 from outrider.coding.hands.link import Exchange
 from outrider.coding.hands.place import Place
 from outrider.coding.hands.protocol import (
-    CallToDo,
     CommandFound,
     DiffSinceCommit,
     Fetch,
@@ -85,7 +84,7 @@ class Hands:
         self.background = CommandsElsewhere(self.connection)
         """The background commands."""
         self.workspace = self._new_workspace("")
-        self.judge = JudgeElsewhere(self.connection, policy, self._call)
+        self.judge = JudgeElsewhere(self.connection, policy, self._forwarding)
 
     @property
     def place(self) -> str:
@@ -121,9 +120,8 @@ class Hands:
         self._workspaces.pop(name, None)
         self.connection.send(Leave(name))
 
-    def _call(self, call: PendingCall) -> CallToDo:
-        workspace = self._workspaces.get(call.workspace, self.workspace)
-        return workspace.forwarding.call(call.use.id, call.use.name, call.use.input)
+    def _forwarding(self, call: PendingCall) -> Forwarding:
+        return self._workspaces.get(call.workspace, self.workspace).forwarding
 
     # The project
 
@@ -244,6 +242,10 @@ class WorkspaceElsewhere(Workspace):
         self.forwarded = self.forwarding.around
         self.background = hands.background
 
+    def open(self) -> None:
+        """Connect, unless that was done. Blocks. Raises HandsError."""
+        self._hands.open()
+
     def for_subagent(self, folder: Path | None = None) -> WorkspaceElsewhere:
         """Return a workspace in the same folder without this one's state. There are no worktrees elsewhere."""
         return self._hands.subagent_workspace()
@@ -254,6 +256,18 @@ class WorkspaceElsewhere(Workspace):
             self._hands.leave(self.name)
         else:
             self._hands.close()
+
+
+def workspace_at(place: str) -> Workspace:
+    """Return the workspace of an agent's tools in another place, written as for `outrider --in`.
+
+    Like those of `Workspace`, its tools do what they are called for: `approve=` of the agent or the session decides.
+    Raises ConfigError for what is no place.
+    """
+    everything = PermissionSettings(mode="all", secrets=())
+    settings = Settings(permissions=everything, sandbox=SandboxSettings(use="off"))
+    policy = Policy(folder=NOWHERE, mode="all")
+    return Hands(Place.parse(place), settings, lambda: policy).workspace
 
 
 class _SkillElsewhere(Skill, frozen=True, kw_only=True):

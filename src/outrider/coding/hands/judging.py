@@ -7,7 +7,8 @@ from collections.abc import Callable
 import msgspec
 
 from outrider.coding.hands.connection import HandsConnection
-from outrider.coding.hands.protocol import HANDS_TOOLS, CallToDo, Judge, Judged, Stance
+from outrider.coding.hands.protocol import HANDS_TOOLS, Judge, Judged, Stance
+from outrider.coding.hands.tools import Forwarding
 from outrider.coding.permissions.approver import PendingCall, Preview
 from outrider.coding.permissions.decision import Decision
 from outrider.coding.permissions.policy import Policy
@@ -25,12 +26,12 @@ class JudgeElsewhere:
         self,
         connection: HandsConnection,
         policy: Callable[[], Policy],
-        call: Callable[[PendingCall], CallToDo],
+        forwarding: Callable[[PendingCall], Forwarding],
     ) -> None:
-        """`policy` returns the session's; `call` returns a call with its workspace."""
+        """`policy` returns the session's; `forwarding` returns what sends calls of a call's workspace."""
         self._connection = connection
         self._policy = policy
-        self._call = call
+        self._forwarding = forwarding
         self._previews: dict[str, Preview] = {}
 
     def decides(self, tool: str) -> bool:
@@ -38,15 +39,27 @@ class JudgeElsewhere:
         return tool in HANDS_TOOLS
 
     async def decide(self, policy: Policy, call: PendingCall) -> Decision:
-        """Decide about a call. It is denied if the hands do not answer."""
+        """Decide about a call. It is denied if the hands do not answer.
+
+        A call that only looks is sent together with the question: the hands run it if the rules allow it.
+        """
         stance = None if policy is self._policy() else stance_of(policy)
+        forwarding, use = self._forwarding(call), call.use
+        to_do = forwarding.call(use.id, use.name, use.input)
+        decision: Decision | None = None
         try:
-            exchange = await self._connection.ask(Judge(self._call(call), stance), Judged)
+            judging = self._connection.begin(Judge(to_do, stance), Judged)
+            if stance is None:
+                forwarding.begin(to_do)
+            judged = (await self._connection.answered(judging)).value
+            decision = judged.decision
         except HandsError as error:
             return Decision("deny", f"the call could not be checked: {error}")
-        judged = exchange.value
+        finally:
+            if decision is None or decision.verdict != "allow":
+                forwarding.drop()
         self._previews = {call.use.id: judged.preview}
-        return sound(judged.decision, policy)
+        return sound(decision, policy)
 
     async def preview(self, call: PendingCall) -> Preview:
         """Return what a question shows of the call that was decided on last."""

@@ -70,7 +70,9 @@ class Exchange(Generic[T]):
 
     def __init__(self, request: Request, kind: type[T], progress: Callable[[Any], None] | None) -> None:
         self.request = request
-        self._kind, self._progress = kind, progress
+        self._kind = kind
+        self.progress = progress
+        """Shows progress, if it is set."""
         self.was_sent = False
         """Whether the hands may have read it."""
         self.is_cancelled = False
@@ -95,8 +97,8 @@ class Exchange(Generic[T]):
     def add_progress(self, said: Progress) -> None:
         """Show progress. Raises HandsError if there is too much."""
         self._count(len(bytes(said.content)))
-        if self._progress:
-            self._progress(decoded(said.content, Any))
+        if self.progress:
+            self.progress(decoded(said.content, Any))
 
     def add_chunk(self, chunk: Chunk) -> None:
         """Append bytes to a file on disk. Raises HandsError if there are too many."""

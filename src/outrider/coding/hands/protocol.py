@@ -24,9 +24,9 @@ from outrider.log.working_folder import FileChange
 from outrider.struct_types import described
 from outrider.text import clean_value
 
-VERSION = 1
-PREAMBLE = b"\0outrider-hands %d\n" % VERSION
-"""The first bytes of the hands. What a login shell prints before them is skipped."""
+VERSION = 2
+PREAMBLE = b"\0outrider-hands\n"
+"""The first bytes of the hands, in every version. What a login shell prints before them is skipped."""
 LONGEST_FRAME = 16 * 1024 * 1024
 CHUNK = 256 * 1024
 """Bytes of a file in one frame."""
@@ -74,6 +74,18 @@ class CallToDo(msgspec.Struct, frozen=True):
     cwd: str = ""
     """Where the shell of the workspace was, for hands that were started anew."""
 
+    def is_same(self, other: CallToDo) -> bool:
+        """Return whether it is the same call, wherever the shell was."""
+        return (self.id, self.tool, self.input) == (other.id, other.tool, other.input)
+
+    @property
+    def only_looks(self) -> bool:
+        """Whether the call changes nothing: a tool that reads, or a command that ends with the call, at `read`."""
+        if self.tool == "Bash":
+            goes_on = any(self.input.get(name) for name in ("run_in_background", "terminal", "session"))
+            return self.input.get("access", "read") == "read" and not goes_on
+        return self.tool in ("Read", "Glob", "Grep")
+
 
 # Requests, each with the type of its answer.
 
@@ -93,7 +105,7 @@ class Judged(msgspec.Struct, frozen=True):
 
 
 class Run(msgspec.Struct, frozen=True, tag=True):
-    """Run a call that the session has allowed: `Done`."""
+    """Run a call that the session has allowed, or that its rules allow: `Done`."""
 
     call: CallToDo
     session: str = ""
@@ -105,6 +117,8 @@ class Run(msgspec.Struct, frozen=True, tag=True):
     """The resolved paths that the user agreed to."""
     unasked: bool = False
     """Whether a command is allowed by the names of its programs alone."""
+    if_allowed: bool = False
+    """Whether the hands decide: the call runs if it only looks, and the rules allow it without a question."""
 
 
 class FileInfo(msgspec.Struct, frozen=True):
@@ -132,6 +146,8 @@ class Done(msgspec.Struct, frozen=True):
     """Paths and texts of the instructions for the folder that the call was about."""
     cwd: str = ""
     """Where the shell of the workspace is now."""
+    did_run: bool = True
+    """Whether the call ran. One that is sent with `if_allowed` may not."""
 
 
 class Survey(msgspec.Struct, frozen=True, tag=True):

@@ -96,6 +96,7 @@ class Server:
                         raise HandsError("too many requests, or two with one number")
                     work = _Work(id, self._writer)
                     self._tasks[id] = asyncio.ensure_future(self._answered(hand, errands, work, request))
+                    await asyncio.sleep(0)  # it is decided by the permissions of now: a change may follow
                 case Cancel(id):
                     if task := self._tasks.get(id):
                         task.cancel()

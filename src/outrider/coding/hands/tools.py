@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from outrider.coding.folder_instructions import NewInstructions
 from outrider.coding.hands.commands import CommandsElsewhere
-from outrider.coding.hands.connection import HandsConnection
+from outrider.coding.hands.connection import Begun, HandsConnection
 from outrider.coding.hands.link import Exchange, ReceivedFile
 from outrider.coding.hands.protocol import HANDS_TOOLS, CallToDo, Done, FileInfo, Run
 from outrider.coding.permissions.approver import Grant
@@ -38,35 +38,53 @@ class Forwarding:
         self.cwd = ""
         """Where the shell of the workspace was last."""
         self._instructions = NewInstructions()
+        self._expected: ToolContext[Any] | None = None
+        self._begun: tuple[CallToDo, Begun[Done]] | None = None
 
     def around(self, tool: Tool) -> Tool:
         """Return a tool that runs in the hands, if it works on files or runs commands."""
         if tool.name not in HANDS_TOOLS:
             return tool
-        return _ForwardedTool(**{name: getattr(tool, name) for name in tool.__struct_fields__}, forward=self.run)
+        return _ForwardedTool(**{name: getattr(tool, name) for name in tool.__struct_fields__}, forwarding=self)
 
     def call(self, id: str, tool: str, input: dict[str, Any]) -> CallToDo:
         """Return a call in this workspace."""
         return CallToDo(id, tool, input, self._workspace, self.cwd)
 
+    # A call that only looks is sent before it is decided on. Of several calls, the one before has started by then.
+
+    def expect(self, context: ToolContext[Any]) -> None:
+        """Learn about a call that is decided on next."""
+        self._expected = context
+
+    def begin(self, call: CallToDo) -> None:
+        """Send a call that only looks, to run if the rules allow it. Raises HandsError."""
+        self.drop()
+        context, self._expected = self._expected, None
+        if context and context.call_id == call.id and call.only_looks and not _is_stored(call.input):
+            run = Run(call, context.session, context.reply, context.key, context.result_characters, if_allowed=True)
+            self._begun = call, self._connection.begin(run, Done, repeats=call.tool != "Bash")
+
+    def drop(self) -> None:
+        """Forget a call that was sent before it was decided on, and will not start."""
+        if self._begun:
+            self._connection.cancel(self._begun[1])
+        self._begun = None
+
     async def run(self, tool: Tool, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
         """Run a call in the hands."""
-        grant = self._granted(context.call_id) or Grant()
+        call, grant = self.call(context.call_id, tool.name, arguments), self._granted(context.call_id) or Grant()
         request = Run(
-            self.call(context.call_id, tool.name, arguments),
-            context.session,
-            context.reply,
-            context.key,
-            context.result_characters,
-            grant.paths,
-            grant.unasked,
+            call, context.session, context.reply, context.key, context.result_characters, grant.paths, grant.unasked
         )
         is_command = tool.name == "Bash"
         self._commands.waiting += is_command
         try:
-            exchange = await self._connection.ask(
-                request, Done, repeats=tool.effect == "read", progress=context.progress
-            )
+            exchange = await self._result_of_begun(call, context)
+            if exchange is None:
+                exchange = await self._connection.ask(
+                    request, Done, repeats=tool.effect == "read", progress=context.progress
+                )
         except HandsError as error:
             is_unknown = isinstance(error, HandsLostError)
             return ToolResult(f"{_sentence(error)}.", is_error=True, is_unknown=is_unknown)
@@ -77,15 +95,33 @@ class Forwarding:
         texts = [ProjectText(Path(path), text[:MAX_BYTES]) for path, text in done.instructions[:20]]
         return self._instructions.added(texts, context, result_of(exchange))
 
+    async def _result_of_begun(self, call: CallToDo, context: ToolContext[Any]) -> Exchange[Done] | None:
+        """Return the result of the call if it was sent before it was decided on, and has run."""
+        if self._begun is None or not self._begun[0].is_same(call):
+            self.drop()
+            return None
+        (_, begun), self._begun = self._begun, None
+        begun.exchange.progress = context.progress
+        exchange = await self._connection.answered(begun)
+        return exchange if exchange.value.did_run else None
+
 
 class _ForwardedTool(Tool[..., Any], frozen=True, kw_only=True):
-    forward: Callable[..., Any]
+    forwarding: Forwarding
+
+    def expect(self, context: ToolContext[Any]) -> None:
+        self.forwarding.expect(context)
 
     async def invoke(self, arguments: dict[str, Any], context: ToolContext[Any]) -> ToolResult:
-        if str(arguments.get("file_path")).startswith("attachment:"):  # it is stored here
+        if _is_stored(arguments):
             return await super().invoke(arguments, context)
         self.check(arguments)
-        return cast(ToolResult, await self.forward(self, arguments, context))
+        return await self.forwarding.run(self, arguments, context)
+
+
+def _is_stored(arguments: dict[str, Any]) -> bool:
+    """Return whether a call reads what is stored here."""
+    return str(arguments.get("file_path")).startswith("attachment:")
 
 
 def result_of(exchange: Exchange[Done]) -> ToolResult:

@@ -30,8 +30,15 @@ def standard_tools(
     """Return the named tools for one session.
 
     `shell` runs the commands; without one, they have no sandbox and the environment of this process. `hidden` returns
-    True for a path that searches must leave out. `private_addresses` lets WebFetch reach them.
+    True for a path that searches must leave out. Both are for a folder here, not for one elsewhere. `private_addresses`
+    lets WebFetch reach them.
     """
+    if isinstance(workspace, str):
+        raise TypeError(
+            "standard_tools() takes a workspace: write Workspace(…) for a folder, workspace_at(…) for a place"
+        )
+    if shell and workspace.forwarded:
+        raise TypeError("a workspace elsewhere has a shell of its own: leave shell= out")
     from msgspec.structs import replace
 
     from outrider.coding.toolbox.files.edit import edit
@@ -55,7 +62,8 @@ def standard_tools(
         "WebFetch": lambda: web_fetch(private_addresses=private_addresses),
         "Todo": lambda: todo(workspace),
     }
-    return [replace(makers[name](), built_in=True) for name in TOOL_NAMES if name in names]
+    made = [replace(makers[name](), built_in=True) for name in TOOL_NAMES if name in names]
+    return [workspace.forwarded(tool) for tool in made] if workspace.forwarded else made
 
 
 def tools_of_programs(names: Iterable[str]) -> list[str]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
 
 import msgspec
 
@@ -49,7 +50,7 @@ def agree(call_id: str) -> Grounds:
 
 
 class Workspace:
-    """The folder and the state of one session's tools."""
+    """The folder and the state of one session's tools. Close it, or use it in a `with` or `async with` block."""
 
     def __init__(self, folder: str | Path, *, parent: Workspace | None = None) -> None:
         self.folder = Path(folder).resolve()
@@ -102,6 +103,23 @@ class Workspace:
         if folder:
             workspace.buffers = None
         return workspace
+
+    def open(self) -> None:
+        """Connect to the folder, if it is elsewhere. Blocks. Raises HandsError."""
+
+    def __enter__(self) -> Self:
+        self.open()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.open)
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await asyncio.to_thread(self.close)
 
     def close(self) -> None:
         """End the commands that still run and remove their output. The workspace can be used again."""

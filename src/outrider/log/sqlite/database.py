@@ -193,7 +193,7 @@ def connect_for_watching(path: Path) -> sqlite3.Connection:
 
 def _connect_for_reading(path: Path, mode: str) -> sqlite3.Connection:
     address = f"file:{quote(str(path))}?{mode}"
-    connection = sqlite3.connect(address, BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
+    connection = sqlite3.connect(address, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, uri=True)
     try:
         connection.execute("PRAGMA user_version").fetchone()  # SQLite opens the file at the first statement
     except BaseException:

@@ -87,13 +87,18 @@ def _encodings(transparent: bool, types: Collection[str], exact: bool) -> Iterat
             yield "WEBP" if transparent else "JPEG", {"quality": quality}
 
 
-def image_size(data: bytes) -> tuple[int, int]:
-    """Return width and height. For a complete PNG, read only the header."""
+def image_size(data: bytes, most_decoded: int | None = None) -> tuple[int, int]:
+    """Return width and height. Raise AttachmentError for a damaged picture.
+
+    Of a complete PNG, and of a picture with more bytes than `most_decoded`, only the header is read. A JPEG is always
+    read to its end, at an eighth of its size.
+    """
     if data.startswith(PNG_BEGIN) and data.rstrip(b"\0").endswith(PNG_END):
         return int.from_bytes(data[16:20], "big"), int.from_bytes(data[20:24], "big")
     with _opened(data) as image:
-        image.load()  # raises for a truncated file
         width, height = image.size
+        if image.draft(None, (1, 1)) or most_decoded is None or len(data) <= most_decoded:
+            image.load()  # raises for a truncated file
         return width, height
 
 

@@ -41,6 +41,8 @@ NO_NOTEBOOK = "This is not a valid notebook, so it is shown as plain text."
 EDITOR_SILENT = (
     "The editor did not say whether it has changes in this file that are not saved. This is what is on disk."
 )
+MOST_DECODED = 4 * 1024 * 1024
+"""Bytes of a text that are decoded at once, and not in pieces."""
 PICTURES = frozenset(f"image/{kind}" for kind in ("png", "jpeg", "gif", "webp", "bmp", "tiff", "vnd.microsoft.icon"))
 
 
@@ -224,6 +226,10 @@ def _text(source: Source, encoding: Encoding, span: Span, context: ToolContext) 
     if source.data is None:
         pieces = file_chunks(source.stream, encoding, _progress_reporter(source.stamp.size, context))
         return numbered_lines(Lines(pieces), span, source.name, None, characters)
+    if len(source.data) > MOST_DECODED:
+        all_lines, lines = (Lines(file_chunks(io.BytesIO(source.data), encoding, bool)) for _ in range(2))
+        all_lines.skip(len(source.data))
+        return numbered_lines(lines, span, source.name, all_lines.passed, characters)
     text = decode_lenient(source.data, encoding)
     return numbered_lines(Lines(text_chunks(text)), span, source.name, line_count(text), characters)
 

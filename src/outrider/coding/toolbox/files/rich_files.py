@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 ORIGINAL = "With original: true the file itself is attached, which helps only a model that takes such files."
 
 
+MOST_DECODED = 4 * 1024 * 1024
+"""Bytes of a picture that Read decodes to see whether it is whole. A larger one is checked before it is sent."""
+
+
 def document_text(stream: BinaryIO, name: str, mime_type: str, span: Span, context: ToolContext) -> tuple[str, Part]:
     """Return the lines of the span, and which these are. Reads no further than that. Raises ToolCallError."""
     stream.seek(0)
@@ -52,12 +56,13 @@ def _until_cancelled(text: Iterator[str], context: ToolContext) -> Iterator[str]
 
 def picture_result(name: str, mime_type: str, size: int, data: bytes | None, attachment: Attachment) -> ToolResult:
     """Return the picture with a caption. A file too large to inspect is attached unchecked."""
-    if data is None:
+    is_copied = mime_type == "image/webp"  # twice, to be opened
+    if data is None or (is_copied and len(data) > MOST_DECODED):
         return ToolResult(f"{printable(name)}: {mime_type}, {human_size(size)}", [attachment])
     from outrider.providers.rendering.documents import image_size  # the same check as before sending
 
     try:
-        width, height = image_size(data)
+        width, height = image_size(data, MOST_DECODED)
     except AttachmentError:
         width = height = 0
     except ImportError:  # hands elsewhere may lack Pillow

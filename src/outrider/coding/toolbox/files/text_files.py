@@ -14,7 +14,7 @@ CHUNK = 256 * 1024
 """Bytes or characters handled at once: few enough for the processor's cache."""
 
 
-def file_chunks(file: BinaryIO, encoding: Encoding, scanned: Callable[[int], None]) -> Iterator[str]:
+def file_chunks(file: BinaryIO, encoding: Encoding, scanned: Callable[[int], object]) -> Iterator[str]:
     """Yield the text of a large file in chunks. `scanned` is called with the number of bytes read so far."""
     decoder = codecs.getincrementaldecoder(encoding.codec)(_error_handler(encoding))
     total = file.seek(len(encoding.mark))
