@@ -111,7 +111,7 @@ async def test_with_nobody_to_ask_the_model_is_told_so_and_no_answer_is_made_up(
 def test_only_the_agent_that_talks_to_the_user_asks_the_user(folder: Path) -> None:
     bench = bench_in(folder)
     assert "AskUser" in [tool.name for tool in bench.tools]
-    for profile in bench.profiles:
+    for profile in bench.found_profiles.profiles:
         with bench.subagents.start(profile, "a task", "") as setup:
             names = [tool.name for tool in setup.agent.tools]
             assert names
