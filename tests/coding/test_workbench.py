@@ -353,8 +353,8 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: NoSandbox())
     monkeypatch.delenv("OUTRIDER_SANDBOX")
-    assert isinstance(bench_in(folder).sandbox, NoSandbox)
-    assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
+    assert isinstance(bench_in(folder)._tools.sandbox, NoSandbox)
+    assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",))._tools.sandbox, ClosedNetwork)
 
 
 async def test_a_sandbox_that_works_decides_about_the_first_command(
