@@ -111,7 +111,7 @@ async def test_with_nobody_to_ask_the_model_is_told_so_and_no_answer_is_made_up(
 def test_only_the_agent_that_talks_to_the_user_asks_the_user(folder: Path) -> None:
     bench = bench_in(folder)
     assert "AskUser" in [tool.name for tool in bench.tools]
-    for profile in bench.profiles:
+    for profile in bench.found_profiles.profiles:
         with bench.subagents.start(profile, "a task", "") as setup:
             names = [tool.name for tool in setup.agent.tools]
             assert names
@@ -353,8 +353,8 @@ async def test_the_environment_that_runs_outrider_is_not_changed(
 def test_the_setting_allow_hosts_reaches_the_sandbox(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: NoSandbox())
     monkeypatch.delenv("OUTRIDER_SANDBOX")
-    assert isinstance(bench_in(folder).sandbox, NoSandbox)
-    assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",)).sandbox, ClosedNetwork)
+    assert isinstance(bench_in(folder)._tools.sandbox, NoSandbox)
+    assert isinstance(bench_in(folder, sandbox__allow_hosts=("pypi.org",))._tools.sandbox, ClosedNetwork)
 
 
 async def test_a_sandbox_that_works_decides_about_the_first_command(

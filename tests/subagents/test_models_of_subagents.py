@@ -95,7 +95,7 @@ def test_a_server_is_a_vendor_of_its_own(wanted: str, sender: str, same: bool) -
 def models_in(bench: Workbench, model: str, profile: str, tier: str = "") -> str:
     """Who would answer for a sub-agent of the workbench."""
     bench.agent(model=model)
-    chosen = next(each for each in bench.profiles if each.name == profile)
+    chosen = next(each for each in bench.found_profiles.profiles if each.name == profile)
     with bench.subagents.start(chosen, "try", tier) as worker:
         return worker.agent.provider.name
 
@@ -124,7 +124,7 @@ def test_in_a_workbench_a_profile_has_its_tier_unless_the_call_asks_for_another(
 
 def test_sub_agents_of_one_kind_share_a_connection_and_follow_their_sender(folder: Path) -> None:
     bench = bench_in(folder)
-    explore = bench.profiles[0]
+    explore = bench.found_profiles.profiles[0]
     bench.agent(model="anthropic/claude-opus-5-5")
     with bench.subagents.start(explore, "a", "") as one, bench.subagents.start(explore, "b", "") as other:
         assert one.agent.provider is other.agent.provider
@@ -133,7 +133,7 @@ def test_sub_agents_of_one_kind_share_a_connection_and_follow_their_sender(folde
 
 def test_sub_agents_have_the_cache_and_the_temperature_of_the_settings(folder: Path) -> None:
     bench = bench_in(folder, cache="1h", temperature=0.5)
-    with bench.subagents.start(bench.profiles[0], "a", "") as one:
+    with bench.subagents.start(bench.found_profiles.profiles[0], "a", "") as one:
         assert (one.agent.cache, one.agent.temperature) == ("1h", 0.5)
 
 

@@ -279,7 +279,7 @@ def test_a_project_s_profile_does_not_go_beyond_what_the_user_allows(folder: Pat
     )
     bench = bench_in(folder, limits__max_turns=10, limits__max_cost=1.0)
     bench.agent(model="demo")
-    helper = next(each for each in bench.profiles if each.name == "Helper")
+    helper = next(each for each in bench.found_profiles.profiles if each.name == "Helper")
     with bench.subagents.start(helper, "try", "") as worker:
         limits = worker.agent.limits
     assert limits == Limits(max_turns=10, max_cost=1.0)
@@ -288,7 +288,7 @@ def test_a_project_s_profile_does_not_go_beyond_what_the_user_allows(folder: Pat
 def test_a_project_s_profile_that_takes_the_name_of_a_built_in_one_stays_a_project_s(folder: Path) -> None:
     write(folder / ".outrider/agents/explore.md", "Explore", limits="{max_turns: 500}", model="openai/gpt-6.1-sol")
     bench = bench_in(folder, limits__max_turns=10)
-    (explore,) = [each for each in bench.profiles if each.name == "Explore"]
+    (explore,) = [each for each in bench.found_profiles.profiles if each.name == "Explore"]
     assert explore.from_project
     assert explore.limits_within(bench.settings.limits).max_turns == 10
 

@@ -55,7 +55,7 @@ def test_what_cannot_be_used_is_refused_when_it_is_written(
 
 def names_in(bench: Workbench, name: str) -> list[str]:
     bench.agent(model="demo")
-    chosen = next(each for each in bench.profiles if each.name == name)
+    chosen = next(each for each in bench.found_profiles.profiles if each.name == name)
     with bench.subagents.start(chosen, "try", "") as worker:
         return [each.name for each in worker.agent.tools]
 

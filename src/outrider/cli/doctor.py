@@ -135,7 +135,8 @@ def _subagents(loaded: Loaded | ConfigError) -> Iterator[Finding]:
 
     if isinstance(loaded, Loaded):
         bench = Workbench(loaded.settings, Path.cwd())
-        yield Finding("fine", safe_line(f"sub-agents: {', '.join(profile.name for profile in bench.profiles)}"))
+        names = [profile.name for profile in bench.found_profiles.profiles]
+        yield Finding("fine", safe_line(f"sub-agents: {', '.join(names)}"))
         yield from (Finding("absent", safe_line(note)) for note in bench.notes)
 
 

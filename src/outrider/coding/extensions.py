@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
 from outrider.coding.commands.command import FoundCommands, find_commands
 from outrider.coding.config.loading import load
+from outrider.coding.consent.command_line import server_line
+from outrider.coding.consent.coverage import cover
 from outrider.coding.consent.item import ConsentItem
 from outrider.coding.found_skills import FoundSkills, find_skills
 from outrider.coding.hooks.hook_files import FoundHooks, find_hooks
 from outrider.coding.places import Place, find_places
 from outrider.coding.plugins.found_plugins import FoundPlugins, find_plugins
+from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.environment import config_file
+from outrider.mcp.servers import McpServer, StdioServer
+from outrider.subagents.profile import built_in
 
 
 class Extensions:
@@ -51,6 +57,19 @@ class Extensions:
     def plugins(self) -> FoundPlugins:
         """The plugins, and those whose programs wait for the user's consent."""
         return find_plugins(self.places, Path(os.path.realpath(self._folder)))
+
+    def profiles(self, tools: Iterable[str]) -> FoundProfiles:
+        """Return the sub-agent profiles, for agents with these tools."""
+        users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
+        plugins = [each.path / "agents" for each in self.plugins.places]
+        return find_profiles(self._folder, users, built_in(), tools=tools, home=Path.home(), plugins=plugins)
+
+    def obeyed(self, servers: Iterable[McpServer], folder: Path) -> list[str]:
+        """Return the files and folders in the project of the programs that hooks and MCP servers run."""
+        hooks = [hook.line(folder, folder) for hook in self.hooks.hooks]
+        programs = [server_line(each, folder) for each in servers if isinstance(each, StdioServer)]
+        named = cover([*hooks, *programs]).paths
+        return list(dict.fromkeys(path for each in named for path in (each, os.path.realpath(each))))
 
     @property
     def waiting(self) -> list[ConsentItem]:

@@ -37,7 +37,7 @@ def _hooks(bench: Workbench) -> list[str]:
 
 
 def _skills(bench: Workbench) -> list[str]:
-    found = bench.skills
+    found = bench.project.skills
     rows = [_row(f"/{each.skill.name}", each.skill.description, each.origin) for each in found.found]
     how = "To add one: .agents/skills/NAME/SKILL.md in the project or your home folder (docs/skills.md)."
     return [*(rows or ["No skills."]), *found.refused, *found.replaced, how]

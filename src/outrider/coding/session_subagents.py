@@ -34,6 +34,12 @@ if TYPE_CHECKING:
     from outrider.mcp.session_servers import Mcp
 
 
+NO_SUBAGENT_TOOLS = (
+    "Task is enabled, but no sub-agent would have any tools: sub-agents have only tools that are listed. List theirs "
+    "as well, as in --tools Task,Read,Glob,Grep, or leave the list out to enable all"
+)
+
+
 class Sender(NamedTuple):
     """What sub-agents take over from the agent that starts them."""
 
@@ -65,6 +71,9 @@ class SessionSubagents:
         self._worktrees = Worktrees(workspace.programs, lambda path: is_hidden(permissions.policy, path))
 
     def task(self, profiles: Sequence[Profile]) -> Tool:
+        """Return Task. Raises ConfigError without profiles: no sub-agent would have tools."""
+        if not profiles:
+            raise ConfigError(NO_SUBAGENT_TOOLS)
         wanted, isolates = self._settings.subagents, self._permissions.policy.repository is not None
         return Task(
             profiles,

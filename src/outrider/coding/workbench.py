@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -12,17 +11,14 @@ from typing import TYPE_CHECKING
 from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands
 from outrider.coding.config.settings import Settings
-from outrider.coding.consent.command_line import server_line
-from outrider.coding.consent.coverage import cover
 from outrider.coding.extensions import Extensions
-from outrider.coding.found_skills import FoundSkills
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.lean_tools import has_prompted_tools, in_form, is_lean, lean_tools
 from outrider.coding.mcp.shared_servers import SharedServers
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.plan_mode import PlanMode, reads
-from outrider.coding.profiles import FoundProfiles, find_profiles
+from outrider.coding.profiles import FoundProfiles
 from outrider.coding.project import PLACE, Project, ProjectHere, check_place
 from outrider.coding.remote.control import Dialogue, RemoteControl
 from outrider.coding.session_hooks import SessionHooks
@@ -35,10 +31,8 @@ from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE
 from outrider.coding.web_search import WebSearch
-from outrider.environment import config_file
-from outrider.errors import ConfigError, LogError
+from outrider.errors import LogError
 from outrider.log.log import Log
-from outrider.mcp.servers import StdioServer
 from outrider.processes.programs import Programs
 from outrider.providers.base import Effort, EffortChoice, Provider
 from outrider.providers.catalogue.efforts import check_effort, offered
@@ -49,22 +43,15 @@ from outrider.runtime.budget import Spent, spent_today
 from outrider.runtime.events import Event
 from outrider.runtime.goal import CheckResult
 from outrider.runtime.session import Session
-from outrider.subagents.profile import Profile, built_in
 from outrider.tools.tool import Tool, make_tools
 
 if TYPE_CHECKING:
     from outrider.coding.background_telemetry import BackgroundTelemetry
     from outrider.coding.hands.hands import Hands
     from outrider.coding.hands.starter import Starter
-    from outrider.coding.sandbox.sandbox import Sandbox
     from outrider.mcp.running import RunningServers
     from outrider.mcp.servers import McpServer
     from outrider.runtime.titling import Titler
-
-NO_SUBAGENT_TOOLS = (
-    "Task is enabled, but no sub-agent would have any tools: sub-agents have only tools that are listed. List theirs "
-    "as well, as in --tools Task,Read,Glob,Grep, or leave the list out to enable all"
-)
 
 
 class Workbench:
@@ -140,20 +127,13 @@ class Workbench:
         tell = front.remote.answered if front.remote else lambda _: None
         rules = SessionRules(self.settings, self.workspace, place, tell)
         approver = PermissionApprover(
-            rules.policy(self._obeyed),
+            rules.policy(lambda: self.extensions.obeyed(self._allowed_servers, self.folder)),
             ask=self._dialogue.ask if front.ask else self._dialogue.ask_later if front.later else None,
             remember=rules.remember,
             cwd=lambda: self.workspace.shell_cwd,
         )
         approver.given = self._dialogue.given
         return approver
-
-    def _obeyed(self) -> list[str]:
-        """Return the files and folders in the project of the programs that hooks and MCP servers run."""
-        hooks = [hook.line(self.folder, self.folder) for hook in self.extensions.hooks.hooks]
-        servers = [each for each in self._allowed_servers if isinstance(each, StdioServer)]
-        named = cover([*hooks, *(server_line(each, self.folder) for each in servers)]).paths
-        return list(dict.fromkeys(path for each in named for path in (each, os.path.realpath(each))))
 
     @property
     def folder(self) -> Path:
@@ -204,10 +184,6 @@ class Workbench:
         found = {server.name: server for server in (*self.extensions.plugins.servers, *self._servers)}
         return [server for server in found.values() if self.settings.managed.allows_server(server)]
 
-    @property
-    def sandbox(self) -> Sandbox | None:
-        return self._tools.sandbox
-
     @cached_property
     def tools(self) -> tuple[Tool, ...]:
         """The enabled tools of the toolbox, the user's own tools, Task, and AskUser, which sub-agents do not have.
@@ -216,10 +192,7 @@ class Workbench:
         """
         tools = self._tools.in_workspace(self.workspace, self._tools.names)
         if "Task" in self._tools.enabled:
-            profiles = [profile for profile in self.found_profiles.profiles if profile.tools_of(tools)]
-            if not profiles:
-                raise ConfigError(NO_SUBAGENT_TOOLS)
-            tools.append(self.subagents.task(profiles))
+            tools.append(self.subagents.task([each for each in self.found_profiles.profiles if each.tools_of(tools)]))
         if "AskUser" in self._tools.enabled:
             tools.append(ask_user(has_user=bool(self._front_end.choose or self._front_end.later)))
         return make_tools(tools)
@@ -227,7 +200,7 @@ class Workbench:
     @cached_property
     def _reading_task(self) -> Tool | None:
         """Task for plan mode: its sub-agents have only tools that plan mode offers."""
-        named = [each for each in self.profiles if each.tools is not None and not each.server_tools]
+        named = [each for each in self.found_profiles.profiles if each.tools is not None and not each.server_tools]
         profiles = [each for each in named if (own := each.tools_of(self.tools)) and all(map(reads, own))]
         return self.subagents.task(profiles) if profiles else None
 
@@ -400,23 +373,18 @@ class Workbench:
 
     # Skills and commands
 
-    @property
-    def skills(self) -> FoundSkills:
-        """The skills of the user and the project; those of the place, if the project is elsewhere."""
-        return self.project.skills
-
     @cached_property
     def prompt_commands(self) -> PromptCommands:
         """The commands and skills that a person can call by name."""
         commands = self.project.commands_with(self.extensions.commands)
         return PromptCommands(
-            commands, self.skills, self.permissions, lambda: self.tools, self.folder, self.project.files
+            commands, self.project.skills, self.permissions, lambda: self.tools, self.folder, self.project.files
         )
 
     @cached_property
     def _skills_section(self) -> str:
         """The skills in the system prompt. Their files may be read without a question, wherever they are."""
-        has_some = "Read" in self._tools.enabled and self.skills.found
+        has_some = "Read" in self._tools.enabled and self.project.skills.found
         return self.project.skills_section if has_some else ""
 
     # Sub-agents
@@ -424,14 +392,7 @@ class Workbench:
     def _sender(self) -> Sender:
         return Sender(self._skills_section, self.servers, self._hooks.hooks, self.effort, self._web_search)
 
-    @property
-    def profiles(self) -> tuple[Profile, ...]:
-        return self.found_profiles.profiles
-
     @cached_property
     def found_profiles(self) -> FoundProfiles:
         """The sub-agent profiles, their files, and what was refused."""
-        users = [Path("~/.claude/agents").expanduser(), config_file().parent / "agents"]
-        plugins = [each.path / "agents" for each in self.extensions.plugins.places]
-        project = NOWHERE if self.hands else self.folder
-        return find_profiles(project, users, built_in(), tools=self._tools.names, home=Path.home(), plugins=plugins)
+        return self.extensions.profiles(self._tools.names)

@@ -183,7 +183,7 @@ async def test_the_model_does_not_rewrite_what_runs_without_a_question(
         "Write": call("Write", file_path="tools/x.py", content="evil"),
         "Bash": call("Bash", command="echo evil > tools/x.py", access="write", description="x"),
     }
-    runs_at_once = isinstance(bench.sandbox, Bubblewrap)  # Landlock asks once a session about `write`
+    runs_at_once = isinstance(bench._tools.sandbox, Bubblewrap)  # Landlock asks once a session about `write`
     free = call("Bash", command="echo x > free.txt", access="write", description="x")
     await run(bench, [calls[tool], free, call("Write", file_path="other.txt", content="x"), "Fine."])
     assert (project / "free.txt").exists() == runs_at_once, "without a sandbox, the person is asked"
@@ -203,7 +203,7 @@ async def test_commands_in_the_sandbox_cannot_change_what_runs(
     trust(project)
     bench = bench_in(project)
     try:
-        if not isinstance(bench.sandbox, Bubblewrap):
+        if not isinstance(bench._tools.sandbox, Bubblewrap):
             pytest.skip("bubblewrap does not work here; Landlock asks before a command may write")
         shell = bench._tools.shell(bench.workspace)
         argv = shell.argv("echo evil > tools/x.py; mv tools away; echo x > free.txt", "mark", "write")

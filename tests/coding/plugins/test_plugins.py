@@ -168,10 +168,10 @@ def test_a_plugin_brings_skills_commands_and_sub_agents_at_once(home: Path, proj
     (root / "agents").mkdir()
     (root / "agents/writer.md").write_text("---\nname: writer\ndescription: Writes\n---\nYou write.")
     bench = bench_in(project)
-    assert [skill.name for skill in bench.skills.skills] == ["reports:summarize"]
-    assert len(bench.skills.refused) == 1
+    assert [skill.name for skill in bench.project.skills.skills] == ["reports:summarize"]
+    assert len(bench.project.skills.refused) == 1
     assert bench.prompt_commands.has("/reports:weekly")
-    assert "writer" in [profile.name for profile in bench.profiles]
+    assert "writer" in [profile.name for profile in bench.found_profiles.profiles]
     assert "reports:summarize: Sum up a report" in bench.agent(model="demo").system_prompt
     bench.close()
 
