@@ -16,8 +16,7 @@ from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
 from outrider.log.questions import PermissionQuestion, Question
-from outrider.runtime.event_json import encode_json
-from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
+from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta, encode_json
 from outrider.text import clean
 from outrider.text.visible import revealed_line, safe_lines
 

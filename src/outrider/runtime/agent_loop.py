@@ -30,6 +30,7 @@ from outrider.providers.catalogue.windows import window_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.call_batches import first_intents, run_calls
 from outrider.runtime.call_environment import CallEnvironment
+from outrider.runtime.call_results import stored_prompt, stored_results
 from outrider.runtime.calls import Call
 from outrider.runtime.children import Children
 from outrider.runtime.compactor import Compactor
@@ -42,7 +43,6 @@ from outrider.runtime.hook_points import HookPoints
 from outrider.runtime.hooks import NO_HOOKS
 from outrider.runtime.limits import Limits
 from outrider.runtime.model_client import ModelClient
-from outrider.runtime.prompt_files import stored_prompt, stored_results
 from outrider.runtime.record import SessionRecord, answered
 from outrider.runtime.run import BudgetSpentError
 from outrider.runtime.step import (
@@ -173,7 +173,7 @@ class AgentLoop:
         self,
         said: list[Message],
         limits: Limits,
-        before: Callable[[], Awaitable[None]],
+        before: Callable[[], Awaitable[None]] | None = None,
         until: Until | None = None,
     ) -> None:
         """Think and act until the conversation has an answer, or a limit is reached. `finished` then says which.
@@ -218,7 +218,7 @@ class AgentLoop:
         self,
         said: list[Message],
         limits: Limits,
-        before: Callable[[], Awaitable[None]],
+        before: Callable[[], Awaitable[None]] | None,
         goal: Sequence[Entry],
     ) -> None:
         """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
@@ -234,7 +234,8 @@ class AgentLoop:
             start = (*goal, RunStarted(limits.changed, is_same))
         self.continues = False
         await self._add(said, first=start)
-        await before()
+        if before:
+            await before()
 
     async def _take_answers(self, said: Sequence[Message]) -> None:
         """Take the answers that have come. Raises ConversationError for a prompt, if the session still waits."""

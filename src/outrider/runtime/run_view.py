@@ -6,7 +6,7 @@ import time
 from importlib import import_module
 from typing import Any
 
-from outrider.conversation.html import call_summary, folded, markdown, plain, preformatted
+from outrider.conversation.html import MARKS, call_summary, folded, markdown, plain, preformatted, usage_line
 from outrider.runtime.events import (
     Event,
     Notice,
@@ -20,7 +20,6 @@ from outrider.runtime.events import (
     ToolStarted,
     TurnStarted,
 )
-from outrider.runtime.html import MARKS, usage_line
 
 INTERVAL = 0.1
 """Seconds between two updates of the page, while text streams."""

@@ -39,10 +39,10 @@ if TYPE_CHECKING:
     from outrider.log.session_labels import Origin
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
-    from outrider.runtime.offer import Offer
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
+    from outrider.runtime.toolset import Offer
     from outrider.tools.server_tool import ServerTool
 
 T = TypeVar("T")
@@ -208,8 +208,7 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
 
     def _repr_html_(self) -> str:
         """Return the session as a notebook shows it."""
-        from outrider.conversation.html import conversation_html, plain
-        from outrider.runtime.html import usage_line
+        from outrider.conversation.html import conversation_html, plain, usage_line
 
         head = f"<p><b>{plain(self.agent.name)}</b> with {plain(self.provider.name)}, "
         head += f"{len(self.messages)} messages, {usage_line(self.total_usage)}</p>"

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from outrider.runtime.journal import Journal
 
 T = TypeVar("T")
+_STOPPED = ("cancelled", "suspended")
 
 
 class SessionBase:
@@ -103,8 +104,8 @@ class SessionBase:
         )
         self._loop = AgentLoop(agent, record, environment, self._children)
         self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
-        self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
-        """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
+        self.before_run: Callable[[], Awaitable[None]] | None = None
+        """Called in each run once the prompt is in the history."""
 
     # Opening
 
@@ -211,11 +212,6 @@ class SessionBase:
 
     # Working
 
-    async def _before_run(self) -> None:
-        if self.before_run and (agent := await self.before_run()):
-            self._change_agent(agent)
-            await self._call_system()
-
     async def _call_system(self) -> None:
         """Call the function of the system prompt, if it is one and was not called for this run."""
         if self._system is None and not isinstance(system := self._agent.system, str):
@@ -237,7 +233,7 @@ class SessionBase:
             self._use_agent()
         self._check_deps()
         until = self._scope.until if self._scope else None
-        run = self._loop.run(with_goal(said, until), limits, self._before_run, until)
+        run = self._loop.run(with_goal(said, until), limits, self.before_run, until)
         end = await self._end_of(run if isinstance(self._agent.system, str) else self._instructed(run))
         return self._result(end, await self._record.all_messages())
 
@@ -273,15 +269,11 @@ class SessionBase:
         """
         if self._task.is_busy:
             await self._task.free()
-            while self._scope and self._has_stopped:  # noqa: ASYNC110 - it is over within a few steps of the loop
-                await asyncio.sleep(0)
+            while self._scope and (end := self._loop.finished) and end.status in _STOPPED:  # noqa: ASYNC110
+                await asyncio.sleep(0)  # it is over within a few steps of the loop
         if self._scope:
             raise busy()
         self._system = None
-
-    @property
-    def _has_stopped(self) -> bool:
-        return self._loop.finished is not None and self._loop.finished.status in ("cancelled", "suspended")
 
     async def _end_of(self, run: Coroutine[Any, Any, None]) -> RunFinished:
         """Do a run, and return its end. If it was cancelled before it began, that is its end."""

@@ -12,8 +12,15 @@ import msgspec
 from outrider.coding.permissions.question import Mode
 from outrider.errors import ConversationError, OutriderError
 from outrider.providers.debugging import logger
-from outrider.runtime.event_json import encode_json
-from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, RunFinished, SteeringQueued, TurnStarted
+from outrider.runtime.events import (
+    Event,
+    MessageAdded,
+    ReplyDiscarded,
+    RunFinished,
+    SteeringQueued,
+    TurnStarted,
+    encode_json,
+)
 from outrider.web.opener import SERVE, Opened
 
 Json = dict[str, Any]
