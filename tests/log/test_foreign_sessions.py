@@ -16,7 +16,8 @@ import pytest
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import ConfigError, LogError
 from outrider.log import entries as e
-from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry, encode
+from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry
+from outrider.log.entry_codec import encode
 from outrider.log.inbox import UNSIGNED_ANSWER, UNSIGNED_MESSAGE
 from outrider.log.key import FILE, LogKey
 from outrider.log.log import Log

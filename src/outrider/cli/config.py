@@ -76,7 +76,8 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_as_json(loaded, remembered), indent=2, ensure_ascii=False))
         return 0
-    for line in (*setting_lines(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
+    notes = (f"\nnote: {safe_line(note)}" for note in loaded.notes)
+    for line in (*setting_lines(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *notes):
         print(line)
     if loaded.waiting:
         print("\nnot in effect until you agree (outrider trust)")
@@ -149,11 +150,6 @@ def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
     yield "\nalways allowed in this project" + ("" if remembered else ": nothing")
     for rule in remembered:
         yield f"  {revealed_line(mask_secrets(rule))}"
-
-
-def _notes(loaded: Loaded) -> Iterator[str]:
-    for note in loaded.notes:
-        yield f"\nnote: {safe_line(note)}"
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider.cli.command_parser import UsageError as UsageError
 from outrider.cli.command_parser import add_tools_option
 from outrider.environment import LOG_HELP, WORKSPACE_HELP
 from outrider.errors import (
@@ -23,10 +24,6 @@ from outrider.errors import (
 
 NO_TOOLS = "none"
 _FILES = (".py", ".json")
-
-
-class UsageError(Exception):
-    """The command line is wrong; the message says why."""
 
 
 WRONG_INPUT = (

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
-from outrider.cli.command_parser import add_tools_option, command_parser
+from outrider.cli.command_parser import add_tools_option, command_parser, reported
+from outrider.cli.options import WRONG_INPUT
 from outrider.environment import LOG_HELP
 from outrider.processes.signals import on_signals
 
@@ -35,16 +36,7 @@ exit codes: 0 stopped, 1 error, 2 wrong usage
 def worker(arguments: list[str]) -> int:
     """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
-    from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
-    from outrider.errors import OutriderError
-    from outrider.text.visible import safe_lines
-
-    try:
-        asyncio.run(_work(options))
-    except OutriderError as error:
-        print(safe_lines(f"outrider worker: {error}"), file=sys.stderr, flush=True)
-        return 2 if isinstance(error, WRONG_INPUT) else 1
-    return 0
+    return reported("worker", lambda: asyncio.run(_work(options)), WRONG_INPUT)
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -64,7 +56,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _work(options: argparse.Namespace) -> None:
+async def _work(options: argparse.Namespace) -> int:
     from outrider.batches.collector import open_queue
     from outrider.batches.running import TaskRunner
     from outrider.coding.batch_sessions import CodingSessions
@@ -87,6 +79,7 @@ async def _work(options: argparse.Namespace) -> None:
             _stop_at_eof(stop)
         with _stopping(stop, work), suppress(asyncio.CancelledError):
             await work
+        return 0
     finally:
         sessions.close()
         queue.close()
@@ -120,7 +113,8 @@ class _Reporting:
 
     async def __call__(self, claim: Claim) -> TaskResult:
         result = await self._run(claim)
-        _print(result_line(result))
+        with suppress(OSError):
+            print(result_line(result), file=sys.stderr, flush=True)
         return result
 
 
@@ -131,8 +125,3 @@ def result_line(result: TaskResult) -> str:
 
     parts: Sequence[str] = [f"{result.seconds:.1f} s", dollars(result.usage.cost), result.error]
     return safe_line(f"{result.id}: {result.status} · {' · '.join(part for part in parts if part)}")
-
-
-def _print(line: str) -> None:
-    with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)

@@ -48,8 +48,7 @@ async def serve_http(host: Host, port: int) -> None:
     server = HttpServer(host, token)
     runner = await listen(server, port)
     try:
-        address = f"http://{next(each for each in server.authorities if each.startswith('127.'))}{PATH}"
-        print(address, flush=True)
+        print(f"{min(server.origins)}{PATH}", flush=True)
         print(f"Authorization: Bearer {token}", flush=True)
         print("Give clients the address and the header. Ctrl-C stops the server.", file=sys.stderr, flush=True)
         with on_signals(lambda _: stopped.set()):
@@ -69,5 +68,5 @@ async def listen(server: HttpServer, port: int) -> web.AppRunner:
         await runner.cleanup()
         raise ConfigError(f"port {port}: {error.strerror or error}; choose another with --http PORT") from None
     found = runner.addresses[0][1]
-    server.authorities = {f"127.0.0.1:{found}", f"localhost:{found}"}
+    server.origins = {f"http://127.0.0.1:{found}", f"http://localhost:{found}"}
     return runner

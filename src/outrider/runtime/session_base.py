@@ -61,17 +61,6 @@ class SessionBase:
         approve: Approver | None = None,
         deps: Any = None,
     ) -> None:
-        # These are imported here: a program that only names the type need not load the loop.
-        from pathlib import Path
-
-        from outrider.runtime.agent_loop import AgentLoop
-        from outrider.runtime.background import Background
-        from outrider.runtime.call_environment import CallEnvironment
-        from outrider.runtime.children import Children
-        from outrider.runtime.journal import Journal, new_id
-        from outrider.runtime.record import SessionRecord
-        from outrider.runtime.waits import Waits
-
         check_agent(agent)
         check_functions(approve, store)
         if deps is not None:
@@ -83,29 +72,44 @@ class SessionBase:
         self._system: str | None = None
         """The system prompt of the newest run, if the agent's is a function that was called for it."""
         self._observers = Observers()
-        self._emit = emit = self._observers.emit
+        self._emit = self._observers.emit
         self._task = ExclusiveTask()
-        journal = Journal(new_id(), default_store() if store is None else store)
+        self.before_run: Callable[[], Awaitable[None]] | None = None
+        """Called in each run once the prompt is in the history."""
+        self._make_parts(messages, default_store() if store is None else store, cwd, approve)
+
+    def _make_parts(
+        self, messages: Iterable[MessageLike], store: AttachmentStore, cwd: str | Path | None, approve: Approver | None
+    ) -> None:
+        # These are imported here: a program that only names the type need not load the loop.
+        from pathlib import Path
+
+        from outrider.runtime.agent_loop import AgentLoop
+        from outrider.runtime.background import Background
+        from outrider.runtime.call_environment import CallEnvironment
+        from outrider.runtime.children import Children
+        from outrider.runtime.journal import Journal, new_id
+        from outrider.runtime.record import SessionRecord
+        from outrider.runtime.waits import Waits
+
+        agent, journal, threads = self._agent, Journal(new_id(), store), Threads()
         folder = Path(cwd).resolve() if cwd else Path.cwd()
-        self._record = record = SessionRecord(messages, journal, threads := Threads(), emit, folder)
+        self._record = record = SessionRecord(messages, journal, threads, self._emit, folder)
         self._children = Children(record)
-        self.background = background = Background(record)
+        self.background = Background(record)
         """The sub-agents that work in the background."""
-        self._waits = waits = Waits(record)
+        self._waits = Waits(record)
         itself = weakref.ref(self)  # no cycle: a session is freed with its last user
-        shared = (journal.id, emit, record.write, journal.store, threads, agent.limits, folder)
-        open_child = partial(_open_child, itself)
         environment = CallEnvironment(
-            *(*shared, approve, open_child, background),
-            deps=deps,
+            *(journal.id, self._emit, record.write, store, threads, agent.limits, folder),
+            *(approve, partial(_open_child, itself), self.background),
+            deps=self._deps,
             hooks=agent.hooks,
-            waits=waits,
+            waits=self._waits,
             sends=record.sends,
         )
         self._loop = AgentLoop(agent, record, environment, self._children)
         self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
-        self.before_run: Callable[[], Awaitable[None]] | None = None
-        """Called in each run once the prompt is in the history."""
 
     # Opening
 
@@ -279,7 +283,7 @@ class SessionBase:
         """Do a run, and return its end. If it was cancelled before it began, that is its end."""
         before = self._loop.finished
         try:
-            await self._run_exclusively(self._settling(run))
+            await self._task.do(self._settling(run))
         except (SessionCancelledError, asyncio.CancelledError) as cancel:
             if self._loop.finished is before or self._loop.finished is None:
                 is_suspended = self._record.journal.is_suspended
@@ -326,17 +330,10 @@ class SessionBase:
             self._record.resume()
             self._loop.restart()
 
-    async def _run_exclusively(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run one task at a time."""
-        try:
-            return await self._task.do(work)
-        finally:
-            work.close()  # in case it was cancelled before it started
-
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something that is not a run, one thing at a time, and record a cancel."""
         try:
-            return await self._run_exclusively(self._recording_cancel(work))
+            return await self._task.do(self._recording_cancel(work))
         finally:
             work.close()
 

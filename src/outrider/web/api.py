@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -58,7 +59,8 @@ class Api:
         )
         about = "Begin a session. It answers when the first message is stored; the reply comes as events."
         yield _post(f"{API}/sessions", "createSession", about, self._create, t.Created, t.NewSession, 201)
-        yield _get(one, "getSession", "Return a session with its state.", self._reads(self._details), t.SessionDetails)
+        details = self._reads(lambda found, *_: session_details(self._log, found))
+        yield _get(one, "getSession", "Return a session with its state.", details, t.SessionDetails)
         about = "Send a message: it begins a run, or joins the one that goes on. It answers when the message is stored."
         yield _post(f"{one}/prompt", "prompt", about, self._prompt, t.Created, t.Said, 202)
         about = "Send a message to the run that goes on, which takes it at its next step."
@@ -77,7 +79,8 @@ class Api:
     def _reading_routes(self) -> Iterator[Route]:
         one = f"{API}/sessions/{{id}}"
         about = "Return entries of a session: a page of them."
-        yield _get(f"{one}/entries", "listEntries", about, self._reads(self._entries), t.EntriesPage, t.PageQuery)
+        read = self._reads(lambda found, _, query: entries_page(self._log, found, query))
+        yield _get(f"{one}/entries", "listEntries", about, read, t.EntriesPage, t.PageQuery)
         about = "Return one entry, whole."
         read = self._reads(lambda found, of, query: whole_entry(self._log, found, _number(of, "seq"), query))
         yield _get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], t.FormQuery)
@@ -124,13 +127,16 @@ class Api:
         )
         about = "Return the exact request whose reply is an entry, for its model or another."
         yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, t.TurnRequest, t.WireQuery)
-        yield _get(
-            f"{API}/facets", "getFacets", "Return the folders and models of all sessions.", self._facets, t.Facets
-        )
+        about = "Return the folders and models of all sessions."
+        read = partial(asyncio.to_thread, lambda *_: t.Facets(*self._log.folders_and_models()))
+        yield _get(f"{API}/facets", "getFacets", about, read, t.Facets)
         about = "List the evals, with the figures of their models."
-        yield _get(f"{API}/evals", "listEvals", about, self._evals, t.EvalPage)
+        yield _get(
+            f"{API}/evals", "listEvals", about, partial(asyncio.to_thread, lambda *_: list_evals(self._log)), t.EvalPage
+        )
         about = "Return an eval with its trials, and how it compares with another."
-        yield _get(f"{API}/evals/{{name}}", "getEval", about, self._eval, t.EvalDetails, t.EvalQuery)
+        read = partial(asyncio.to_thread, lambda of, query: one_eval(self._log, of.values["name"], query.against))
+        yield _get(f"{API}/evals/{{name}}", "getEval", about, read, t.EvalDetails, t.EvalQuery)
         about = "Return cost and tokens by day, model or folder."
         yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, t.FiguresQuery)
         yield _get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, t.UsageReport, t.FiguresQuery)
@@ -141,7 +147,10 @@ class Api:
         def answer(request: Request, query: Any) -> Any:
             return read(self._owners.session(request.owner, request.values["id"]), request, query)
 
-        return lambda request, query: asyncio.to_thread(answer, request, query)
+        return partial(asyncio.to_thread, answer)
+
+    async def _found(self, request: Request) -> Summary:
+        return await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
 
     # Sessions
 
@@ -150,12 +159,6 @@ class Api:
             query = msgspec.structs.replace(query, owner=request.owner)
         found = await asyncio.to_thread(list_sessions, self._listed, query)
         return msgspec.structs.replace(found, folders=()) if request.owner else found
-
-    def _details(self, found: Summary, request: Request, _: None) -> t.SessionDetails:
-        return session_details(self._log, found)
-
-    def _entries(self, found: Summary, request: Request, query: t.PageQuery) -> t.EntriesPage:
-        return entries_page(self._log, found, query)
 
     def _messages(self, found: Summary, request: Request, query: t.MessagesQuery) -> t.Messages:
         entries = query.limit * 4
@@ -170,13 +173,13 @@ class Api:
         return t.Created(await self._sessions.begin(wanted, is_page=request.is_page))
 
     async def _prompt(self, request: Request, said: t.Said) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         self._owners.check_prompt(found.owner, found.id)
         await self._sessions.say(found.id, said.text, said.mode)
         return t.Created(found.id)
 
     async def _steer(self, request: Request, said: t.Said) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         live = self._sessions.get(found.id)
         details = await asyncio.to_thread(session_details, self._log, found)
         if not details.working or (live is not None and live.has_ended):
@@ -184,12 +187,12 @@ class Api:
         return await self._prompt(request, said)
 
     async def _cancel(self, request: Request, _: None) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         await self._sessions.cancel(found.parent or found.id, found.id if found.parent else "")
         return t.Created(found.id)
 
     async def _fork(self, request: Request, wanted: t.Fork) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         return t.Created(await asyncio.to_thread(self._log.fork, found.id, wanted.at))
 
     # Questions
@@ -214,18 +217,9 @@ class Api:
 
     # Figures
 
-    async def _facets(self, request: Request, _: None) -> t.Facets:
-        return t.Facets(*await asyncio.to_thread(self._log.folders_and_models))
-
     async def _figures_by(self, request: Request, query: t.FiguresQuery) -> t.UsageReport:
         found = await asyncio.to_thread(self._figures.by, request.values["by"], days=query.days, seconds=INDEX_SECONDS)
         return msgspec.convert(found, described(t.UsageReport))
-
-    async def _evals(self, request: Request, _: None) -> t.EvalPage:
-        return await asyncio.to_thread(list_evals, self._log)
-
-    async def _eval(self, request: Request, query: t.EvalQuery) -> t.EvalDetails:
-        return await asyncio.to_thread(one_eval, self._log, request.values["name"], query.against)
 
     async def _figures_csv(self, request: Request, query: t.FiguresQuery) -> Response:
         by = request.values["by"]

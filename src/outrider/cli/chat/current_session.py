@@ -9,8 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
@@ -19,7 +17,7 @@ from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
     from outrider.coding.config.chosen_model import ChosenModel
-    from outrider.coding.front_end import Front, FrontEnd
+    from outrider.coding.front_end import FrontEnd
     from outrider.coding.mcp.server_files import FoundServers
     from outrider.coding.permissions.question import Mode
     from outrider.coding.toolbox.background_commands import BackgroundCommands
@@ -58,11 +56,11 @@ class CurrentSession:
         folder: Path,
         model: str | None,
         observer: Callable[[Event], None],
-        front_end: FrontEnd,
         effort: EffortChoice | None = None,
     ) -> None:
         self.folder = folder
-        self._front_end = front_end
+        self.front_end: FrontEnd | None = None
+        """How the session reaches its user, and other processes the session. Set it before the workbench is made."""
         self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
         self.has_given_mode = False
@@ -72,8 +70,6 @@ class CurrentSession:
         self._effort: EffortChoice | None = effort
         """The effort chosen by the user; None uses that of the session or of the settings."""
         self.session: Session | None = None
-        self.front: Front | None = None
-        """What other processes can do with the session. Set it before the workbench is made."""
         self._settings = settings
         self._observer = observer
         self._name = ""
@@ -126,6 +122,7 @@ class CurrentSession:
         return self._bench
 
     def _new_bench(self) -> Workbench:
+        from outrider.coding.front_end import NO_FRONT_END
         from outrider.coding.tool_files import load_tools
         from outrider.coding.workbench import Workbench
 
@@ -136,7 +133,7 @@ class CurrentSession:
             self.folder,
             tools=self._tools,
             servers=self.found_servers.servers,
-            front_end=msgspec.structs.replace(self._front_end, remote=self.front),
+            front_end=self.front_end or NO_FRONT_END,
         )
 
     @property

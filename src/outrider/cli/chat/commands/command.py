@@ -64,12 +64,11 @@ Next: TypeAlias = "Send | Compact | Rewind | Work | Dialogue | Pick | ShowInPage
 """What follows a command; after None the chat reads the next line."""
 
 
-class CommandContext:
+class CommandContext(NamedTuple):
     """What commands work with: the session, and the view that they write to."""
 
-    def __init__(self, current: CurrentSession, view: SessionView) -> None:
-        self.current = current
-        self.view = view
+    current: CurrentSession
+    view: SessionView
 
 
 class ChatCommand(NamedTuple):

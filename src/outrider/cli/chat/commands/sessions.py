@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send, ShowInPager
 from outrider.cli.chat.past_messages import show_recent
+from outrider.cli.chat.picker import PickerChoice, pick
 from outrider.cli.styles import fit
 from outrider.coding import sentences
-from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, run_rewind
-from outrider.text.visible import safe_line
+from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, beginning, preview_lines, run_rewind
+from outrider.text import ago, counted
+from outrider.text.visible import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.cli.chat.session_view import SessionView
+    from outrider.log.rewinding import RewindPoint, RewindPreview
     from outrider.runtime.session import Session
 
 
@@ -116,8 +121,6 @@ COMMANDS = (
 async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
     """Do what the command says. Return the text for the next line: the message that was taken back."""
     if wanted.to is None:
-        from outrider.cli.chat.rewind_picker import choose_rewind
-
         chosen = await choose_rewind(session)
         if chosen is None:
             return ""
@@ -144,3 +147,48 @@ async def _confirmed(wanted: Rewind) -> bool:
     detail = "and overwrite files that someone else changed since" if wanted.force else ""
     choices = [PickerChoice("yes", "Undo it", detail), PickerChoice("", "Leave it as it is")]
     return await pick("Undo the last turn?", choices) == "yes"
+
+
+LONGEST = 400
+"""Characters of a message in its line, which the window cuts."""
+
+
+async def choose_rewind(session: Session) -> Rewind | None:
+    """Return what the user chooses; None if the user leaves the list. Raises OutriderError."""
+    points = await session.rewind_points()
+    choices = [_choice(point) for point in reversed(points)]
+
+    def message(number: str) -> Sequence[str]:
+        return safe_lines(points[int(number) - 1].message.text).split("\n")
+
+    number: str | None = None
+    while number := await pick("Go back to before one of your messages", choices, message, number):
+        preview = await session.rewind_preview(int(number))
+        title = f"Back to before: {beginning(points[int(number) - 1].message, LONGEST)}"
+        if what := await pick(title, _parts(preview), partial(_lines, preview)):
+            return Rewind(int(number), what, force=what != "conversation" and bool(preview.conflicts))
+    return None
+
+
+def _choice(point: RewindPoint) -> PickerChoice:
+    age = ago(time.time() - point.time)
+    return PickerChoice(str(point.number), f"{point.number:>2}  {beginning(point.message, LONGEST)}", facts=(age,))
+
+
+def _parts(preview: RewindPreview) -> list[PickerChoice]:
+    """Return what can go back. If someone else changed files, the conversation comes first, which overwrites none."""
+    said = f"{counted(preview.messages, 'message')} less"
+    conversation = PickerChoice("conversation", "the conversation", said)
+    if not preview.files:
+        return [conversation]
+    changed = f"{counted(len(preview.files), 'file')} change" + ("" if len(preview.files) > 1 else "s")
+    if preview.conflicts:
+        changed += f", also {len(preview.conflicts)} that someone else changed since"
+    both = PickerChoice("both", "the conversation and the files", f"{said}, {changed}")
+    files = PickerChoice("files", "the files", changed)
+    return [conversation, both, files] if preview.conflicts else [both, conversation, files]
+
+
+def _lines(preview: RewindPreview, what: str) -> list[str]:
+    """Return what a choice would do."""
+    return list(preview_lines(preview, files=what != "conversation", conversation=what != "files"))[1:]
