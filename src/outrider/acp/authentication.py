@@ -20,11 +20,11 @@ LOGIN = AuthMethod(
 
 def auth_methods(client: ClientCapabilities) -> list[AuthMethod | AuthMethodTerminal]:
     """Return the methods that a client can handle. A terminal asks for the key, where the client can open one."""
-    offered = [(each, f"{each}-key", f"{label} API key", _DESCRIPTION) for each, label in PROVIDERS.items()]
+    offered = {each: (f"{each}-key", f"{label} API key", _DESCRIPTION) for each, label in PROVIDERS.items()}
     if client.auth.terminal:  # the client starts the agent again with more arguments: outrider acp --login anthropic
-        return [*(AuthMethodTerminal(*shown, ["--login", provider]) for provider, *shown in offered), LOGIN]
+        return [*(AuthMethodTerminal(*shown, ["--login", each]) for each, shown in offered.items()), LOGIN]
     if (client.meta or {}).get("terminal-auth") is True:  # the form before it was in the protocol
-        return [*(AuthMethod(*shown, {"terminal-auth": _command(provider)}) for provider, *shown in offered), LOGIN]
+        return [*(AuthMethod(*shown, {"terminal-auth": _command(each)}) for each, shown in offered.items()), LOGIN]
     return [LOGIN]
 
 

@@ -216,7 +216,6 @@ def _start_debug_log() -> bool:
 
 
 def module_of(name: str) -> ModuleType:
-    """Return the module of a command."""
     return import_module(f"outrider.{MODULES.get(name, f'cli.{name}')}")
 
 

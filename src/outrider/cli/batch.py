@@ -34,7 +34,6 @@ exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up
 
 
 def batch(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
 
     def run() -> int:
@@ -47,7 +46,6 @@ def batch(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("batch", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", metavar="TASKS.jsonl", help="the tasks, one JSON object a line; - for standard input")

@@ -41,14 +41,12 @@ exit codes: 0 done, 2 wrong usage or invalid settings
 
 
 def config(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
     action: Callable[[Path, argparse.Namespace], int] = options.action
     return reported("config", lambda: action(Path.cwd(), options))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("config", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_show)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)

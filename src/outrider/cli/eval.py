@@ -49,7 +49,6 @@ exit codes: 0 all trials have results, 1 error, or the oracle found a task that 
 
 
 def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
 
     def run() -> int:
@@ -65,7 +64,6 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("eval", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", nargs="*", metavar="TASKS", help="folders of tasks, or with tasks in them")

@@ -45,7 +45,6 @@ exit codes: 0 no difference, or all steps were asked; 1 a difference, or an erro
 
 
 def replay(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
 
     def run() -> int:
@@ -60,7 +59,6 @@ def replay(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("replay", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("session", nargs="?", default="", metavar="SESSION", help="the id of a session, or its beginning (the newest)")

@@ -34,13 +34,11 @@ exit codes: 0 stopped, 1 error, 2 wrong usage
 
 
 def worker(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
     return reported("worker", lambda: asyncio.run(_work(options)), WRONG_INPUT)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("worker", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("--log", metavar="PLACE", help=LOG_HELP)

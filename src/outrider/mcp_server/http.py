@@ -94,7 +94,6 @@ class HttpServer:
         """The addresses of this server, as in http://127.0.0.1:8322."""
 
     def app(self) -> web.Application:
-        """Return the application."""
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_post(PATH, self._post)
         app.router.add_delete(PATH, self._delete)

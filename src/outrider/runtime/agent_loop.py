@@ -10,17 +10,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET
 
+from outrider import errors
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.conversation.prompt import messages_of
-from outrider.errors import (
-    BudgetError,
-    ContextExceededError,
-    ConversationError,
-    HookBlockedError,
-    LogError,
-    MissingKeyError,
-    ProviderError,
-)
 from outrider.log.entries import AttemptFailed, CallResult, Entry, MessageEntry, Requested, RunStarted, RunStopped
 from outrider.log.pending_write import deliver_cancel
 from outrider.providers.base import Provider, Reply
@@ -79,7 +71,7 @@ class AgentLoop(CurrentRun):
         self._calls = ReplyCalls(record, model)
         self.continues = False
         """Whether the next run counts on from the one before: a sub-agent that was interrupted has one task."""
-        self.fall_back: Callable[[ProviderError, Sequence[Provider]], Awaitable[bool]]
+        self.fall_back: Callable[[errors.ProviderError, Sequence[Provider]], Awaitable[bool]]
         """Lets another model go on after an error, none of those that were tried. Returns whether there is one."""
         self.hand_over: Callable[[], Awaitable[None]]
         """Lets the agent go on that a result has handed the conversation to, if one has."""
@@ -150,17 +142,17 @@ class AgentLoop(CurrentRun):
                 await self._begin(said, limits, before, goal)
                 status = await self._steps()
                 await deliver_cancel()  # still inside the time-out, which it may be
-        except MissingKeyError as failure:  # not a failure of the model: the program has to be changed
+        except errors.MissingKeyError as failure:  # not a failure of the model: the program has to be changed
             await self._stop("error", str(failure))
             raise
-        except (ProviderError, LogError, HookBlockedError) as failure:
+        except (errors.ProviderError, errors.LogError, errors.HookBlockedError) as failure:
             error = str(failure)
         except TimeoutError:
             # A final result that came before the time-out of a call beside it ends the run all the same.
             status = "done" if self._record.state.final and self._turn else "max_seconds"
         except BudgetSpentError as spent:
             status = spent.status
-        except BudgetError as spent_today:
+        except errors.BudgetError as spent_today:
             status, error = "budget", str(spent_today)
         except asyncio.CancelledError:
             await self._stop("cancelled", "")
@@ -198,7 +190,7 @@ class AgentLoop(CurrentRun):
         await self.environment.waits.take()
         if said and self._is_waiting:
             asked = next(each for each in self._record.state.questions.values() if each.waits)
-            raise ConversationError(
+            raise errors.ConversationError(
                 f"the session waits for an answer: give it with session.answer(id, …) or `outrider sessions answer "
                 f"{asked.id[:8]} no`, and go on with run() or another prompt"
             )
@@ -236,7 +228,7 @@ class AgentLoop(CurrentRun):
     async def _ends(self, step: Stop) -> RunStatus | None:
         """Return how the run ends, or None if hooks keep it going."""
         if step.error:
-            raise ProviderError(f"{self.model.provider.name} {step.error}")
+            raise errors.ProviderError(f"{self.model.provider.name} {step.error}")
         if step.status == "waiting" and self._limits and self.environment.waits:
             await self.environment.waits.take()  # an answer may have come meanwhile
             return "waiting" if self._is_waiting else None
@@ -258,7 +250,9 @@ class AgentLoop(CurrentRun):
 
     async def add_failure(self, failed: AttemptFailed) -> None:
         """Store a failed request, with what it has used. Raises BudgetSpentError if another cannot follow."""
-        with contextlib.suppress(LogError):  # the reply is worth more; if the log stays broken, it cannot be stored
+        with contextlib.suppress(
+            errors.LogError
+        ):  # the reply is worth more; if the log stays broken, it cannot be stored
             await self._record.append(failed)
         # Without a delay the request is not repeated, and its error counts.
         if failed.delay is not None and (reached := self.budget_reached()):
@@ -294,14 +288,14 @@ class AgentLoop(CurrentRun):
         """Request one reply, from the next model of the agent if one cannot answer. In a run it is a step."""
         try:
             return await self._ask_model(step)
-        except ProviderError as error:
+        except errors.ProviderError as error:
             failures = [(self.model.provider, error)]
         while await self.fall_back(failures[-1][1], [provider for provider, _ in failures]):
             if reached := self.budget_reached():
                 raise BudgetSpentError(reached)
             try:
                 return await self._ask_model(step)
-            except ProviderError as error:
+            except errors.ProviderError as error:
                 failures.append((self.model.provider, error))
         raise all_failed(failures) from None
 
@@ -319,7 +313,7 @@ class AgentLoop(CurrentRun):
         settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
         try:
             reply = await model.reply(reminder, settings)
-        except ContextExceededError as error:
+        except errors.ContextExceededError as error:
             await self.compactor.after_refusal(error)
             reply = await model.reply(reminder, settings)
         if (normalized := record.history.normalized(reply.message)) is not reply.message:
@@ -333,7 +327,7 @@ class AgentLoop(CurrentRun):
             entries += (end := self._end_with(entry))
         try:
             await record.append(*entries, beside=record.restated())
-        except LogError as error:
+        except errors.LogError as error:
             record.unstored_usage += reply.usage
             record.emit(ReplyDiscarded(str(error)))
             raise

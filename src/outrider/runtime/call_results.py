@@ -143,7 +143,6 @@ class ResultBuilder:
 
 
 def error_result(call_id: str, text: str, *, final: bool = False) -> CallResult:
-    """Return an error as the result of a call."""
     return CallResult(result_block(call_id, [TextBlock(text)], is_error=True), final)
 
 

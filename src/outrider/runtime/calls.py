@@ -79,7 +79,7 @@ class Call(AskedCall):
         if begun and begun.is_edited:  # it runs again as it was approved
             self.use = msgspec.structs.replace(self.use, input=begun.input)
         self._key = begun.key if begun else f"{around.session}/{use.id}"
-        own, most = tool and tool.result_characters, around.limits.result_characters
+        own, most = tool.result_characters if tool else None, around.limits.result_characters
         self._limit = most if own is None else min(own, most)
         """The most characters of the result that the model reads."""
         self._context = self._new_context(reply)

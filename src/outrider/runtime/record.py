@@ -126,7 +126,6 @@ class SessionRecord:
 
     @property
     def id(self) -> str:
-        """The id of the session."""
         return self.journal.id
 
     @property

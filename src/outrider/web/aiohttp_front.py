@@ -48,7 +48,6 @@ class AiohttpFront:
         )
 
     def app(self) -> web.Application:
-        """Return the application."""
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # also line breaks
         app.on_response_prepare.append(_hide_server)

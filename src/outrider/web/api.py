@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -128,14 +127,12 @@ class Api:
         about = "Return the exact request whose reply is an entry, for its model or another."
         yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, t.TurnRequest, t.WireQuery)
         about = "Return the folders and models of all sessions."
-        read = partial(asyncio.to_thread, lambda *_: t.Facets(*self._log.folders_and_models()))
+        read = _threaded(lambda *_: t.Facets(*self._log.folders_and_models()))
         yield _get(f"{API}/facets", "getFacets", about, read, t.Facets)
         about = "List the evals, with the figures of their models."
-        yield _get(
-            f"{API}/evals", "listEvals", about, partial(asyncio.to_thread, lambda *_: list_evals(self._log)), t.EvalPage
-        )
+        yield _get(f"{API}/evals", "listEvals", about, _threaded(lambda *_: list_evals(self._log)), t.EvalPage)
         about = "Return an eval with its trials, and how it compares with another."
-        read = partial(asyncio.to_thread, lambda of, query: one_eval(self._log, of.values["name"], query.against))
+        read = _threaded(lambda of, query: one_eval(self._log, of.values["name"], query.against))
         yield _get(f"{API}/evals/{{name}}", "getEval", about, read, t.EvalDetails, t.EvalQuery)
         about = "Return cost and tokens by day, model or folder."
         yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, t.FiguresQuery)
@@ -147,7 +144,7 @@ class Api:
         def answer(request: Request, query: Any) -> Any:
             return read(self._owners.session(request.owner, request.values["id"]), request, query)
 
-        return partial(asyncio.to_thread, answer)
+        return _threaded(answer)
 
     async def _found(self, request: Request) -> Summary:
         return await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
@@ -231,6 +228,10 @@ def csv_response(rows: Iterable[Mapping[str, Any]], name: str) -> Response:
     """Return rows as a file to save."""
     headers = {"Content-Type": f"{CSV}; charset=utf-8", "Content-Disposition": f"attachment; filename={name}"}
     return Response(200, as_csv(rows).encode(), headers)
+
+
+def _threaded(read: Callable[[Request, Any], Any]) -> Callable[[Request, Any], Any]:
+    return lambda request, query: asyncio.to_thread(read, request, query)
 
 
 def _number(request: Request, name: str) -> int:

@@ -140,7 +140,6 @@ class EntryView:
         return fields
 
     def result(self, result: ToolResultBlock, details: Any) -> Json:
-        """Return the result of a call."""
         fields: Json = {"call_id": result.tool_use_id, "outcome": result.outcome, **self._output(result.text)}
         fields["files"] = [file_fields(each) for each in result.attachments]
         if result.whole:

@@ -95,7 +95,6 @@ class LiveSession:
         return message.stored
 
     def stop(self) -> None:
-        """Cancel the run."""
         for message in self._said:
             message.end(ConversationError("the session was stopped before it took the message"))
         self._said.clear()
@@ -196,7 +195,6 @@ class LiveSession:
 
 
 def plain(event: Event) -> Json:
-    """Return an event as JSON has it."""
     found: Json = msgspec.json.decode(encode_json(event))
     return found
 
@@ -225,6 +223,5 @@ class ServerFront:
                 await asyncio.wait([self.live.task])
 
     def stop(self) -> None:
-        """Cancel the run."""
         if self.live:
             self.live.stop()

@@ -29,7 +29,6 @@ without a terminal: outrider -p "PROMPT" prints one answer; see outrider -p --he
 
 
 def make_parser() -> Parser:
-    """Return the parser of the chat."""
     parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG, has_picker=True)
     parser.add_common_options(
         prompt="the first message",
@@ -40,7 +39,6 @@ def make_parser() -> Parser:
 
 
 def chat(arguments: list[str]) -> int:
-    """Run the chat until the user exits."""
     from outrider.cli.chat.type_ahead import quiet_terminal
 
     try:

@@ -138,7 +138,6 @@ class _Picker:
         return key_lines({"↑ ↓": "move", **taking, "esc": "decline"}, width)
 
     def question_lines(self, width: int) -> Iterator[str]:
-        """Yield the question."""
         subject = f"? {safe_line(self._field.header) or 'Question'}{self._place}"
         yield from ("", styled(fit(subject, width), BOLD, YELLOW))
         yield from (styled(f"  {line}", BOLD) for line in self._wrapped(self._field.text, width - 2))

@@ -107,7 +107,6 @@ class CurrentSession:
 
     @property
     def log(self) -> Log:
-        """Return the log of sessions."""
         if self._log is None:
             from outrider.sync import default_log
 
@@ -116,7 +115,6 @@ class CurrentSession:
 
     @property
     def bench(self) -> Workbench:
-        """Return the workbench of the session."""
         if self._bench is None:
             self._bench = self._new_bench()
         return self._bench
@@ -157,7 +155,6 @@ class CurrentSession:
 
     @property
     def background(self) -> BackgroundCommands:
-        """The commands that run in the background."""
         from outrider.coding.toolbox.background_commands import BackgroundCommands
 
         return self._bench.workspace.background if self._bench else BackgroundCommands()
@@ -307,7 +304,6 @@ class CurrentSession:
 
     @property
     def usage(self) -> Usage | None:
-        """Return the usage of the session."""
         return self.session.total_usage if self.session else None
 
     def keep_question(self) -> None:
@@ -316,7 +312,6 @@ class CurrentSession:
             self._bench.keep_question(self.session)
 
     def close(self) -> None:
-        """Close the session and the log."""
         self.leave()
         if self._log:
             self._log.close()

@@ -23,7 +23,6 @@ class ElicitationPrompt(QuestionPrompt):
     """Asks the user, one question at a time. Escape and Ctrl-C cancel the question and the turn."""
 
     async def __call__(self, question: Elicitation) -> ElicitationAnswer:
-        """Show the question and return the answer."""
         from outrider.mcp.elicitation import ElicitationAnswer
 
         with self._keyboard.capturing():
