@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
     from outrider.log.log import Log
     from outrider.log.rewinding import Rewinder, Rewound
+    from outrider.runtime.background import Background
     from outrider.runtime.journal import Journal
 
 T = TypeVar("T")
@@ -50,6 +51,9 @@ _STOPPED = ("cancelled", "suspended")
 
 class SessionBase:
     """A record, a loop, observers and sub-agents."""
+
+    background: Background
+    """The sub-agents that work in the background."""
 
     def __init__(
         self,
@@ -97,7 +101,6 @@ class SessionBase:
         self._record = record = SessionRecord(messages, journal, threads, self._emit, folder)
         self._children = Children(record)
         self.background = Background(record)
-        """The sub-agents that work in the background."""
         self._waits = Waits(record)
         itself = weakref.ref(self)  # no cycle: a session is freed with its last user
         environment = CallEnvironment(

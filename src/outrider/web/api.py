@@ -1,22 +1,35 @@
-"""The API of sessions: what each of its routes does. The page uses it, and so can every other program."""
+"""The API of sessions: what each of its routes does. The page uses it, and so can every other program.
+
+Files are pictures to show, downloads without a type, or pages of PDFs as pictures.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from outrider.coding.session_lists import SessionList
-from outrider.errors import ConversationError
+from outrider.coding.stored_request import end_of_request, pretty, sending_provider
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import SIZE_UNKNOWN
+from outrider.errors import AttachmentError, ConversationError, LogError, MissingKeyError, UnknownModelError
+from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.questions import Answer
 from outrider.log.summary import Summary
+from outrider.providers.rendering.documents import pdf_page
+from outrider.providers.transport.network import without_password
 from outrider.struct_types import described
+from outrider.text.visible import safe_lines
 from outrider.web import api_types as t
-from outrider.web.entry_view import entries_page, whole_entry
+from outrider.web.api_types import TurnRequest
+from outrider.web.entry_view import PDF, PICTURES, entries_page, whole_entry
 from outrider.web.eval_view import list_evals, one_eval
 from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
 from outrider.web.http import Request, Response
@@ -27,8 +40,6 @@ from outrider.web.owners import Owners
 from outrider.web.page_questions import question_fields
 from outrider.web.route import Route
 from outrider.web.session_list import list_sessions, session_details
-from outrider.web.stored_file import file_response, pdf_page_response
-from outrider.web.turn_request import turn_request
 
 API = "/api/v1"
 BINARY, CSV, EVENTS = "application/octet-stream", "text/csv", "text/event-stream"
@@ -247,3 +258,73 @@ def _post(path: str, name: str, about: str, handle: Any, answer: Any, body: type
     return Route(
         method="POST", path=path, name=name, about=about, handle=handle, answer=answer, body=body, status=status
     )
+
+
+FILE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cache-Control": "private, max-age=31536000, immutable",  # the address has the hash of the content
+}
+_UNSAFE = re.compile(r"[^\w.() -]")
+_HASH = re.compile(r"[0-9a-f]{64}")
+PAGE_PIXELS = 1400
+
+
+def file_response(log: Log, id: str, sha256: str, mime_type: str, name: str) -> Response:
+    """Return a file of a session: a picture to show, or a download without a type."""
+    data = _read(log, id, sha256)
+    if mime_type in PICTURES and name == "":
+        return Response(200, data, {**FILE_HEADERS, "Content-Type": mime_type})
+    plain = _UNSAFE.sub("_", name).strip(". ")[:120] or sha256[:12]
+    disposition = f"attachment; filename*=UTF-8''{quote(plain)}"
+    kind = "application/octet-stream"
+    return Response(200, data, {**FILE_HEADERS, "Content-Type": kind, "Content-Disposition": disposition})
+
+
+def pdf_page_response(log: Log, id: str, sha256: str, number: int) -> Response:
+    """Return a page of a PDF as a picture, with the number of all pages in a header. The PDF itself is not shown."""
+    picture, total = pdf_page(_read(log, id, sha256, PDF), number, PAGE_PIXELS)
+    return Response(200, picture, {**FILE_HEADERS, "Content-Type": "image/png", "X-Pages": str(total)})
+
+
+def _read(log: Log, id: str, sha256: str, mime_type: str = "") -> bytes:
+    if not _HASH.fullmatch(sha256):
+        raise AttachmentError("a file is named by its SHA-256, in lower case")
+    return log.files(id).read(AttachmentBlock(sha256, mime_type, SIZE_UNKNOWN))
+
+
+EXAMPLE_MODEL = "anthropic/balanced"
+"""For sessions of models that run in the process and send no request."""
+
+
+def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | None = None) -> TurnRequest:
+    """Return the request whose reply is entry `seq`: for its model, or for another.
+
+    A long request is shown in pages, each with some of its messages. The first page has the newest; `earlier` is the
+    `before` of the next one, or None.
+    """
+    records = log.after(id, seq - 1, 1)
+    if not records or not isinstance(entry := records[0].entry, MessageEntry) or entry.message.role != "assistant":
+        raise LogError(f"entry {seq} is not a reply")
+    model, provider = wanted, None
+    for name in [wanted] if wanted else [entry.model, log.session(id).model, EXAMPLE_MODEL]:
+        try:
+            model, provider = name, sending_provider(name)
+            break
+        except (UnknownModelError, MissingKeyError):
+            if name in (wanted, EXAMPLE_MODEL):
+                raise
+    assert provider
+    request, earlier = end_of_request(log, id, model, reply=seq, before=before)
+    url = without_password(provider.url())
+    return TurnRequest(
+        model=safe_lines(model),
+        address=f"POST {url}" if "://" in url else url,
+        body=visible_json(provider.render(request)),
+        earlier=earlier + 1 if earlier else None,
+        lost=next((safe_lines(str(loss)) for loss in log.cache_losses(id) if loss.seq == seq), ""),
+    )
+
+
+def visible_json(body: bytes) -> str:
+    """Return a request body for people: indented, files shortened."""
+    return safe_lines(pretty(body).decode())

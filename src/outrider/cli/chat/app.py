@@ -13,26 +13,14 @@ from typing import Any
 
 from outrider.cli.chat.cache_warning import CacheWarning
 from outrider.cli.chat.chat_front import ChatFront
-from outrider.cli.chat.commands.command import (
-    CommandContext,
-    Compact,
-    Dialogue,
-    Exit,
-    Next,
-    Pick,
-    Send,
-    ShowInPager,
-    Work,
-)
+from outrider.cli.chat.commands.command import CommandContext, Dialogue, Exit, Next, Send, Work, Write
 from outrider.cli.chat.commands.registry import Commands
-from outrider.cli.chat.commands.sessions import rewind
 from outrider.cli.chat.composer import MessageComposer
 from outrider.cli.chat.current_session import CurrentSession, history_file
 from outrider.cli.chat.dialogues import Dialogues
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.line_editor import Actions, LineEditor, LineInterrupted
 from outrider.cli.chat.past_messages import OutputPager, show_recent
-from outrider.cli.chat.picker import pick
 from outrider.cli.chat.preparation import Preparation, greet
 from outrider.cli.chat.session_view import Footer, Look, SessionView
 from outrider.cli.chat.status_line import StatusLine
@@ -42,12 +30,10 @@ from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
-from outrider.cli.user_programs import page
 from outrider.coding.config.loading import Loaded
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import modes_within
 from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
-from outrider.coding.rewind_points import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
@@ -239,26 +225,14 @@ class Chat:
                 if text:
                     self._show_message(text)
                 return await self._answer(text)
-            case Compact(focus=focus):
-                return await self._work(self._compact(focus))
-            case Rewind():
-                with self._showing_problems():
-                    return await rewind(self._current.open(), self._view, next_step)
+            case Write(text=text):
+                return text
             case Work(work=work):
                 return await self._work(work)
             case Dialogue(work=dialogue):
-                return await self._follow(await dialogue)
-            case ShowInPager(text=text):
-                page(text, self._programs)
-            case Pick():
-                await self._pick(next_step)
+                with self._showing_problems():
+                    return await self._follow(await dialogue)
         return ""
-
-    async def _pick(self, wanted: Pick) -> None:
-        value = await (wanted.ask() if wanted.ask else pick(wanted.title, wanted.choices))
-        if value is not None:
-            with self._showing_problems():
-                wanted.take(value)
 
     async def _answer(self, text: str) -> str:
         """Run one turn of the agent, and one for each message that the user sent meanwhile and it did not take.
@@ -302,10 +276,6 @@ class Chat:
         prompt = [*await self._composer.compose(text), *self._composer.take_outputs()] if text else []
         self._view.write(styled(f"▣ {safe_line(part.label)}", CYAN) for part in prompt if isinstance(part, Attachment))
         return await session.run(prompt or "")
-
-    async def _compact(self, focus: str) -> None:
-        """Summarise the conversation; the view shows the event."""
-        await self._current.open().compact(focus)
 
     # Events and keys
 

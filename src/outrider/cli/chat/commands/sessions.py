@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send, ShowInPager
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Send, Write
 from outrider.cli.chat.past_messages import show_recent
 from outrider.cli.chat.picker import PickerChoice, pick
 from outrider.cli.styles import fit
+from outrider.cli.user_programs import page
 from outrider.coding import sentences
 from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, beginning, preview_lines, run_rewind
 from outrider.text import ago, counted
@@ -29,10 +30,14 @@ def _choose_session(chat: CommandContext, id: str) -> Next:
     if not chat.current.log.sessions(1):
         chat.view.dim("No sessions yet.")
         return None
+    return Dialogue(_pick_session(chat))
+
+
+async def _pick_session(chat: CommandContext) -> None:
     from outrider.cli.chat.session_picker import pick_session
 
-    ask = partial(pick_session, "Resume a session", chat.current.log, chat.current.folder)
-    return Pick("", (), partial(_resume, chat), ask)
+    if chosen := await pick_session("Resume a session", chat.current.log, chat.current.folder):
+        _resume(chat, chosen)
 
 
 def _resume(chat: CommandContext, id: str) -> None:
@@ -73,27 +78,27 @@ def _rewind(name: str, chat: CommandContext, words: str) -> Next:
         chat.view.dim("There are no messages yet.")
         return None
     if wanted := parse(words):
-        return wanted
+        return Dialogue(_go_back(chat, wanted))
     chat.view.problem(usage)
     return None
 
 
-def _show_tree(chat: CommandContext, id: str) -> Next:
+def _show_tree(chat: CommandContext, id: str) -> None:
     from outrider.cli.chat.transcript_file import markdown
     from outrider.cli.session_tree import tree_lines, tree_of
 
     session, log = chat.current.session, chat.current.log
     if session is None:
         chat.view.dim("There are no messages yet.")
-        return None
-    if id:
+    elif id:
         found = log.session(id)
-        return ShowInPager("".join(markdown(found.title or found.id, log.messages(found.id), session.store)))
-    tree = tree_of(log, session.id)
-    chat.view.write([fit(safe_line(line), chat.view.region.width) for line in tree_lines(tree)])
-    if tree.children:
-        chat.view.dim("/tree ID shows what a sub-agent said and did.")
-    return None
+        text = "".join(markdown(found.title or found.id, log.messages(found.id), session.store))
+        page(text, chat.current.bench.workspace.programs)
+    else:
+        tree = tree_of(log, session.id)
+        chat.view.write([fit(safe_line(line), chat.view.region.width) for line in tree_lines(tree)])
+        if tree.children:
+            chat.view.dim("/tree ID shows what a sub-agent said and did.")
 
 
 def _clear(chat: CommandContext, _: str) -> None:
@@ -118,19 +123,18 @@ COMMANDS = (
 )
 
 
-async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
-    """Do what the command says. Return the text for the next line: the message that was taken back."""
-    if wanted.to is None:
-        chosen = await choose_rewind(session)
-        if chosen is None:
-            return ""
-        wanted = chosen
-    report = await run_rewind(session, wanted)
-    _show_report(report, view)
+async def _go_back(chat: CommandContext, wanted: Rewind) -> Next:
+    """Do what the command says. The message that was taken back is the next line."""
+    session = chat.current.open()
+    chosen = wanted if wanted.to is not None else await choose_rewind(session)
+    if chosen is None:
+        return None
+    report = await run_rewind(session, chosen)
+    _show_report(report, chat.view)
     if report.then and await _confirmed(report.then):
         report = await run_rewind(session, report.then)
-        _show_report(report, view)
-    return report.message
+        _show_report(report, chat.view)
+    return Write(report.message)
 
 
 def _show_report(report: RewindReport, view: SessionView) -> None:
@@ -142,8 +146,6 @@ def _show_report(report: RewindReport, view: SessionView) -> None:
 
 
 async def _confirmed(wanted: Rewind) -> bool:
-    from outrider.cli.chat.picker import PickerChoice, pick
-
     detail = "and overwrite files that someone else changed since" if wanted.force else ""
     choices = [PickerChoice("yes", "Undo it", detail), PickerChoice("", "Leave it as it is")]
     return await pick("Undo the last turn?", choices) == "yes"
