@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
 from textwrap import fill
 from time import monotonic
 from typing import Any, TextIO
@@ -30,6 +29,7 @@ LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Maximum characters of a call, of a denial, and of a sub-agent's state."""
 RETRY = "(retry)"
 """The key of the line that counts down to the next attempt."""
+TICK_SECONDS = 1.0
 
 
 class EventPrinter:
@@ -45,7 +45,7 @@ class EventPrinter:
         """The lines of these calls in the live region."""
         self._subagents: dict[str, SubagentLine] = {}
         """Sub-agents by session id."""
-        self._countdown: Countdown | None = None
+        self._timer: asyncio.TimerHandle | None = None
         """Runs while a failed request waits for its next attempt."""
 
     def show(self, event: events.Event) -> None:
@@ -83,8 +83,11 @@ class EventPrinter:
                 self.failure(safe_lines(text))
             case events.HandedOff(text=text):
                 self.line(self._styled(DIM, safe_line(text)))
-            case events.Retrying():
-                self._count_down(event)
+            case events.Retrying(text=text, delay=delay):
+                if self.live:  # the line goes away afterwards
+                    self._count_down(event, monotonic() + delay)
+                else:
+                    self.failure(safe_line(text))
             case events.Compacted() | events.ResultsCleared() | events.GoalChecked():
                 self.line(self._styled(DIM, safe_line(sentences.remark(event))))
             case events.RunFinished():
@@ -107,23 +110,22 @@ class EventPrinter:
         mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
         self._call(event.call_id, f"{mark} {safe_line(_result_summary(result, event.details))}", new=not self.live)
 
-    def _count_down(self, event: events.Retrying) -> None:
-        """Show the seconds to the next attempt in one line; on a terminal, it counts down and then goes away."""
-        if not self.live:
-            self.failure(safe_line(event.text))
-            return
-        self._countdown = Countdown(event, self._draw_countdown)
-        self._countdown.start()
-
-    def _draw_countdown(self, text: str) -> None:
-        self._lines[RETRY] = self._styled(RED, fit(f"✗ {safe_line(text)}", self._region.width))
+    def _count_down(self, event: events.Retrying, end: float) -> None:
+        """Show the seconds to the next attempt in one line, each second anew if an event loop runs."""
+        left = max(0.0, end - monotonic())
+        text = safe_line(msgspec.structs.replace(event, delay=left).text)
+        self._lines[RETRY] = self._styled(RED, fit(f"✗ {text}", self._region.width))
         self._region.draw(list(self._lines.values()))
+        if left:
+            with contextlib.suppress(RuntimeError):  # no loop, as in a replay
+                wait = min(TICK_SECONDS, left)
+                self._timer = asyncio.get_running_loop().call_later(wait, self._count_down, event, end)
 
     def _end_countdown(self) -> None:
-        if self._countdown:
-            self._countdown.stop()
-            self._countdown = None
-            self._lines.pop(RETRY, None)
+        if self._lines.pop(RETRY, None):
+            if self._timer:
+                self._timer.cancel()
+                self._timer = None
             self._region.draw(list(self._lines.values()))
 
     def _show_subagent(self, event: events.SubagentStarted | events.SubagentEvent) -> None:
@@ -230,31 +232,3 @@ def _result_summary(result: ToolResultBlock, details: Any) -> str:
         return "; ".join(f"{file.label}, {file.mime_type}, {human_size(file.size)}" for file in result.attachments)
     lines = result.text.splitlines() or ["no output"]
     return lines[0] if len(lines) == 1 and len(lines[0]) < 60 else counted(len(lines), "line")
-
-
-TICK_SECONDS = 1.0
-
-
-class Countdown:
-    """Draws the line of a `Retrying` event, once a second if an event loop runs."""
-
-    def __init__(self, event: events.Retrying, draw: Callable[[str], None]) -> None:
-        self._event = event
-        self._draw = draw
-        self._end = monotonic() + event.delay
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Draw the line now, and each second until the end."""
-        left = max(0.0, self._end - monotonic())
-        self._draw(msgspec.structs.replace(self._event, delay=left).text)
-        if left:
-            try:
-                self._timer = asyncio.get_running_loop().call_later(min(TICK_SECONDS, left), self.start)
-            except RuntimeError:  # no loop, as in a replay
-                self._timer = None
-
-    def stop(self) -> None:
-        """Draw no more."""
-        if self._timer:
-            self._timer.cancel()

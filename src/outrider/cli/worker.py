@@ -70,7 +70,7 @@ async def _work(options: argparse.Namespace) -> int:
         run: Run = TaskRunner(sessions, queue, workspaces_folder())
         if not options.quiet:
             print("outrider worker: ready", file=sys.stderr, flush=True)
-            run = _Reporting(run)
+            run = _reporting(run)
         stop = asyncio.Event()
         work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
         if options.until_eof:
@@ -103,17 +103,16 @@ def _stop_at_eof(stop: asyncio.Event) -> None:
     threading.Thread(target=read, name="outrider-lifeline", daemon=True).start()
 
 
-class _Reporting:
-    """Prints a line for each task."""
+def _reporting(run: Run) -> Run:
+    """Return what runs a task, and prints a line about its result."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    async def __call__(self, claim: Claim) -> TaskResult:
-        result = await self._run(claim)
+    async def report(claim: Claim) -> TaskResult:
+        result = await run(claim)
         with suppress(OSError):
             print(result_line(result), file=sys.stderr, flush=True)
         return result
+
+    return report
 
 
 def result_line(result: TaskResult) -> str:
