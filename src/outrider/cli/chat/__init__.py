@@ -43,7 +43,6 @@ def make_parser() -> Parser:
 
 
 def chat(arguments: list[str]) -> int:
-
     try:
         options = make_parser().parse(arguments)
         with quiet_terminal() as typed:
