@@ -19,7 +19,8 @@ import aiohttp
 from bench.figure import Figure
 from outrider import Log
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
-from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, SessionSettings, encode
+from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, SessionSettings
+from outrider.log.entry_codec import encode
 
 SESSIONS, MESSAGES, FOLDERS = 10_000, 100_000, 40
 MODEL = "anthropic/claude-opus-5-5"

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from outrider.runtime import attempts
+from outrider.runtime import retry
 
 
 class Waits(list[float]):
-    """The seconds between retry. Stands in for asyncio and for the clock in the module of the retry."""
+    """The seconds between attempts. Stands in for asyncio and for the clock in the module of the attempts."""
 
     now = 1000.0
 
@@ -28,8 +28,8 @@ class Waits(list[float]):
 
 
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> Waits:
-    """Let no session wait between its retry."""
+    """Let no session wait between its attempts."""
     waits = Waits()
-    monkeypatch.setattr(attempts, "asyncio", waits)
-    monkeypatch.setattr(attempts, "monotonic", waits.monotonic)
+    monkeypatch.setattr(retry, "asyncio", waits)
+    monkeypatch.setattr(retry, "monotonic", waits.monotonic)
     return waits

@@ -3,7 +3,6 @@
 `encode_json(event)` returns an event as JSON, for a browser or another process.
 """
 
-from outrider.runtime.event_json import encode_json as encode_json
 from outrider.runtime.events import Compacted as Compacted
 from outrider.runtime.events import CompactionReason as CompactionReason
 from outrider.runtime.events import CompactionStarted as CompactionStarted
@@ -39,3 +38,4 @@ from outrider.runtime.events import ToolFinished as ToolFinished
 from outrider.runtime.events import ToolProgress as ToolProgress
 from outrider.runtime.events import ToolStarted as ToolStarted
 from outrider.runtime.events import TurnStarted as TurnStarted
+from outrider.runtime.events import encode_json as encode_json

@@ -73,7 +73,6 @@ from outrider.runtime.goal import CheckCommand as CheckCommand
 from outrider.runtime.goal import CheckResult as CheckResult
 from outrider.runtime.goal import Until as Until
 from outrider.runtime.observers import Observer as Observer
-from outrider.runtime.offer import Offer as Offer
 from outrider.runtime.opening import SessionOpening as SessionOpening
 from outrider.runtime.run_scope import ModelOptions as ModelOptions
 from outrider.runtime.run_scope import RunOptions as RunOptions
@@ -83,6 +82,7 @@ from outrider.runtime.structured_output import OutputForm as OutputForm
 from outrider.runtime.structured_output import Report as Report
 from outrider.runtime.system_prompt import RunContext as RunContext
 from outrider.runtime.system_prompt import SystemFunction as SystemFunction
+from outrider.runtime.toolset import Offer as Offer
 from outrider.runtime.waits import Person as Person
 from outrider.skills.skill import Skill as Skill
 from outrider.sync import ScriptOptions as ScriptOptions

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outrider.cli.demo.runner import STORIES, program
-from outrider.cli.demo.sample import SAMPLE
+from outrider.cli.demo.story import SAMPLE
 from tests.cli.chat.terminal import Terminal, until
 from tests.cli.program import clean_environment, run
 

@@ -11,7 +11,6 @@ import pytest
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.status_line import StatusLine
 from outrider.coding.config.settings import Settings
-from outrider.coding.front_end import FrontEnd
 from tests.cli.asking import ask, everywhere
 from tests.cli.chat.terminal import Terminal, answered_by, at_the_prompt_with
 from tests.cli.program import outrider
@@ -69,7 +68,7 @@ def test_the_status_line_shows_an_effort_that_is_set(tmp_path: Path) -> None:
         raise AssertionError("nothing is asked here")
 
     def line(settings: Settings) -> str:
-        return StatusLine(CurrentSession(settings, tmp_path, "demo", lambda _: None, FrontEnd(ask)))()
+        return StatusLine(CurrentSession(settings, tmp_path, "demo", lambda _: None))()
 
     assert line(Settings(effort="high")) == "demo · effort: high · permissions: ask"
     assert line(Settings()) == "demo · permissions: ask"

@@ -23,7 +23,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 PROGRAM = """
 import os, subprocess, sys, tempfile
 from pathlib import Path
-from outrider.cli.own_process import hide_process
+from outrider.cli import hide_process
 hide_process()
 from outrider.descriptors import real_path
 from outrider.log.sqlite.filesystem import network_file_system

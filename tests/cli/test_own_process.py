@@ -8,7 +8,7 @@ import sys
 COLLECT = """
 import gc
 usual = gc.get_threshold()
-from outrider.cli.own_process import FIRST_COLLECTION, delay_first_collection
+from outrider.cli import FIRST_COLLECTION, delay_first_collection
 
 delay_first_collection()
 before = gc.get_stats()[0]["collections"]

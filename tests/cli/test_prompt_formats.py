@@ -14,7 +14,6 @@ import msgspec
 import pytest
 
 from outrider.conversation.messages import Message
-from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import (
     MessageAdded,
     Notice,
@@ -25,6 +24,7 @@ from outrider.runtime.events import (
     ToolFinished,
     ToolProgress,
     ToolStarted,
+    encode_json,
 )
 from tests.cli.asking import (
     DEADLINE,

@@ -34,8 +34,8 @@ from outrider.log.entries import (
     SessionStarted,
     SubagentLinked,
     UnknownEntry,
-    encode,
 )
+from outrider.log.entry_codec import encode
 from outrider.log.journal import Journal
 from outrider.log.transfer import export, import_session
 from outrider.stores import MemoryStore

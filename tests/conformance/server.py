@@ -102,7 +102,7 @@ async def main() -> None:
         host = Host([Tasks(log, [Path(folder)], {"model": "demo"}).tool, *tools])
         server = HttpServer(host, None)
         runner = await listen(server, 0)
-        print(f"http://{min(server.authorities)}{PATH}", flush=True)
+        print(f"{min(server.origins)}{PATH}", flush=True)
         await asyncio.to_thread(sys.stdin.read)
         await host.close()
         await runner.cleanup()

@@ -18,7 +18,7 @@ from outrider.providers.base import Request
 from outrider.providers.credentials.secrets import masked
 from outrider.providers.transport import http as transport
 from outrider.providers.transport.http import Timeouts
-from outrider.runtime import attempts
+from outrider.runtime import retry
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event
 from outrider.runtime.session import Session
@@ -54,10 +54,10 @@ FAULTS: dict[str, Step] = {
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transport, "MAX_RESPONSE_BYTES", 1_000_000)
-    monkeypatch.setattr(attempts.Attempts, "delay_after", once_more)
+    monkeypatch.setattr(retry.Attempts, "delay_after", once_more)
 
 
-def once_more(self: attempts.Attempts, error: ProviderError, *, shown: bool) -> float | None:
+def once_more(self: retry.Attempts, error: ProviderError, *, shown: bool) -> float | None:
     """One retry of what is retried at all, at once."""
     self.number += 1
     return 0.0 if error.retryable and self.number == 2 else None

@@ -39,9 +39,8 @@ from outrider.log.entries import (
     SessionSettings,
     SessionStarted,
     UnknownEntry,
-    decode,
-    encode,
 )
+from outrider.log.entry_codec import decode, encode
 from outrider.log.holder import Holder
 from outrider.log.log import Log
 from outrider.log.sqlite.recovery import Recovery, recover

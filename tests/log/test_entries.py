@@ -29,8 +29,6 @@ from outrider.conversation.messages import (
 )
 from outrider.errors import LogError, NewerLogError
 from outrider.log.entries import (
-    KINDS,
-    MAX_DEPTH,
     Asked,
     AttachmentStored,
     AttemptFailed,
@@ -58,10 +56,8 @@ from outrider.log.entries import (
     SubagentLinked,
     TitleEntry,
     UnknownEntry,
-    decode,
-    decode_if_known,
-    encode,
 )
+from outrider.log.entry_codec import KINDS, MAX_DEPTH, decode, decode_if_known, encode
 from outrider.log.log import Log
 from outrider.log.state import SessionState
 from outrider.providers.base import StopReason, ToolSpec

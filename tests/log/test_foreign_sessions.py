@@ -16,7 +16,8 @@ import pytest
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
 from outrider.errors import ConfigError, LogError
 from outrider.log import entries as e
-from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry, encode
+from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry
+from outrider.log.entry_codec import KINDS, encode
 from outrider.log.inbox import UNSIGNED_ANSWER, UNSIGNED_MESSAGE
 from outrider.log.key import FILE, LogKey
 from outrider.log.log import Log
@@ -216,7 +217,7 @@ class Hostile:
 
     def __init__(self, seed: int) -> None:
         self._choose = random.Random(seed)
-        self._kinds = [kind for name, kind in e.KINDS.items() if name != SessionStarted.kind]
+        self._kinds = [kind for name, kind in KINDS.items() if name != SessionStarted.kind]
 
     def entry(self) -> Entry:
         kind = self._choose.choice([*self._kinds, SessionSettings, SnapshotEntry])

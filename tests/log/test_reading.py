@@ -22,8 +22,8 @@ from outrider.log.entries import (
     RunStarted,
     RunStopped,
     SessionSettings,
-    encode,
 )
+from outrider.log.entry_codec import encode
 from outrider.log.log import Log
 from outrider.log.session_filter import CHATS, SessionFilter
 from outrider.testing import ScriptedModel

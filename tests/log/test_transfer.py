@@ -31,8 +31,8 @@ from outrider.log.entries import (
     SessionSettings,
     SessionStarted,
     UnknownEntry,
-    encode,
 )
+from outrider.log.entry_codec import encode
 from outrider.log.log import Log
 from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session

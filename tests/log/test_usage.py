@@ -14,15 +14,8 @@ import pytest
 
 from outrider.conversation.messages import Message, Usage
 from outrider.log import usage_index
-from outrider.log.entries import (
-    AttemptFailed,
-    CompactionEntry,
-    Entry,
-    MessageEntry,
-    SessionSettings,
-    TitleEntry,
-    encode,
-)
+from outrider.log.entries import AttemptFailed, CompactionEntry, Entry, MessageEntry, SessionSettings, TitleEntry
+from outrider.log.entry_codec import encode
 from outrider.log.log import Log
 from outrider.log.request_usage import context_used
 from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, UsageSums

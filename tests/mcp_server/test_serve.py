@@ -205,7 +205,7 @@ async def over_http(log: Log, folder: Path) -> AsyncIterator[str]:
     server = HttpServer(host, "secret-token")
     runner = await listen(server, 0)
     try:
-        yield f"http://{min(server.authorities)}/mcp"
+        yield f"{min(server.origins)}/mcp"
     finally:
         await host.close()
         await runner.cleanup()
@@ -239,6 +239,7 @@ async def test_http_refuses_who_has_no_business_there(log: Log, folder: Path) ->
         assert await status(begin, Authorization="") == 401
         assert await status(begin, Origin="https://evil.example") == 403
         assert await status(begin, Host="evil.example") == 403
+        assert await status(begin, **{"Sec-Fetch-Site": "cross-site"}) == 403
         assert await status(ping) == 400, "without a session"
         assert await status(ping, **{"Mcp-Session-Id": "unknown"}) == 404
         assert await status(b"{nonsense") == 400

@@ -23,7 +23,7 @@ from outrider.providers.api import ApiProvider
 from outrider.providers.base import Reply, Request
 from outrider.providers.transport import http as transport
 from outrider.providers.transport.http import Timeouts
-from outrider.runtime import attempts
+from outrider.runtime import retry
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, ReplyDiscarded, Retrying, RunFinished, TextDelta
 from outrider.runtime.retry import Retry
@@ -233,7 +233,7 @@ async def test_streams_that_always_break_off_end_the_run_with_one_error_and_the_
     async with ModelServer([Broken(ANSWER, "first delta", "end")] * 6 + [ANSWER]) as server:
         talk = Talk(case, server)
         assert await talk.says() == "error"
-        assert len(server.requests) == attempts.MAX_BROKEN + 1
+        assert len(server.requests) == retry.MAX_BROKEN + 1
         assert shown_at_the_end(talk.events) == ""
         assert talk.session.messages == [Message.user("Hello")]
         assert await talk.says("Once more") == "done"

@@ -16,7 +16,8 @@ from outrider import Agent, Limits, Log, Session, Tool, Usage, tool
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock
 from outrider.errors import LogError
 from outrider.log import entries as kinds
-from outrider.log.entries import Entry, MessageEntry, encode
+from outrider.log.entries import Entry, MessageEntry
+from outrider.log.entry_codec import encode
 from outrider.providers.base import Request
 from outrider.subagents import Profile, with_subagents
 from outrider.testing import ScriptedModel, Step, call, replay

@@ -125,16 +125,3 @@ async def test_a_session_that_works_on_its_output_is_busy() -> None:
         session.agent = Agent("demo")
     may_end.set()
     assert (await running).output == Person("Ada", 36)
-
-
-async def test_an_agent_that_changes_before_the_run_still_returns_data() -> None:
-    session = Agent("demo").session()
-    model = ScriptedModel([ADA, "Bye."])
-
-    async def change() -> Agent:
-        return Agent(model)
-
-    session.before_run = change
-    assert (await session.run("Who?", output=Person)).output == Person("Ada", 36)
-    assert (await session.run("Bye")).output == "Bye."
-    assert offered(model) == [["report_back"], []]

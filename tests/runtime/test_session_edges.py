@@ -14,7 +14,6 @@ from outrider.conversation.messages import Message, TextBlock, Usage
 from outrider.errors import ConversationError, LogError, ValidationError
 from outrider.mcp import StdioServer
 from outrider.prompts import prompt
-from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.answer_schema import Answer, AnswerSchema
 from outrider.runtime.children import Children
 from outrider.runtime.context import ContextMeter
@@ -50,17 +49,6 @@ def test_a_session_without_a_log_has_no_title_no_snapshots_and_no_rewinds(tmp_pa
         asyncio.run(logged.run("Hello."))
         with pytest.raises(ConversationError, match="both were switched off"):
             asyncio.run(logged.rewind(1, files=False, conversation=False))
-
-
-async def test_another_agent_may_take_over_before_a_run() -> None:
-    session = Agent(ScriptedModel(["From the first."])).session()
-    other = Agent(ScriptedModel(["From the second."]))
-
-    async def change() -> AgentSpec | None:
-        return other
-
-    session.before_run = change
-    assert (await session.run("Hello.")).text == "From the second."
 
 
 async def test_servers_end_with_the_agent_that_has_them() -> None:

@@ -15,7 +15,8 @@ import pytest
 
 from outrider import Agent, Log, Message, Session, tool
 from outrider.errors import ConversationError, LogError
-from outrider.log.entries import SubagentLinked, encode
+from outrider.log.entries import SubagentLinked
+from outrider.log.entry_codec import encode
 from outrider.testing import Delay, ScriptedModel
 
 ID = "5" * 32

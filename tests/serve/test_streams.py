@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from outrider import Log
-from outrider.web.entry_data import entry_data
+from outrider.web.entry_view import entry_data
 from tests.serve.clients import Client, SentEvent, entries
 from tests.web.pages import started
 

@@ -21,7 +21,7 @@ import msgspec
 import pytest
 from PIL import Image
 
-from outrider.cli.demo.sample import SAMPLE
+from outrider.cli.demo.story import SAMPLE
 from outrider.conversation.history import repair
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.sync import default_log

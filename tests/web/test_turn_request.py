@@ -15,7 +15,7 @@ from outrider.log.entries import MessageEntry, Requested
 from outrider.log.log import Log
 from outrider.providers.resolution import resolve
 from outrider.sync import default_log
-from outrider.web.turn_request import turn_request
+from outrider.web.api import turn_request
 from tests.log.test_replay_end import exchange, written
 
 MODELS = {"anthropic/claude-opus-5-5": "messages", "openai/gpt-5": "input", "gemini/gemini-3-pro": "contents"}

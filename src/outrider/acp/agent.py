@@ -13,18 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from outrider.acp.authentication import auth_methods, check_key_for
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
 from outrider.acp.handlers import Method
 from outrider.acp.metrics_file import MetricsFile
 from outrider.acp.schema import requests as schema
 from outrider.acp.schema.content import PROTOCOL_VERSION, Meta
+from outrider.acp.schema.requests import AuthMethod, AuthMethodTerminal, ClientCapabilities
 from outrider.acp.writer import EditorWriter
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.errors import UnknownSessionError
 from outrider.jsonrpc import RpcError
 from outrider.preloading import preload
+from outrider.processes.starting import python_module
 from outrider.providers.debugging import logger
 from outrider.version import __version__
 
@@ -344,3 +345,39 @@ def system_prompt_of(meta: Meta | None) -> SystemPrompt:
     if len(prompt.replacement or prompt.appended) > MAX_CHARACTERS:
         raise RpcError.invalid_params(f"_meta.systemPrompt is longer than {MAX_CHARACTERS:,} characters")
     return prompt
+
+
+PROVIDERS = {"anthropic": "Anthropic", "openai": "OpenAI", "gemini": "Gemini"}
+"""The providers that are offered by name. `outrider login` knows more."""
+_DESCRIPTION = "Enter the key in a terminal. It is checked and kept, where only you can read it."
+LOGIN = AuthMethod(
+    "outrider-login",
+    "API key",
+    "Run `outrider login PROVIDER` in a terminal, or set the provider's variable, such as ANTHROPIC_API_KEY.",
+)
+
+
+def auth_methods(client: ClientCapabilities) -> list[AuthMethod | AuthMethodTerminal]:
+    """Return the methods that a client can handle. A terminal asks for the key, where the client can open one."""
+    offered = {each: (f"{each}-key", f"{label} API key", _DESCRIPTION) for each, label in PROVIDERS.items()}
+    if client.auth.terminal:  # the client starts the agent again with more arguments: outrider acp --login anthropic
+        return [*(AuthMethodTerminal(*shown, ["--login", each]) for each, shown in offered.items()), LOGIN]
+    if (client.meta or {}).get("terminal-auth") is True:  # the form before it was in the protocol
+        return [*(AuthMethod(*shown, {"terminal-auth": _command(each)}) for each, shown in offered.items()), LOGIN]
+    return [LOGIN]
+
+
+def _command(provider: str) -> dict[str, Any]:
+    program, *arguments = python_module("outrider", "login", provider)
+    return {"label": "outrider login", "command": program, "args": arguments}
+
+
+def check_key_for(method_id: str) -> None:
+    """Raise RpcError if the method is unknown, or if there is no key by now."""
+    known = [LOGIN.id, *(f"{provider}-key" for provider in PROVIDERS)]
+    if method_id not in known:
+        raise RpcError.invalid_params(f"unknown authentication method {method_id!r}; use {LOGIN.id!r}")
+    from outrider.acp.session_options import has_any_key  # imports the providers
+
+    if not has_any_key():
+        raise RpcError.auth_required(f"there is no API key yet. {LOGIN.description}")

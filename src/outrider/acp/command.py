@@ -51,7 +51,6 @@ def acp(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="outrider acp",
         description=DESCRIPTION,

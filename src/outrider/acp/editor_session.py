@@ -158,7 +158,6 @@ class EditorSession:
 
     @property
     def mode(self) -> Mode:
-        """The permission mode."""
         return self.bench.permissions.mode
 
     @property

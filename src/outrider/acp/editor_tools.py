@@ -107,7 +107,6 @@ class RunningTerminal:
         return response.output, response.truncated
 
     async def kill(self) -> None:
-        """Kill the command."""
         await self._request("terminal/kill", self._terminal, ANYTHING)
 
     async def release(self) -> None:

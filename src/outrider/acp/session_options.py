@@ -23,7 +23,6 @@ def mode_state(current: PermissionMode, modes: Sequence[PermissionMode] = MODES)
 
 
 def parse_effort(name: str) -> EffortChoice | None:
-    """Return the effort of that name, or None."""
     return next((effort for effort in EFFORT_CHOICES if effort == name), None)
 
 

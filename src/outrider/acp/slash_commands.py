@@ -29,18 +29,11 @@ CONTINUE, COMPACT, GOAL, TASKS = "continue", "compact", "goal", "tasks"
 
 def available_commands(editor: EditorSession) -> list[AvailableCommand]:
     """Return our own commands, then those of the user and the project, as they are announced to the editor."""
-    commands = [
-        AvailableCommand(name, sentences.COMMANDS[name], AvailableCommandInput(hint) if hint else UNSET)
-        for name, (hint, _) in _COMMANDS.items()
-    ]
-    compact = AvailableCommand(COMPACT, sentences.COMMANDS[COMPACT], AvailableCommandInput("what to keep"))
-    rewinding = [
-        AvailableCommand(name, sentences.COMMANDS[name], AvailableCommandInput(hint))
-        for name, (_, _, hint) in PARSERS.items()
-    ]
-    goal = AvailableCommand(GOAL, sentences.COMMANDS[GOAL], AvailableCommandInput("a command, or off"))
-    tasks = AvailableCommand(TASKS, sentences.COMMANDS[TASKS], AvailableCommandInput("N, or end N"))
-    ours = [*commands, compact, goal, *rewinding, tasks, AvailableCommand(CONTINUE, sentences.COMMANDS[CONTINUE])]
+    hints = {name: hint for name, (hint, _) in _COMMANDS.items()}
+    hints |= {COMPACT: "what to keep", GOAL: "a command, or off"}
+    hints |= {name: hint for name, (_, _, hint) in PARSERS.items()}
+    hints |= {TASKS: "N, or end N", CONTINUE: ""}
+    ours = [_announced(name, sentences.COMMANDS[name], hint) for name, hint in hints.items()]
     return [*ours, *_own_commands(editor.bench.prompt_commands, {each.name for each in ours})]
 
 
@@ -58,15 +51,17 @@ def argument_of(command: str, text: str) -> str | None:
 
 def prompt_command(prompt: ServerPrompt) -> AvailableCommand:
     """Return a prompt of an MCP server as it is announced to the editor."""
-    return AvailableCommand(
-        prompt.name, prompt.description, AvailableCommandInput(prompt.usage) if prompt.usage else UNSET
-    )
+    return _announced(prompt.name, prompt.description, prompt.usage)
+
+
+def _announced(name: str, description: str, hint: str) -> AvailableCommand:
+    return AvailableCommand(name, description, AvailableCommandInput(hint) if hint else UNSET)
 
 
 def _own_commands(commands: PromptCommands, taken: Container[str]) -> list[AvailableCommand]:
     """Return the commands and skills of the user and the project."""
     return [
-        AvailableCommand(name, description or name, AvailableCommandInput(commands.hint(name) or "arguments"))
+        _announced(name, description or name, commands.hint(name) or "arguments")
         for name, description in commands.descriptions.items()
         if name not in taken
     ]

@@ -125,7 +125,6 @@ class Subagents:
         return activity.steps if activity else ""
 
     def end(self, reason: str, status: Status) -> None:
-        """End all of them."""
         for calls in self._calls.values():
             calls.end(reason, status)
         self._calls.clear()

@@ -195,7 +195,6 @@ def status_of(result: ToolResultBlock) -> Status:
 
 
 def exit_code_of(details: Any) -> int | None:
-    """Return the exit code of a command, if the details have one."""
     code = details.get("exit_code") if isinstance(details, dict) else None
     return code if isinstance(code, int) else None
 

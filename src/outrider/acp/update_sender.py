@@ -47,7 +47,6 @@ class UpdateSender:
         return self.client.send_update(self._session, update)
 
     def send_text(self, text: str) -> None:
-        """Send text of the model."""
         self._stream(schema.AgentMessageChunk, text)
 
     def send_thought(self, text: str) -> None:
@@ -103,12 +102,10 @@ class UpdateSender:
             self.send(schema.AgentThoughtChunk(TextContent(f"{clean(text)}\n")))
 
     def send_title(self, title: str) -> None:
-        """Send the title of the session."""
         self.has_sent_title = True
         self.send(schema.SessionInfoUpdate(title))
 
     def send_plan(self, todos: list[Any]) -> None:
-        """Send the to-do list as the plan."""
         entries = [
             schema.PlanEntry(str(each.get("content", "")), status if status in _PLAN_STATUSES else "pending", "medium")
             for each in todos

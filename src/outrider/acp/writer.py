@@ -95,7 +95,6 @@ class EditorWriter:
         raise NotImplementedError
 
     def _stop_writing(self) -> None:
-        """Stop writing the buffer."""
         raise NotImplementedError
 
     def _check_limits(self) -> None:

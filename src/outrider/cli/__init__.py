@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import stat
@@ -10,9 +11,11 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from io import TextIOWrapper
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from outrider.cli.log_option import take_log_option, use_log_setting
+from outrider.environment import debug_file
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ COMMANDS = {
     "eval": "let models try tasks, and say how many they solve",
     "wire": "show the exact request for a conversation, for any provider",
 }
-"""What each command does. It is a function in the module of its name; that of `logout` is in `login`."""
+"""What each command does. It is a function in the module of its name, or in that of `MODULES`."""
 USAGE = """\
 Outrider: a coding agent for the terminal, and an agent runtime for Python.
 
@@ -69,8 +72,16 @@ options:
 
 In Python: from outrider import think, run, tool
 """.replace("{commands}", "\n".join(f"  {name:12} {does}" for name, does in COMMANDS.items()))
-FRONT_ENDS = {"acp": "acp", "serve": "web"}
-"""Commands in rooms of their own: the function is in `command.py` there. Their processes hold keys."""
+FRONT_ENDS = {"acp": "acp.command", "serve": "web.command"}
+"""Commands in rooms of their own. Their processes hold keys."""
+MODULES = {
+    **FRONT_ENDS,
+    **dict.fromkeys(("skills", "commands", "hooks", "plugins"), "cli.extensions"),
+    "logout": "cli.login",
+}
+FIRST_COLLECTION = 150_000
+"""New objects before the first collection. The imports of `-p` and its request are about 80,000."""
+_PR_SET_DUMPABLE = 4
 _PRINT = re.compile(r"-[cq]*p")
 """`-p`, alone or after other flags without a value, as in `-cp`."""
 
@@ -82,7 +93,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments[:1] in (["-h"], ["--help"], ["help"]) or (not arguments and not _can_answer()):
         return _guarded(lambda: _print(USAGE))
     if arguments[:2] == ["completion", "words"]:  # at once: the user has pressed Tab
-        return _guarded(lambda: _command("completion")(arguments[1:]))
+        return _guarded(lambda: module_of("completion").completion(arguments[1:]))
     arguments = take_log_option(arguments)
     if arguments == ["--version"]:
         return _guarded(lambda: _print(f"outrider {__version__}\n"))
@@ -91,8 +102,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     signals = EndingSignals()
     if not is_program:
         return _dispatch(arguments, signals, is_program=False)
-    from outrider.cli.own_process import delay_first_collection
-
     delay_first_collection()
     with signals:
         return _dispatch(arguments, signals, is_program=True)
@@ -143,8 +152,6 @@ def _run(name: str, arguments: list[str], signals: EndingSignals, *, hidden: boo
         print(f"outrider: the current folder {said}; change to another folder and try again", file=sys.stderr)
         return 2
     if hidden:
-        from outrider.cli.own_process import hide_process
-
         hide_process()
     try:
         return _guarded(lambda: _run_command(name, arguments))
@@ -158,7 +165,8 @@ def _run(name: str, arguments: list[str], signals: EndingSignals, *, hidden: boo
 
 def _run_command(name: str, arguments: list[str]) -> int:
     use_log_setting()
-    return _command(name)(arguments)
+    code: int = getattr(module_of(name), name)(arguments)
+    return code
 
 
 def _print(text: str) -> int:
@@ -187,8 +195,6 @@ def _start_debug_log() -> bool:
     """Log to the file in OUTRIDER_DEBUG, or else nowhere. Return False if the file cannot be written."""
     import logging
 
-    from outrider.environment import debug_file
-
     path, logger = debug_file(), logging.getLogger("outrider")
     if path is None:
         if not logger.handlers:  # Python would print tracebacks of tools between the lines of the program
@@ -209,14 +215,40 @@ def _start_debug_log() -> bool:
     return True
 
 
-def _command(name: str) -> Callable[[list[str]], int]:
-    room = "login" if name == "logout" else name
-    module = f"outrider.{FRONT_ENDS[name]}.command" if name in FRONT_ENDS else f"outrider.cli.{room}"
-    command: Callable[[list[str]], int] = getattr(import_module(module), name)
-    return command
+def module_of(name: str) -> ModuleType:
+    return import_module(f"outrider.{MODULES.get(name, f'cli.{name}')}")
 
 
 def _discard_output() -> int:
     """Discard further output after the reader has gone, as with `| head`, so that the final flush does not fail."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
+
+
+def delay_first_collection() -> None:
+    """Collect garbage for the first time when there are many objects, and from then on as usual.
+
+    What a program imports stays until its end. With Python's thresholds the collector looks at it dozens of times
+    before the first request leaves, and finds next to nothing.
+    """
+    usual = gc.get_threshold()
+
+    def restore(_phase: str, _about: dict[str, int]) -> None:
+        gc.set_threshold(*usual)
+        gc.callbacks.remove(restore)
+
+    gc.callbacks.append(restore)
+    gc.set_threshold(FIRST_COLLECTION, *usual[1:])
+
+
+def hide_process() -> None:
+    """Make this process not dumpable. While OUTRIDER_DEBUG is set it stays visible, so that a debugger can attach.
+
+    Its environment holds keys. A command that a model runs is another process of the same user, and could read them
+    from /proc/<pid>/environ or with a debugger. On Linux, only root may read those of a process that is not dumpable.
+    """
+    if sys.platform != "linux" or debug_file() is not None:
+        return
+    import ctypes
+
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -26,7 +26,6 @@ SHOWN_HASH = 12
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument("id", metavar="ID")
     parser.add_argument("--all", action="store_true", help="list also calls that only read and ran without a question")
     parser.add_argument("--json", action="store_true", help="print one JSON array")

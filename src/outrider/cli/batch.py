@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from outrider.cli.command_parser import add_tools_option, command_parser
-from outrider.cli.options import UsageError
+from outrider.cli.command_parser import add_tools_option, command_parser, reported
+from outrider.cli.options import WRONG_INPUT, UsageError
 from outrider.environment import LOG_HELP, WORKSPACE_HELP
 
 DESCRIPTION = """\
@@ -35,28 +34,18 @@ exit codes: 0 all done, 1 error or failed tasks, 2 wrong usage, 3 budget used up
 
 
 def batch(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
-    from outrider.text.visible import safe_lines
+    options = make_parser().parse_args(arguments)
 
-    try:
-        options = make_parser().parse_args(arguments)
+    def run() -> int:
         _check(options)
-    except UsageError as error:
-        print(safe_lines(f"outrider batch: {error}"), file=sys.stderr)
-        return 2
-    from outrider.cli.batch_run import BatchRun  # imported late, so that --help stays fast
-    from outrider.cli.options import WRONG_INPUT
-    from outrider.errors import OutriderError
+        from outrider.cli.batch_run import BatchRun  # imported late, so that --help stays fast
 
-    try:
         return BatchRun(options).run()
-    except (OutriderError, UsageError) as error:
-        print(safe_lines(f"outrider batch: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
+
+    return reported("batch", run, (*WRONG_INPUT, ValueError))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("batch", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", metavar="TASKS.jsonl", help="the tasks, one JSON object a line; - for standard input")

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from typing import Any
 
-from outrider.cli import COMMANDS, FRONT_ENDS
+from outrider.cli import COMMANDS, module_of
 
 MOST_CHARACTERS = 70
 """Of a description."""
@@ -28,9 +28,8 @@ def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     yield ROOT, import_module("outrider.cli.chat").make_parser()
     yield PRINT, import_module("outrider.cli.prompt_options").make_parser()
     for name in COMMANDS:
-        room = "login" if name == "logout" else name
-        module = import_module(f"outrider.{FRONT_ENDS[name]}.command" if name in FRONT_ENDS else f"outrider.cli.{room}")
-        yield name, (module.make_logout_parser if name == "logout" else module.make_parser)()
+        module = module_of(name)
+        yield name, (getattr(module, f"{name}_parser", None) or module.make_parser)()
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, tuple[str, argparse.ArgumentParser]]:

@@ -41,7 +41,6 @@ _BREAKS = re.compile(r".*[:=]")
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     from outrider.cli.command_parser import command_parser
 
     parser = command_parser("completion", DESCRIPTION, EPILOG)

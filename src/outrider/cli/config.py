@@ -41,14 +41,12 @@ exit codes: 0 done, 2 wrong usage or invalid settings
 
 
 def config(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
     action: Callable[[Path, argparse.Namespace], int] = options.action
     return reported("config", lambda: action(Path.cwd(), options))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("config", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_show)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
@@ -76,7 +74,8 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps(_as_json(loaded, remembered), indent=2, ensure_ascii=False))
         return 0
-    for line in (*setting_lines(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *_notes(loaded)):
+    notes = (f"\nnote: {safe_line(note)}" for note in loaded.notes)
+    for line in (*setting_lines(loaded), *_access(loaded), *_files(loaded), *_rules(remembered), *notes):
         print(line)
     if loaded.waiting:
         print("\nnot in effect until you agree (outrider trust)")
@@ -149,11 +148,6 @@ def _rules(remembered: tuple[str, ...]) -> Iterator[str]:
     yield "\nalways allowed in this project" + ("" if remembered else ": nothing")
     for rule in remembered:
         yield f"  {revealed_line(mask_secrets(rule))}"
-
-
-def _notes(loaded: Loaded) -> Iterator[str]:
-    for note in loaded.notes:
-        yield f"\nnote: {safe_line(note)}"
 
 
 def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:

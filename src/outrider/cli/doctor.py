@@ -81,7 +81,6 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("doctor", DESCRIPTION, EPILOG)
     parser.add_argument(
         "--mcp", action="store_true", help=f"start the MCP servers, all at once, {START_SECONDS} s at most"

@@ -11,18 +11,22 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.command_parser import command_parser
-from outrider.cli.options import UsageError
+from outrider.cli.command_parser import command_parser, reported
+from outrider.cli.options import WRONG_INPUT, UsageError
+from outrider.cli.styles import fit
 from outrider.environment import LOG_HELP
-from outrider.text.visible import safe_lines
+from outrider.text import dollars, thousands
+from outrider.text.visible import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.batches.task import TaskResult
     from outrider.evals.containers import TrialContainers
+    from outrider.evals.figures import Figures
     from outrider.evals.task_folder import TaskFolder
     from outrider.evals.trial import Outcome, Trial
     from outrider.evals.verifier import Verdict
 
+LONGEST_MODEL = 36
 DESCRIPTION = """\
 Let models try tasks, each several times, and say how many they solve, how sure that is, and what it costs. A task is a
 folder in Harbor's format: task.toml, instruction.md, environment/, tests/test.sh, solution/. Each trial is a session
@@ -45,26 +49,21 @@ exit codes: 0 all trials have results, 1 error, or the oracle found a task that 
 
 
 def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
-    from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
-    from outrider.errors import OutriderError
 
-    try:
+    def run() -> int:
         _check(options)
         if options.show:
             print("\n".join(_report(_read(options.show), options.against)))
             return 0
-        from outrider.evals.task_folder import find_tasks
+        from outrider.evals.task_folder import find_tasks  # imported late, so that --help stays fast
 
         return _start(find_tasks(map(Path, options.tasks)), options)
-    except (OutriderError, UsageError) as error:
-        print(safe_lines(f"outrider eval: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, (*WRONG_INPUT, ValueError)) else 1
+
+    return reported("eval", run, (*WRONG_INPUT, ValueError))
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("eval", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("tasks", nargs="*", metavar="TASKS", help="folders of tasks, or with tasks in them")
@@ -112,7 +111,8 @@ def _check(options: argparse.Namespace) -> None:
 def _start(tasks: Sequence[TaskFolder], options: argparse.Namespace) -> int:
     """Check the tasks, or try them, in containers where they need one. Those that cannot be run here are named."""
     containers, why = _containers(tasks)
-    left_out = {task.name: _several(task) or why for task in tasks if task.container}
+    several = "Outrider makes one, not several"
+    left_out = {task.name: several if task.is_composed else why for task in tasks if task.container}
     for task in tasks:
         if reason := left_out.get(task.name):
             said = f"{task.name} is left out: it needs a container ({task.container}), and {reason}"
@@ -125,10 +125,6 @@ def _start(tasks: Sequence[TaskFolder], options: argparse.Namespace) -> int:
     finally:
         if containers:
             asyncio.run(containers.close())
-
-
-def _several(task: TaskFolder) -> str:
-    return "Outrider makes one, not several" if task.is_composed else ""
 
 
 def _containers(tasks: Sequence[TaskFolder]) -> tuple[TrialContainers | None, str]:
@@ -288,8 +284,38 @@ def _read(name: str) -> list[Outcome]:
 
 
 def _report(outcomes: Sequence[Outcome], against: str | None) -> list[str]:
-    from outrider.cli.eval_table import table_lines
     from outrider.evals.comparison import comparison_lines
 
-    lines = table_lines(outcomes)
+    lines = _table_lines(outcomes)
     return [*lines, *comparison_lines(outcomes, _read(against))] if against else lines
+
+
+def _table_lines(outcomes: Sequence[Outcome]) -> list[str]:
+    """Return a row for each model, and the tasks whose trials disagree."""
+    from outrider.evals.figures import figures_of
+
+    found = figures_of(outcomes)
+    rows = [["model", "solved", "95 %", "trials", "turns", "tokens", "seconds", "cost"], *map(_row, found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for name, *figures in rows:
+        cells = [name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True))]
+        lines.append("  ".join(cells))
+    for each in found:
+        if each.sometimes:
+            lines.append(safe_line(f"{each.model}: some trials solve {', '.join(each.sometimes)}; others do not."))
+    return lines
+
+
+def _row(figures: Figures) -> list[str]:
+    low, high = figures.interval
+    return [
+        fit(safe_line(figures.model), LONGEST_MODEL),
+        f"{figures.solved:.0%}",
+        f"{low:.0%}-{high:.0%}",
+        str(figures.trials),
+        f"{figures.turns:.1f}",
+        thousands(round(figures.tokens)),
+        f"{figures.seconds:.1f}",
+        "unknown" if figures.cost is None else dollars(figures.cost) or "$0",
+    ]

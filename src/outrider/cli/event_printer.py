@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable
 from textwrap import fill
 from time import monotonic
 from typing import Any, TextIO
@@ -21,27 +20,7 @@ from outrider.coding import sentences
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
-from outrider.runtime.events import (
-    Compacted,
-    Event,
-    GoalChecked,
-    HandedOff,
-    MessageAdded,
-    ModelSwitched,
-    Notice,
-    ResultsCleared,
-    Retrying,
-    RunFinished,
-    ServerToolFinished,
-    ServerToolStarted,
-    SubagentEvent,
-    SubagentFinished,
-    SubagentStarted,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-)
+from outrider.runtime import events
 from outrider.text import counted, human_size
 from outrider.text.terminal import command_output_lines
 from outrider.text.visible import safe_line, safe_lines
@@ -50,6 +29,7 @@ LONGEST, LONGEST_REFUSAL, LONGEST_STATE = 120, 300, 60
 """Maximum characters of a call, of a denial, and of a sub-agent's state."""
 RETRY = "(retry)"
 """The key of the line that counts down to the next attempt."""
+TICK_SECONDS = 1.0
 
 
 class EventPrinter:
@@ -65,50 +45,52 @@ class EventPrinter:
         """The lines of these calls in the live region."""
         self._subagents: dict[str, SubagentLine] = {}
         """Sub-agents by session id."""
-        self._countdown: Countdown | None = None
+        self._timer: asyncio.TimerHandle | None = None
         """Runs while a failed request waits for its next attempt."""
 
-    def show(self, event: Event) -> None:
-        """Show one event."""
+    def show(self, event: events.Event) -> None:
         self._end_countdown()
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 if self._finish_calls():
                     self._write("\n")
                 self._write(safe_lines(text))
-            case MessageAdded(message=message) if message.role == "assistant":
+            case events.MessageAdded(message=message) if message.role == "assistant":
                 self._end_message(message)
-            case ToolStarted(call_id=call_id, name=name, input=input):
+            case events.ToolStarted(call_id=call_id, name=name, input=input):
                 self._calls[call_id] = safe_line(_call_title(name, input))
                 self._call(call_id, "started", new=True)
-            case ToolProgress(call_id=call_id, content=content) if self.live:
+            case events.ToolProgress(call_id=call_id, content=content) if self.live:
                 self._call(call_id, _last_output_line(content))
-            case ToolFinished():
+            case events.ToolFinished():
                 self._finished(event)
-            case ServerToolStarted(call_id=call_id, name=name, input=input):
+            case events.ServerToolStarted(call_id=call_id, name=name, input=input):
                 self._calls[call_id] = safe_line(title(name, input))
                 self._call(call_id, "started", new=True)
-            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+            case events.ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
                 content = (TextBlock(text),) if text else ()
-                self._finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
-            case SubagentStarted() | SubagentEvent():
+                self._finished(events.ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
+            case events.SubagentStarted() | events.SubagentEvent():
                 self._show_subagent(event)
             case _:
                 self._show_state(event)
 
-    def _show_state(self, event: Event) -> None:
+    def _show_state(self, event: events.Event) -> None:
         match event:
-            case SubagentFinished(name=name, title=about, status=status):
+            case events.SubagentFinished(name=name, title=about, status=status):
                 self.line(safe_line(f"    {sentences.subagent_ended(name, about, status)}"))
-            case Notice(text=text) | ModelSwitched(text=text):
+            case events.Notice(text=text) | events.ModelSwitched(text=text):
                 self.failure(safe_lines(text))
-            case HandedOff(text=text):
+            case events.HandedOff(text=text):
                 self.line(self._styled(DIM, safe_line(text)))
-            case Retrying():
-                self._count_down(event)
-            case Compacted() | ResultsCleared() | GoalChecked():
+            case events.Retrying(text=text, delay=delay):
+                if self.live:  # the line goes away afterwards
+                    self._count_down(event, monotonic() + delay)
+                else:
+                    self.failure(safe_line(text))
+            case events.Compacted() | events.ResultsCleared() | events.GoalChecked():
                 self.line(self._styled(DIM, safe_line(sentences.remark(event))))
-            case RunFinished():
+            case events.RunFinished():
                 self._finish_calls()
 
     def _end_message(self, message: Message) -> None:
@@ -120,7 +102,7 @@ class EventPrinter:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.line(f"▣ {safe_line(block.label)}: attachment:{block.sha256}")
 
-    def _finished(self, event: ToolFinished) -> None:
+    def _finished(self, event: events.ToolFinished) -> None:
         result = event.result
         if event.call_id not in self._calls and result.is_error:  # denied or invalid, so it never started
             self.failure(fit(safe_line(result.text), LONGEST_REFUSAL))
@@ -128,48 +110,46 @@ class EventPrinter:
         mark = self._styled(RED, "✗") if result.is_error else self._styled(GREEN, "✓")
         self._call(event.call_id, f"{mark} {safe_line(_result_summary(result, event.details))}", new=not self.live)
 
-    def _count_down(self, event: Retrying) -> None:
-        """Show the seconds to the next attempt in one line; on a terminal, it counts down and then goes away."""
-        if not self.live:
-            self.failure(safe_line(event.text))
-            return
-        self._countdown = Countdown(event, self._draw_countdown)
-        self._countdown.start()
-
-    def _draw_countdown(self, text: str) -> None:
-        self._lines[RETRY] = self._styled(RED, fit(f"✗ {safe_line(text)}", self._region.width))
+    def _count_down(self, event: events.Retrying, end: float) -> None:
+        """Show the seconds to the next attempt in one line, each second anew if an event loop runs."""
+        left = max(0.0, end - monotonic())
+        text = safe_line(msgspec.structs.replace(event, delay=left).text)
+        self._lines[RETRY] = self._styled(RED, fit(f"✗ {text}", self._region.width))
         self._region.draw(list(self._lines.values()))
+        if left:
+            with contextlib.suppress(RuntimeError):  # no loop, as in a replay
+                wait = min(TICK_SECONDS, left)
+                self._timer = asyncio.get_running_loop().call_later(wait, self._count_down, event, end)
 
     def _end_countdown(self) -> None:
-        if self._countdown:
-            self._countdown.stop()
-            self._countdown = None
-            self._lines.pop(RETRY, None)
+        if self._lines.pop(RETRY, None):
+            if self._timer:
+                self._timer.cancel()
+                self._timer = None
             self._region.draw(list(self._lines.values()))
 
-    def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
+    def _show_subagent(self, event: events.SubagentStarted | events.SubagentEvent) -> None:
         """Show a sub-agent in its call's line on a terminal, else one line for each of its calls."""
-        if isinstance(event, SubagentStarted):
+        if isinstance(event, events.SubagentStarted):
             self._subagents[event.session] = SubagentLine(event)
             return
         subagent = self._subagents[event.session]
         is_called = event.call_id in self._calls  # else it works in the background
         subagent.show(event.event)
         if subagent.was_denied(event.event):
-            assert isinstance(event.event, ToolFinished)
+            assert isinstance(event.event, events.ToolFinished)
             self.failure(fit(safe_line(f"{subagent.name}: {event.event.result.text}"), LONGEST_REFUSAL))
         if self.live and is_called:
             self._call(event.call_id, fit(str(subagent), LONGEST_STATE))
-        elif isinstance(event.event, ToolStarted):
+        elif isinstance(event.event, events.ToolStarted):
             started = safe_line(_call_title(event.event.name, event.event.input))
             self.line(f"    {subagent.name} ({subagent.title}): {fit(started, LONGEST)}")
-        elif isinstance(event.event, Notice | Retrying | ModelSwitched):
+        elif isinstance(event.event, events.Notice | events.Retrying | events.ModelSwitched):
             self.failure(f"{subagent.name}: {safe_lines(event.event.text)}")
-        elif isinstance(event.event, Compacted):
+        elif isinstance(event.event, events.Compacted):
             self.line(f"    {subagent.name}: {sentences.shortened(event.event)}")
 
     def heading(self, title: str, subtitle: str) -> None:
-        """Print a title and a subtitle."""
         self._write(f"\n{self._styled(BOLD, title)} {self._styled(DIM, f'· {subtitle}')}\n\n")
 
     def question(self, text: str) -> None:
@@ -187,11 +167,9 @@ class EventPrinter:
             self._write(f"{text}\n")
 
     def failure(self, text: str) -> None:
-        """Print a failure."""
         self.line(self._styled(RED, f"✗ {text}"))
 
     def success(self, text: str) -> None:
-        """Print a success."""
         self.line(self._styled(GREEN, f"✓ {text}"))
 
     def _call(self, call_id: str, state: str, *, new: bool = False) -> None:
@@ -254,31 +232,3 @@ def _result_summary(result: ToolResultBlock, details: Any) -> str:
         return "; ".join(f"{file.label}, {file.mime_type}, {human_size(file.size)}" for file in result.attachments)
     lines = result.text.splitlines() or ["no output"]
     return lines[0] if len(lines) == 1 and len(lines[0]) < 60 else counted(len(lines), "line")
-
-
-TICK_SECONDS = 1.0
-
-
-class Countdown:
-    """Draws the line of a `Retrying` event, once a second if an event loop runs."""
-
-    def __init__(self, event: Retrying, draw: Callable[[str], None]) -> None:
-        self._event = event
-        self._draw = draw
-        self._end = monotonic() + event.delay
-        self._timer: asyncio.TimerHandle | None = None
-
-    def start(self) -> None:
-        """Draw the line now, and each second until the end."""
-        left = max(0.0, self._end - monotonic())
-        self._draw(msgspec.structs.replace(self._event, delay=left).text)
-        if left:
-            try:
-                self._timer = asyncio.get_running_loop().call_later(min(TICK_SECONDS, left), self.start)
-            except RuntimeError:  # no loop, as in a replay
-                self._timer = None
-
-    def stop(self) -> None:
-        """Draw no more."""
-        if self._timer:
-            self._timer.cancel()

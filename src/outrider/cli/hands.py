@@ -25,7 +25,6 @@ exit codes: 0 the session has ended, 1 error, 2 wrong usage
 
 
 def hands(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
     if options.bundle:
         return _write_bundle(options.bundle, options.target)
@@ -57,7 +56,6 @@ def _write_bundle(name: str, target: str | None) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("hands", DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "--folder", default=".", metavar="PATH", help="the folder to work in; by default the current one"

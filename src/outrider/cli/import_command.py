@@ -23,7 +23,6 @@ SHOWN = 5
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments of the command."""
     parser.add_argument(
         *("places",),
         nargs="*",

@@ -65,7 +65,6 @@ class LiveRegion:
             self._replace(lines, self._drawn if below is None else self._fitting(below))
 
     def clear(self) -> None:
-        """Erase the region."""
         if self._drawn:
             self._replace((), [])
 

@@ -25,7 +25,7 @@ def make_parser() -> argparse.ArgumentParser:
     return _provider_parser("login", DESCRIPTION, "anthropic (the default), openai, gemini, …", default="anthropic")
 
 
-def make_logout_parser() -> argparse.ArgumentParser:
+def logout_parser() -> argparse.ArgumentParser:
     """Return the parser of `logout`."""
     return _provider_parser("logout", LOGOUT, "the provider; without one, all keys are removed")
 
@@ -51,7 +51,7 @@ def logout(arguments: list[str]) -> int:
     from outrider.providers.credentials.keys import remove_key, stored_names
 
     try:
-        name = make_logout_parser().parse_args(arguments).provider
+        name = logout_parser().parse_args(arguments).provider
         names = [key_variables(name)[0]] if name else stored_names()
         removed = [each for each in names if remove_key(each)]
     except (OutriderError, UsageError) as error:

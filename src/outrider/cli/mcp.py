@@ -57,7 +57,6 @@ TRY_SECONDS = 20
 
 
 def mcp(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     before, command = _split_command(arguments)
     options = make_parser().parse_args(before)
     options.command = command
@@ -74,7 +73,6 @@ def _split_command(arguments: list[str]) -> tuple[list[str], list[str]]:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("mcp", DESCRIPTION, EPILOG)
     parser.set_defaults(action=_list, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")

@@ -75,7 +75,6 @@ def models(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("models", DESCRIPTION, EXAMPLES)
     parser.add_argument("model", nargs="?", metavar="MODEL", help="provider and model, as in anthropic/fast")
     parser.add_argument(

@@ -9,34 +9,23 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
+from outrider import errors
+from outrider.cli.command_parser import UsageError as UsageError
 from outrider.cli.command_parser import add_tools_option
 from outrider.environment import LOG_HELP, WORKSPACE_HELP
-from outrider.errors import (
-    AttachmentError,
-    ConfigError,
-    RequestRefusedError,
-    SchemaError,
-    ToolDefinitionError,
-    UnknownModelError,
-    UnknownSessionError,
-)
 
 NO_TOOLS = "none"
 _FILES = (".py", ".json")
 
 
-class UsageError(Exception):
-    """The command line is wrong; the message says why."""
-
-
 WRONG_INPUT = (
-    AttachmentError,
-    ConfigError,
-    RequestRefusedError,
-    SchemaError,
-    ToolDefinitionError,
-    UnknownModelError,
-    UnknownSessionError,
+    errors.AttachmentError,
+    errors.ConfigError,
+    errors.RequestRefusedError,
+    errors.SchemaError,
+    errors.ToolDefinitionError,
+    errors.UnknownModelError,
+    errors.UnknownSessionError,
     UsageError,
 )
 """Errors that the user can fix on the command line; they end with exit code 2."""

@@ -54,7 +54,6 @@ def output_format(arguments: Sequence[str]) -> Format:
 
 
 def make_parser() -> Parser:
-    """Return the parser of the command."""
     parser = Parser(usage='outrider -p "PROMPT" [options]', description=DESCRIPTION, epilog=EXAMPLES)
     add = parser.add_argument
     add("-p", "--print", action="store_true", help="print one answer and exit")

@@ -16,8 +16,7 @@ from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation, Usage
 from outrider.descriptors import fill_closed_streams
 from outrider.log.questions import PermissionQuestion, Question
-from outrider.runtime.event_json import encode_json
-from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta
+from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta, encode_json
 from outrider.text import clean
 from outrider.text.visible import revealed_line, safe_lines
 
@@ -143,13 +142,11 @@ class PromptOutput:
         """Write the id of the session, before its first event."""
 
     def write_event(self, event: Event) -> None:
-        """Write one event."""
         if self._printer and not isinstance(event, TextDelta | MessageAdded):
             with suppress(OSError):
                 self._printer.show(event)
 
     def write_result(self, outcome: PromptOutcome) -> None:
-        """Write the end of the output."""
         raise NotImplementedError
 
 
@@ -175,7 +172,6 @@ class JsonOutput(PromptOutput):
     """One JSON object."""
 
     def write_result(self, outcome: PromptOutcome) -> None:
-        """Write the object in one line."""
         self.stdout.write(encode_json(outcome.fields()) + b"\n")
 
 
@@ -187,7 +183,6 @@ class StreamOutput(PromptOutput):
         self.stdout.write(encode_json({"type": "session", "session": session}) + b"\n")
 
     def write_event(self, event: Event) -> None:
-        """Write the event as a line."""
         super().write_event(event)
         self.stdout.write(encode_json(event) + b"\n")
 

@@ -321,7 +321,6 @@ class PromptFront:
         self._session: Session | None = None
 
     def use(self, bench: Workbench, session: Session) -> None:
-        """Serve this session."""
         self._bench, self._session = bench, session
 
     def front_end(self, *, later: bool, stays: bool) -> FrontEnd:
@@ -354,6 +353,5 @@ class PromptFront:
             self._note(f"A message from elsewhere was not delivered: {error}")
 
     def stop(self) -> None:
-        """Cancel the run."""
         if self._session:
             self._session.cancel()

@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.command_parser import command_parser
+from outrider.cli.command_parser import command_parser, reported
 from outrider.cli.options import WRONG_INPUT, UsageError
 from outrider.environment import LOG_HELP
 
@@ -45,24 +45,20 @@ exit codes: 0 no difference, or all steps were asked; 1 a difference, or an erro
 
 
 def replay(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
-    from outrider.errors import OutriderError
-    from outrider.sync import default_log
-    from outrider.text.visible import safe_lines
-
     options = make_parser().parse_args(arguments)
-    try:
+
+    def run() -> int:
+        from outrider.sync import default_log
+
         _check(options)
         with default_log() as log:
             found = _session(log, options.session)
             return _ask(log, found, options) if options.model else _replay(log, found, options)
-    except (OutriderError, UsageError) as error:
-        print(safe_lines(f"outrider replay: {error}"), file=sys.stderr)
-        return 2 if isinstance(error, WRONG_INPUT) else 1
+
+    return reported("replay", run, WRONG_INPUT)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("replay", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("session", nargs="?", default="", metavar="SESSION", help="the id of a session, or its beginning (the newest)")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options of the command."""
     parser.add_argument("id", metavar="ID")
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--to", type=int, metavar="N", help="the message of yours to go back to, from 1")

@@ -21,34 +21,7 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.log.entries import (
-    Asked,
-    AttachmentStored,
-    AttemptFailed,
-    BackgroundTask,
-    CallResult,
-    CompactionEntry,
-    Decided,
-    Entry,
-    Intent,
-    MessageEntry,
-    Record,
-    Requested,
-    ResultsClearedEntry,
-    RewindEntry,
-    RunStarted,
-    RunStopped,
-    SessionRecovered,
-    SessionSettings,
-    SessionStarted,
-    SnapshotEntry,
-    SteeringDelivered,
-    SteeringQueued,
-    SteeringWithdrawn,
-    SubagentLinked,
-    TitleEntry,
-    UnknownEntry,
-)
+from outrider.log import entries
 from outrider.log.log import Log
 from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
@@ -109,7 +82,7 @@ def _header_lines(branch: Branch, context: Iterable[str]) -> Iterator[str]:
     yield ""
 
 
-def format_entry(record: Record, *, full: bool = False) -> Iterator[str]:
+def format_entry(record: entries.Record, *, full: bool = False) -> Iterator[str]:
     """Yield an entry as lines; the first has its number and time."""
     at = _at(record.time, "%H:%M:%S")
     lines = list(_lines(record.entry, full)) or [("", "")]
@@ -118,51 +91,55 @@ def format_entry(record: Record, *, full: bool = False) -> Iterator[str]:
         yield safe_line(f"{head}  {text}".rstrip())
 
 
-def _lines(entry: Entry, full: bool) -> Iterator[tuple[str, str]]:
+def _lines(entry: entries.Entry, full: bool) -> Iterator[tuple[str, str]]:
     match entry:
-        case MessageEntry(message=message):
+        case entries.MessageEntry(message=message):
             yield from _message(message, full)
-        case CallResult(result=result):
+        case entries.CallResult(result=result):
             yield from _block(result, full)
-        case CompactionEntry() | ResultsClearedEntry():
+        case entries.CompactionEntry() | entries.ResultsClearedEntry():
             yield format_shortening(entry)
-        case SnapshotEntry() | RewindEntry():
+        case entries.SnapshotEntry() | entries.RewindEntry():
             yield _rewinding(entry)
-        case Requested():
+        case entries.Requested():
             yield "request", msgspec.json.encode(entry).decode() if full else _request_summary(entry)
-        case TitleEntry(title=title):
+        case entries.TitleEntry(title=title):
             yield "titled", title or "(the model gave no title)"
-        case SteeringQueued() | SteeringWithdrawn() | SteeringDelivered():
+        case entries.SteeringQueued() | entries.SteeringWithdrawn() | entries.SteeringDelivered():
             yield _format_steering(entry, full)
-        case RunStarted() | RunStopped() | Asked() | Decided():
+        case entries.RunStarted() | entries.RunStopped() | entries.Asked() | entries.Decided():
             yield _run_or_question(entry)
         case _:
             yield _event(entry, full)
 
 
-def format_shortening(entry: CompactionEntry | ResultsClearedEntry) -> tuple[str, str]:
+def format_shortening(entry: entries.CompactionEntry | entries.ResultsClearedEntry) -> tuple[str, str]:
     """Return what was done to make room in the context window, and how much it saved."""
-    if isinstance(entry, CompactionEntry):
+    if isinstance(entry, entries.CompactionEntry):
         return "compacted", f"{thousands(entry.tokens_before)} → {thousands(entry.tokens_after)} tokens"
     return "cleared", f"{counted(entry.count, 'old result')}, {thousands(entry.tokens)} tokens"
 
 
-def _format_steering(entry: SteeringQueued | SteeringWithdrawn | SteeringDelivered, full: bool) -> tuple[str, str]:
+def _format_steering(
+    entry: entries.SteeringQueued | entries.SteeringWithdrawn | entries.SteeringDelivered, full: bool
+) -> tuple[str, str]:
     match entry:
-        case SteeringQueued(message=message):
+        case entries.SteeringQueued(message=message):
             return "queued", message.text if full else message.text[:200]
-        case SteeringWithdrawn():
+        case entries.SteeringWithdrawn():
             return "withdrawn", "a queued message"
     return "delivered", "the queued message that follows"
 
 
-def _run_or_question(entry: RunStarted | RunStopped | Asked | Decided) -> tuple[str, str]:
+def _run_or_question(
+    entry: entries.RunStarted | entries.RunStopped | entries.Asked | entries.Decided,
+) -> tuple[str, str]:
     match entry:
-        case RunStarted(continues=continues):
+        case entries.RunStarted(continues=continues):
             return "run", "goes on" if continues else "begins"
-        case RunStopped(status=status, turns=turns, error=error):
+        case entries.RunStopped(status=status, turns=turns, error=error):
             return "run", f"ends: {status}, {counted(turns, 'turn')}{f', {error}' if error else ''}"
-        case Asked(question=question):
+        case entries.Asked(question=question):
             return "asked", str(question.get("title") or question.get("message") or "")
     verdict = "denied"
     if entry.allowed:
@@ -170,38 +147,38 @@ def _run_or_question(entry: RunStarted | RunStopped | Asked | Decided) -> tuple[
     return "decided", f"{verdict} by {entry.by}{f': {entry.answer}' if entry.answer else ''}"
 
 
-def _event(entry: Entry, full: bool) -> tuple[str, str]:
+def _event(entry: entries.Entry, full: bool) -> tuple[str, str]:
     match entry:
-        case Intent(call_id=call_id, name=name, effect=effect):
+        case entries.Intent(call_id=call_id, name=name, effect=effect):
             return "started", f"{name} ({effect}) {call_id}"
-        case AttachmentStored(attachment=file):
+        case entries.AttachmentStored(attachment=file):
             return "stored", _file(file)
-        case AttemptFailed(reason=reason, delay=delay):
+        case entries.AttemptFailed(reason=reason, delay=delay):
             return "failed", reason if delay is None else f"{reason}; retried after {delay:.1f} s"
-        case SessionSettings():
+        case entries.SessionSettings():
             return "settings", msgspec.json.encode(entry).decode() if full else _settings_summary(entry)
-        case SessionStarted(forked_from=source, forked_at=at, version=version):
+        case entries.SessionStarted(forked_from=source, forked_at=at, version=version):
             copied = f", copied from {source[:8]} up to entry {at}" if source else ""
             return "created", f"by Outrider {version}{copied}"
-        case SubagentLinked() | BackgroundTask():
+        case entries.SubagentLinked() | entries.BackgroundTask():
             return _subagent(entry)
-        case SessionRecovered(count=0):
+        case entries.SessionRecovered(count=0):
             return "recovered", "the newest entries before this one may be lost"
-        case SessionRecovered(count=count):
+        case entries.SessionRecovered(count=count):
             return "recovered", f"{count} of the entries before this one were lost"
-        case UnknownEntry(name=name):
+        case entries.UnknownEntry(name=name):
             return name[:9], "(written by a newer version; kept, but ignored)"
     return entry.kind, ""
 
 
-def _subagent(entry: SubagentLinked | BackgroundTask) -> tuple[str, str]:
-    if isinstance(entry, SubagentLinked):
+def _subagent(entry: entries.SubagentLinked | entries.BackgroundTask) -> tuple[str, str]:
+    if isinstance(entry, entries.SubagentLinked):
         return "sub-agent", f"{entry.session[:8]} for {entry.call_id}"
     return "sub-agent", f"{entry.session[:8]} in the background: {entry.title} · {entry.status or 'at work'}"
 
 
-def _rewinding(entry: SnapshotEntry | RewindEntry) -> tuple[str, str]:
-    if isinstance(entry, SnapshotEntry):
+def _rewinding(entry: entries.SnapshotEntry | entries.RewindEntry) -> tuple[str, str]:
+    if isinstance(entry, entries.SnapshotEntry):
         return "snapshot", f"{counted(entry.count, 'file')}{'' if entry.is_whole else ' changed'}"
     what = [name for name, is_so in (("conversation", entry.conversation), ("files", entry.files)) if is_so]
     return "undone" if entry.undo else "rewound", f"to message {entry.to}: {' and '.join(what)}"
@@ -210,14 +187,14 @@ def _rewinding(entry: SnapshotEntry | RewindEntry) -> tuple[str, str]:
 _PARTS = {"system": "system prompt", "server_tools": "tools of the API", "output_schema": "form of the answer"}
 
 
-def _request_summary(entry: Requested) -> str:
+def _request_summary(entry: entries.Requested) -> str:
     """Return what is new in a request, without its texts."""
     told = {name: getattr(entry, name) for name in entry.__struct_fields__}
     new = [_PARTS.get(name, name) for name, value in told.items() if value not in (msgspec.UNSET, None, "", (), {})]
     return f"with a new {', '.join(new)}" if new else "without what the one before added"
 
 
-def _settings_summary(settings: SessionSettings) -> str:
+def _settings_summary(settings: entries.SessionSettings) -> str:
     """Summarise the settings, without the text of the system prompt."""
     return ", ".join(
         filter(
@@ -315,6 +292,6 @@ def context_lines(log: Log, summary: Summary) -> Iterator[str]:
     if len(records) > SHORTENINGS:
         yield f"  shortened {counted(len(records), 'time')}; the last {SHORTENINGS}:"
     for record in records[-SHORTENINGS:]:
-        if isinstance(record.entry, CompactionEntry | ResultsClearedEntry):
+        if isinstance(record.entry, entries.CompactionEntry | entries.ResultsClearedEntry):
             name, text = format_shortening(record.entry)
             yield f"  {name:<9} {text}, {format_time(record.time)}, entry {record.seq}"

@@ -30,7 +30,6 @@ class Branch(msgspec.Struct, frozen=True):
 
 
 def tree_of(log: Log, id: str) -> Branch:
-    """Return the tree of a session."""
     return _branch(log, log.session(id))
 
 

@@ -60,7 +60,6 @@ _ALL = f"list also sessions of -p, batches and programs, and those without an an
 
 
 def sessions(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
     action: Action = options.action
     try:
@@ -79,7 +78,6 @@ def sessions(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("sessions", DESCRIPTION, EXAMPLES)
     parser.set_defaults(action=_list)
     _add_listing(parser)

@@ -7,21 +7,7 @@ from pathlib import Path
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Usage
-from outrider.runtime.events import (
-    Compacted,
-    CompactionStarted,
-    MessageAdded,
-    OwnEvent,
-    ReplyDiscarded,
-    Retrying,
-    RunFinished,
-    SubagentStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolFinished,
-    ToolStarted,
-    TurnStarted,
-)
+from outrider.runtime import events
 from outrider.text import counted, dollars
 from outrider.text.visible import safe_line
 
@@ -29,7 +15,7 @@ from outrider.text.visible import safe_line
 class SubagentLine:
     """The state of one sub-agent, updated by its events."""
 
-    def __init__(self, started: SubagentStarted, folder: Path | None = None) -> None:
+    def __init__(self, started: events.SubagentStarted, folder: Path | None = None) -> None:
         self.name = safe_line(started.name)
         self.title = safe_line(started.title)
         self.calls = 0
@@ -40,35 +26,35 @@ class SubagentLine:
         self._running: dict[str, str] = {}
         """Titles of the running calls, by call id."""
 
-    def show(self, event: OwnEvent) -> None:
+    def show(self, event: events.OwnEvent) -> None:
         """Update the state from one event."""
         match event:
-            case TurnStarted() | ReplyDiscarded():
+            case events.TurnStarted() | events.ReplyDiscarded():
                 self._doing = "waiting"
-            case Retrying(delay=delay, reason=reason):
+            case events.Retrying(delay=delay, reason=reason):
                 self._doing = safe_line(f"retrying in {delay:.0f} s: {reason}")
-            case CompactionStarted(tokens=tokens):
+            case events.CompactionStarted(tokens=tokens):
                 self._doing = sentences.compacting(tokens).lower()
-            case ThinkingDelta():
+            case events.ThinkingDelta():
                 self._doing = "thinking"
-            case TextDelta():
+            case events.TextDelta():
                 self._doing = "writing"
-            case ToolStarted(call_id=call_id, name=name, input=input):
+            case events.ToolStarted(call_id=call_id, name=name, input=input):
                 self.calls += 1
                 self._started.add(call_id)
                 self._running[call_id] = safe_line(title(name, input, self._folder))
-            case ToolFinished(call_id=call_id):
+            case events.ToolFinished(call_id=call_id):
                 self._running.pop(call_id, None)
-            case MessageAdded(usage=usage) | Compacted(usage=usage) if usage:
+            case events.MessageAdded(usage=usage) | events.Compacted(usage=usage) if usage:
                 self.usage += usage
                 self._doing = "waiting"
-            case RunFinished(status=status):
+            case events.RunFinished(status=status):
                 self._running.clear()
                 self._doing = status.replace("_", " ")
 
-    def was_denied(self, event: OwnEvent) -> bool:
+    def was_denied(self, event: events.OwnEvent) -> bool:
         """Return whether the event ends a call with an error before the call had started."""
-        return isinstance(event, ToolFinished) and event.result.is_error and event.call_id not in self._started
+        return isinstance(event, events.ToolFinished) and event.result.is_error and event.call_id not in self._started
 
     @property
     def doing(self) -> str:

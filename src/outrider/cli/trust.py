@@ -38,7 +38,6 @@ _MOST_FILES_SHOWN = 20
 
 
 def trust(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
 
     def run() -> int:
@@ -51,7 +50,6 @@ def trust(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("trust", DESCRIPTION, EPILOG)
     parser.add_argument("folder", metavar="FOLDER", nargs="?", default=".", help="the project; this folder by default")
     action = parser.add_mutually_exclusive_group()

@@ -28,7 +28,6 @@ examples:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("usage", DESCRIPTION, EXAMPLES)
     parser.add_argument("--days", type=int, default=7, metavar="N", help="the last N days, with today (default 7)")
     parser.add_argument("--by", choices=(*DIMENSIONS,), default="day", help="a row for each day, model or folder")

@@ -76,7 +76,6 @@ def wire(arguments: list[str]) -> int:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("wire", DESCRIPTION, EXAMPLES)
     parser.add_argument(
         "conversation",

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
 
-from outrider.cli.command_parser import add_tools_option, command_parser
+from outrider.cli.command_parser import add_tools_option, command_parser, reported
+from outrider.cli.options import WRONG_INPUT
 from outrider.environment import LOG_HELP
 from outrider.processes.signals import on_signals
 
@@ -33,22 +34,11 @@ exit codes: 0 stopped, 1 error, 2 wrong usage
 
 
 def worker(arguments: list[str]) -> int:
-    """Run the command and return its exit code."""
     options = make_parser().parse_args(arguments)
-    from outrider.cli.options import WRONG_INPUT  # imported late, so that --help stays fast
-    from outrider.errors import OutriderError
-    from outrider.text.visible import safe_lines
-
-    try:
-        asyncio.run(_work(options))
-    except OutriderError as error:
-        print(safe_lines(f"outrider worker: {error}"), file=sys.stderr, flush=True)
-        return 2 if isinstance(error, WRONG_INPUT) else 1
-    return 0
+    return reported("worker", lambda: asyncio.run(_work(options)), WRONG_INPUT)
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = command_parser("worker", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("--log", metavar="PLACE", help=LOG_HELP)
@@ -64,7 +54,7 @@ def make_parser() -> argparse.ArgumentParser:
     return parser
 
 
-async def _work(options: argparse.Namespace) -> None:
+async def _work(options: argparse.Namespace) -> int:
     from outrider.batches.collector import open_queue
     from outrider.batches.running import TaskRunner
     from outrider.coding.batch_sessions import CodingSessions
@@ -80,13 +70,14 @@ async def _work(options: argparse.Namespace) -> None:
         run: Run = TaskRunner(sessions, queue, workspaces_folder())
         if not options.quiet:
             print("outrider worker: ready", file=sys.stderr, flush=True)
-            run = _Reporting(run)
+            run = _reporting(run)
         stop = asyncio.Event()
         work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
         if options.until_eof:
             _stop_at_eof(stop)
         with _stopping(stop, work), suppress(asyncio.CancelledError):
             await work
+        return 0
     finally:
         sessions.close()
         queue.close()
@@ -112,16 +103,16 @@ def _stop_at_eof(stop: asyncio.Event) -> None:
     threading.Thread(target=read, name="outrider-lifeline", daemon=True).start()
 
 
-class _Reporting:
-    """Prints a line for each task."""
+def _reporting(run: Run) -> Run:
+    """Return what runs a task, and prints a line about its result."""
 
-    def __init__(self, run: Run) -> None:
-        self._run = run
-
-    async def __call__(self, claim: Claim) -> TaskResult:
-        result = await self._run(claim)
-        _print(result_line(result))
+    async def report(claim: Claim) -> TaskResult:
+        result = await run(claim)
+        with suppress(OSError):
+            print(result_line(result), file=sys.stderr, flush=True)
         return result
+
+    return report
 
 
 def result_line(result: TaskResult) -> str:
@@ -131,8 +122,3 @@ def result_line(result: TaskResult) -> str:
 
     parts: Sequence[str] = [f"{result.seconds:.1f} s", dollars(result.usage.cost), result.error]
     return safe_line(f"{result.id}: {result.status} · {' · '.join(part for part in parts if part)}")
-
-
-def _print(line: str) -> None:
-    with suppress(OSError):
-        print(line, file=sys.stderr, flush=True)

@@ -14,7 +14,7 @@ from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.todo import LONGEST_STEP, MOST_STEPS
 from outrider.log.questions import Answer
 from outrider.prompts import prompt
-from outrider.runtime.offer import Offer
+from outrider.runtime.toolset import Offer
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, make_tool

@@ -12,7 +12,7 @@ from outrider.coding.toolbox import WEB_SEARCH
 from outrider.prompts import prompt
 from outrider.providers.base import Provider
 from outrider.providers.catalogue.capabilities import Capabilities
-from outrider.runtime.offer import Offer
+from outrider.runtime.toolset import Offer
 from outrider.tools.server_tool import ServerTool, web_search
 from outrider.tools.tool import make_tool
 

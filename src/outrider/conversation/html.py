@@ -26,6 +26,8 @@ LONGEST_SUMMARY = 100
 LARGEST_PICTURE = 5_000_000
 PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
 """The types that every browser shows. SVG is not among them: it can refer to other files."""
+MARKS = {"done": "✅", "waiting": "⏳", "error": "❌", "cancelled": "⏹"}
+"""By the status of a run; others have ⚠."""
 
 _SCHEMES = ("https://", "http://", "mailto:")
 _ROLE = '<div style="margin:.6em 0;padding-left:.8em;border-left:3px solid {colour}"><b>{role}</b>{body}</div>'
@@ -181,3 +183,9 @@ def _link(renderer: Any, tokens: Sequence[Any], index: int, options: Any, env: A
     tokens[index].attrSet("rel", "noopener noreferrer nofollow")
     tokens[index].attrSet("target", "_blank")
     return str(renderer.renderToken(tokens, index, options, env))
+
+
+def usage_line(usage: Any) -> str:
+    """Return tokens and cost in a few words."""
+    cost = "" if usage.cost is None else f", ${usage.cost:.4f}"
+    return f"{usage.input_tokens:,} input and {usage.output_tokens:,} output tokens{cost}"

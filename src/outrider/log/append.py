@@ -6,7 +6,8 @@ import time
 from collections.abc import Sequence
 
 from outrider.log.chain import Chain
-from outrider.log.entries import Entry, SessionSettings, encode
+from outrider.log.entries import Entry, SessionSettings
+from outrider.log.entry_codec import encode
 from outrider.log.summary_update import SummaryUpdate
 
 

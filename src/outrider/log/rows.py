@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.errors import DamagedLogError, NewerLogError
-from outrider.log.entries import Record, decode, decode_if_known
+from outrider.log.entries import Record
+from outrider.log.entry_codec import decode, decode_if_known
 
 Row: TypeAlias = tuple[int, int, float, str, bytes, int]
 """Session, seq, time, kind, body, checksum. The upper half of the checksum is the link to the entry before."""

@@ -25,7 +25,8 @@ from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
 from outrider.log.copying import ImportedEntry, endings
-from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionStarted, decode
+from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionStarted
+from outrider.log.entry_codec import decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
 from outrider.log.rows import LAST_SEQ

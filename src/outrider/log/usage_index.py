@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeAlias
 
 from outrider.log.backend import Backend
-from outrider.log.entries import CompactionEntry, MessageEntry, SessionStarted, decode_if_known
+from outrider.log.entries import CompactionEntry, MessageEntry, SessionStarted
+from outrider.log.entry_codec import decode_if_known
 from outrider.log.request_usage import USED_KINDS, RequestUsage, used_in
 from outrider.log.rows import Row
 from outrider.log.session_filter import SessionFilter

@@ -9,7 +9,8 @@ import msgspec
 
 from outrider.log.backend import Backend
 from outrider.log.chain import Chain, link_in
-from outrider.log.entries import SessionRecovered, SessionStarted, SubagentLinked, decode_if_known
+from outrider.log.entries import SessionRecovered, SessionStarted, SubagentLinked
+from outrider.log.entry_codec import decode_if_known
 from outrider.log.rows import LAST_SEQ, Row, is_intact, link_of
 from outrider.log.seal import Seal
 from outrider.log.summary import SessionRow

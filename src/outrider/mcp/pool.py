@@ -84,7 +84,6 @@ class ServerPool:
         return {name: server.instructions for name, server in self._servers.items() if server.is_ready}
 
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """Return the state of each server."""
         return tuple(server.status for server in self._servers.values())
 
     def client(self, name: str) -> Client:

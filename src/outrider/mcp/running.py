@@ -108,7 +108,6 @@ class RunningServers:
         return self._pool.instructions()
 
     def statuses(self) -> tuple[ServerStatus, ...]:
-        """Return the state of each server."""
         return self._pool.statuses()
 
     @property
@@ -158,7 +157,6 @@ class RunningServers:
                 self._loop.call_soon_threadsafe(self._stopping.set)
 
     def close(self) -> None:
-        """End the servers."""
         self.stop()
         if self._thread and self._thread is not threading.current_thread():
             self._thread.join(CLOSE_SECONDS)

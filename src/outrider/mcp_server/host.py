@@ -211,7 +211,6 @@ class _Conversation:
         return False
 
     def cancel(self) -> None:
-        """Cancel the task."""
         self.task.cancel()
 
     async def _stop(self) -> None:

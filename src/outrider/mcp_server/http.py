@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import itertools
 import os
 from collections.abc import Mapping
@@ -19,6 +18,8 @@ from outrider.jsonrpc import METHOD_NOT_FOUND, NULL, IncomingMessage, RpcError
 from outrider.mcp import protocol
 from outrider.mcp_server.host import Host, unsupported
 from outrider.struct_types import described
+from outrider.web.access import check_origin, owner_of
+from outrider.web.http import RefusedError
 
 PATH = "/mcp"
 MAX_BODY = 4 * 1024 * 1024
@@ -89,11 +90,10 @@ class HttpServer:
         """Without a token, whoever reaches the port is let in: for tests alone."""
         self._host, self._token = host, token
         self._sessions: dict[str, _Session] = {}
-        self.authorities: set[str] = set()
-        """The hosts by which this server may be addressed, as in 127.0.0.1:8322."""
+        self.origins: set[str] = set()
+        """The addresses of this server, as in http://127.0.0.1:8322."""
 
     def app(self) -> web.Application:
-        """Return the application."""
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_post(PATH, self._post)
         app.router.add_delete(PATH, self._delete)
@@ -134,13 +134,14 @@ class HttpServer:
 
     def _check(self, request: web.Request) -> None:
         """Refuse pages of a browser, other names of this machine, and wrong tokens."""
-        origin = request.headers.get("Origin")
-        allowed = {f"http://{each}" for each in self.authorities}
-        if request.host not in self.authorities or (origin is not None and origin not in allowed):
-            raise web.HTTPForbidden(text="This host or origin is not allowed.")
-        given = request.headers.get("Authorization", "").encode(errors="replace")
-        if self._token is not None and not hmac.compare_digest(given, f"Bearer {self._token}".encode()):
-            raise web.HTTPUnauthorized(text="The token is missing or wrong.", headers={"WWW-Authenticate": "Bearer"})
+        try:
+            check_origin(request.headers, self.origins)
+            if self._token is not None:
+                owner_of(request.headers, [(self._token, "")])
+        except RefusedError as refused:
+            if refused.status == 403:
+                raise web.HTTPForbidden(text=refused.reason) from None
+            raise web.HTTPUnauthorized(text=refused.reason, headers={"WWW-Authenticate": "Bearer"}) from None
 
     async def _answer(self, request: web.Request, id: bytes, method: str, params: dict[str, Any]) -> web.StreamResponse:
         session, headers = self._session(request, method, params), {}

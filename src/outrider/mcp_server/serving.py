@@ -6,15 +6,21 @@ import argparse
 import asyncio
 import secrets
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 
+from outrider.acp.connection import Connection
+from outrider.acp.handlers import Method
+from outrider.acp.stdio import serve
+from outrider.acp.writer import EditorWriter
 from outrider.errors import ConfigError
+from outrider.mcp import protocol
 from outrider.mcp_server.host import Host
 from outrider.mcp_server.http import PATH, HttpServer
-from outrider.mcp_server.stdio import serve_stdio
 from outrider.mcp_server.tasks import Tasks
 from outrider.processes.signals import on_signals
 from outrider.sync import default_log
@@ -48,8 +54,7 @@ async def serve_http(host: Host, port: int) -> None:
     server = HttpServer(host, token)
     runner = await listen(server, port)
     try:
-        address = f"http://{next(each for each in server.authorities if each.startswith('127.'))}{PATH}"
-        print(address, flush=True)
+        print(f"{min(server.origins)}{PATH}", flush=True)
         print(f"Authorization: Bearer {token}", flush=True)
         print("Give clients the address and the header. Ctrl-C stops the server.", file=sys.stderr, flush=True)
         with on_signals(lambda _: stopped.set()):
@@ -69,5 +74,42 @@ async def listen(server: HttpServer, port: int) -> web.AppRunner:
         await runner.cleanup()
         raise ConfigError(f"port {port}: {error.strerror or error}; choose another with --http PORT") from None
     found = runner.addresses[0][1]
-    server.authorities = {f"127.0.0.1:{found}", f"localhost:{found}"}
+    server.origins = {f"http://127.0.0.1:{found}", f"http://localhost:{found}"}
     return runner
+
+
+MAX_LINE = 4 * 1024 * 1024
+MAX_RUNNING = 100
+
+
+class Client:
+    """The program that has started this one."""
+
+    def __init__(self, writer: EditorWriter, host: Host) -> None:
+        self._host = host
+        self.capabilities: Mapping[str, Any] = {}
+        optional: Any = dict[str, Any] | None
+        requests = {name: Method(optional, partial(self._answer, name)) for name in host.methods}
+        self.connection = Connection(
+            writer, requests, {}, max_line=MAX_LINE, max_running=MAX_RUNNING, cancel=protocol.CANCELLED
+        )
+
+    def notify(self, method: str, params: dict[str, Any]) -> None:
+        """Send a notification."""
+        self.connection.notify(method, params)
+
+    async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Send a request, and return the result. Raises RpcError."""
+        found: Any = await self.connection.request(method, params, dict)
+        return found if isinstance(found, dict) else {}
+
+    async def _answer(self, method: str, params: dict[str, Any] | None) -> dict[str, Any]:
+        given = params or {}
+        if method == protocol.INITIALIZE and isinstance(given.get("capabilities"), dict):
+            self.capabilities = given["capabilities"]
+        return await self._host.answer(method, given, self)
+
+
+async def serve_stdio(host: Host) -> None:
+    """Serve until the client closes its end."""
+    await serve(lambda writer: Client(writer, host).connection, on_end=host.close)

@@ -78,7 +78,6 @@ def task_arguments(given: Any) -> TaskArguments:
 
 
 def task_result(session: str, result: RunResult[Any]) -> dict[str, Any]:
-    """Return the result of a call."""
     text = safe_lines(result.text or result.error)
     used = [counted(result.turns, "turn"), dollars(result.usage.cost) or "cost unknown"]
     data: dict[str, Any] = {

@@ -46,7 +46,6 @@ class Tasks:
 
     @property
     def tool(self) -> ServedTool:
-        """The tool that runs tasks."""
         return ServedTool(SPEC, self.run)
 
     async def run(self, arguments: Any, elicit: Elicit | None, on_step: OnStep) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from outrider.log.requests import restored
 from outrider.log.state import SessionState
 from outrider.providers.base import ModelSettings, Provider, Request
 from outrider.replay.tape import is_reply
-from outrider.runtime.events import Event
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.retry import Retry
 
@@ -102,12 +101,8 @@ def _receiver(provider: Provider, used: list[Usage]) -> Receiver:
     async def note(failed: AttemptFailed) -> None:
         used.extend([failed.usage] if failed.usage else [])
 
-    return Receiver(provider, _ignore, Retry(), note)
+    return Receiver(provider, lambda event: None, Retry(), note)
 
 
 def _exact(call: Any) -> tuple[str, bytes]:
     return call.name, msgspec.json.encode(call.input, order="deterministic")
-
-
-def _ignore(event: Event) -> None:
-    pass

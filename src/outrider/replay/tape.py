@@ -83,7 +83,6 @@ class Tape:
 
     @property
     def entries(self) -> list[Entry]:
-        """All entries."""
         return [record.entry for record in self._records]
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -38,6 +38,12 @@ class AskedCall:
     """Whether the call waits for an answer from outside: it has no result, and does not run."""
     ends_run = False
     """Whether the call was denied, and the run ends."""
+    intent: Callable[[], Intent | None]
+    """Returns the intent to store before the call starts, or None if it will not run."""
+    _announce: Callable[[], None]
+    _cancel_timers: Callable[[], None]
+    _finish: Callable[[CallResult], None]
+    _report: Callable[[str], None]
     _tool: Tool | None
     _context: ToolContext
     _key: str
@@ -169,22 +175,6 @@ class AskedCall:
         """Let the call wait for the questions of a sub-agent's session. Raises Parked."""
         asked = [Asked(each.id, self.use.id, stored(each.body), "call", each.session) for each in questions]
         raise Parked(asked)
-
-    def _cancel_timers(self) -> None:
-        raise NotImplementedError
-
-    def _announce(self) -> None:
-        raise NotImplementedError
-
-    def _finish(self, answer: CallResult) -> None:
-        raise NotImplementedError
-
-    def _report(self, text: str) -> None:
-        raise NotImplementedError
-
-    def intent(self) -> Intent | None:
-        """Return the intent to store before the call starts, or None if it will not run."""
-        raise NotImplementedError
 
     def _decide(self, tool: Tool, verdict: Verdict, *, is_stored: bool = False) -> None:
         """Take a decision. It is stored with what follows from it: the intent, or the result that denies the call."""

@@ -11,9 +11,17 @@ import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
+import msgspec
+
+from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import LogError
 from outrider.log.entries import Entry, Intent
+from outrider.providers.catalogue.windows import window_of
+from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.calls import CANCELLED, Call
+from outrider.runtime.handoffs import refused_handoffs
+from outrider.runtime.model_client import ModelClient
+from outrider.runtime.record import SessionRecord
 
 MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more runs in batches."""
@@ -121,3 +129,56 @@ async def _stop(calls: Sequence[Call]) -> None:
             if call.written:
                 with contextlib.suppress(LogError):
                     await call.written.finished()
+
+
+class ReplyCalls:
+    """The calls of the newest reply: made when it comes, or after a restart, and run."""
+
+    def __init__(self, record: SessionRecord, model: ModelClient) -> None:
+        self._record, self._model = record, model
+        self._prepared: list[Call] = []
+        """Those that run next."""
+
+    def prepare(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> list[Intent]:
+        """Make the calls of a reply, which run next. Return the intents that are stored together with it."""
+        self._prepared = self._made(uses, around)
+        return first_intents(self._prepared)
+
+    async def run(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> None:
+        """Run calls until each has a result. The last result completes the message with all of them."""
+        calls, self._prepared = self._prepared, []
+        if not calls or [call.use.id for call in calls] != [use.id for use in uses]:
+            known = self._model.tools.callable
+            if any(use.name not in known for use in uses):  # after a crash, their servers are just starting
+                await self._model.join_servers()
+            calls = self._made(uses, around)
+        try:
+            await run_calls(calls, self._model.tools.offered)
+        except (asyncio.CancelledError, LogError):
+            self._record.unsaved = {call.use.id: call.answer for call in calls if call.answer and not call.recorded}
+            raise
+        if around.waits and around.waits.kept:
+            await around.waits.settle()
+
+    def _made(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> list[Call]:
+        """Make a Call of each request; one that has its result already keeps it."""
+        if not uses:
+            return []
+        state, tools = self._record.state, self._model.tools.callable
+        # Results are bounded by the model's context window, which the provider may have learned meanwhile.
+        limits = self._model.agent.limits.within(window_of(self._model.provider))
+        around = around if limits is around.limits else msgspec.structs.replace(around, limits=limits)
+        refused = refused_handoffs(uses, tools)
+        waiting = state.waiting_calls(is_attended=around.person is not None)
+        calls = []
+        for use in uses:  # ids are unique in a conversation, so the first call names the reply
+            tool, intent = refused.get(use.id) or tools.get(use.name), state.intents.get(use.id)
+            call = Call(use, tool, around, intent, uses[0].id)
+            if answer := state.answers.get(use.id):
+                call.recall(answer, recorded=True)
+            elif answer := self._record.unsaved.get(use.id):
+                call.recall(answer, recorded=False)
+            call.is_parked = use.id in waiting and not call.answer
+            call.is_begun = call.is_begun and not state.begins_again(use.id)
+            calls.append(call)
+        return calls

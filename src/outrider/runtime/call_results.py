@@ -1,16 +1,28 @@
-"""The results of calls as blocks: texts within the limit, the whole of long ones and files in the store."""
+"""The results of calls as blocks: texts within the limit, the whole of long ones and files in the store.
+
+The files of prompts are stored here as well.
+"""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from outrider.conversation.attachments import Attachment, OpenFile
-from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.codec import read_tool_results
+from outrider.conversation.messages import (
+    AttachmentBlock,
+    Message,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    unstored_in,
+    with_stored,
+)
 from outrider.errors import AttachmentError
 from outrider.log.entries import CallResult
 from outrider.runtime.call_environment import CallEnvironment
@@ -103,11 +115,7 @@ class ResultBuilder:
     async def _put(self, attachment: Attachment, limit: int) -> AttachmentBlock | str:
         """Store a file; return its reference, or the reason why it failed, which observers see as a notice."""
         try:
-            if attachment.is_remote:
-                from outrider.providers.transport.fetching import fetched  # few files are on the web
-
-                attachment = await fetched(attachment)
-            attachment = attachment.within(self._around.cwd)
+            attachment = await _local(attachment, self._around)
             approve: object = self._around.approve
             if isinstance(approve, FileApprover) and isinstance(attachment.source, Path):
                 return await self._put_judged(approve, attachment, limit)
@@ -135,7 +143,6 @@ class ResultBuilder:
 
 
 def error_result(call_id: str, text: str, *, final: bool = False) -> CallResult:
-    """Return an error as the result of a call."""
     return CallResult(result_block(call_id, [TextBlock(text)], is_error=True), final)
 
 
@@ -177,3 +184,46 @@ def described(error: BaseException) -> str:
     except Exception:  # noqa: BLE001 - then only its type is named
         said = ""
     return f"{type(error).__name__}: {said}" if said else type(error).__name__
+
+
+async def stored_prompt(messages: Sequence[Message], around: CallEnvironment) -> list[Message]:
+    """Return messages whose files are all stored; those on the web are fetched before. Raises AttachmentError."""
+    return [
+        with_stored(message, [await _stored(file, around) for file in files])
+        if (files := unstored_in(message))
+        else message
+        for message in messages
+    ]
+
+
+async def stored_results(
+    values: Iterable[ToolResultBlock | Mapping[str, Any]], around: CallEnvironment
+) -> dict[str, ToolResultBlock]:
+    """Return results by call id. Files in their content are stored. Raises AttachmentError and ConversationError."""
+    if isinstance(values, Iterable) and not isinstance(values, str | bytes | Mapping):
+        values = [await _with_stored_files(value, around) for value in values]
+    return read_tool_results(values)
+
+
+async def _with_stored_files(value: Any, around: CallEnvironment) -> Any:
+    content = value.get("content") if isinstance(value, Mapping) else getattr(value, "content", None)
+    parts = [content] if isinstance(content, Attachment) else content
+    if not isinstance(parts, list | tuple) or not any(isinstance(part, Attachment) for part in parts):
+        return value
+    stored = tuple([await _stored(part, around) if isinstance(part, Attachment) else part for part in parts])
+    if isinstance(value, Mapping):
+        return {**value, "content": stored}
+    return msgspec.structs.replace(value, content=stored)
+
+
+async def _stored(file: Attachment, around: CallEnvironment) -> AttachmentBlock:
+    return await around.threads.run(around.store.put, await _local(file, around), around.limits.attachment_bytes)
+
+
+async def _local(file: Attachment, around: CallEnvironment) -> Attachment:
+    """Return a file with its absolute path, or with its bytes if it is on the web."""
+    if file.is_remote:
+        from outrider.providers.transport.fetching import fetched  # few files are on the web
+
+        file = await fetched(file)
+    return file.within(around.cwd)

@@ -79,7 +79,8 @@ class Call(AskedCall):
         if begun and begun.is_edited:  # it runs again as it was approved
             self.use = msgspec.structs.replace(self.use, input=begun.input)
         self._key = begun.key if begun else f"{around.session}/{use.id}"
-        self._limit = _result_limit(tool, around)
+        own, most = tool.result_characters if tool else None, around.limits.result_characters
+        self._limit = most if own is None else min(own, most)
         """The most characters of the result that the model reads."""
         self._context = self._new_context(reply)
         self._timers: list[asyncio.TimerHandle] = []
@@ -337,11 +338,6 @@ class Call(AskedCall):
     def _show(self, content: Any) -> None:
         if not self.answer:
             self.around.emit(ToolProgress(self.use.id, clean(content) if isinstance(content, str) else content))
-
-
-def _result_limit(tool: Tool | None, around: CallEnvironment) -> int:
-    limit = around.limits.result_characters
-    return limit if tool is None or tool.result_characters is None else min(tool.result_characters, limit)
 
 
 def _real_call(use: ToolUseBlock, tool: Tool) -> tuple[ToolUseBlock, Tool]:

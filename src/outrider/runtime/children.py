@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING
 from outrider.conversation.messages import Usage
 from outrider.errors import OutriderError
 from outrider.log.run_state import joined
+from outrider.runtime import events
 from outrider.runtime.agent_spec import AgentSpec
-from outrider.runtime.events import (
-    Compacted,
-    Event,
-    MessageAdded,
-    ModelSwitched,
-    OwnEvent,
-    ReplyDiscarded,
-    SubagentEvent,
-    SubagentStarted,
-)
 from outrider.text import clean
 from outrider.tools.context import SubagentTask
 
@@ -55,25 +46,27 @@ class Children:
             raise OutriderError(f"this run has started {most} sub-agents, which is its limit (limits.max_subagents)")
         self._started += 1
 
-    def announce(self, task: SubagentTask, child: str, agent: AgentSpec) -> Callable[[Event], None]:
+    def announce(self, task: SubagentTask, child: str, agent: AgentSpec) -> Callable[[events.Event], None]:
         """Tell the observers that a sub-agent starts; return the observer that relays its events."""
         self._models[child] = agent.provider.name
         if not task.is_over():
             self._record.emit(
-                SubagentStarted(task.call_id, child, agent.name, task.title, agent.provider.name, task.background)
+                events.SubagentStarted(
+                    task.call_id, child, agent.name, task.title, agent.provider.name, task.background
+                )
             )
         return partial(self._relay, task, child)
 
-    def _relay(self, task: SubagentTask, child: str, event: Event) -> None:
+    def _relay(self, task: SubagentTask, child: str, event: events.Event) -> None:
         """Count the usage of a sub-agent, and send its own events on while its task runs."""
-        if isinstance(event, MessageAdded | ReplyDiscarded | Compacted) and event.usage:
+        if isinstance(event, events.MessageAdded | events.ReplyDiscarded | events.Compacted) and event.usage:
             self.usage += event.usage
             self.used_in_run += event.usage
             self.by_model = joined(self.by_model, {self._models[child]: event.usage})
-        elif isinstance(event, ModelSwitched):
+        elif isinstance(event, events.ModelSwitched):
             self._models[child] = event.model
-        if isinstance(event, OwnEvent) and not task.is_over():
-            self._record.emit(SubagentEvent(task.call_id, child, event))
+        if isinstance(event, events.OwnEvent) and not task.is_over():
+            self._record.emit(events.SubagentEvent(task.call_id, child, event))
 
 
 def child_title(agent: AgentSpec, task: SubagentTask) -> str:

@@ -8,126 +8,86 @@ from typing import TYPE_CHECKING, cast
 from msgspec import UNSET
 
 from outrider.conversation.messages import ServerToolResultBlock, ServerToolUseBlock, TextBlock, ThinkingBlock
-from outrider.log.entries import (
-    Asked,
-    BackgroundTask,
-    CallResult,
-    CompactionEntry,
-    Decided,
-    Intent,
-    MessageEntry,
-    ResultsClearedEntry,
-    RunStopped,
-    SessionSettings,
-    TitleEntry,
-)
-from outrider.log.entries import GoalChecked as CheckedEntry
-from outrider.log.entries import SteeringQueued as QueuedEntry
-from outrider.log.entries import SteeringWithdrawn as WithdrawnEntry
+from outrider.log import entries as logged
 from outrider.log.run_state import RunState
 from outrider.log.state import SessionState
 from outrider.providers.base import REMARKABLE
-from outrider.runtime.events import (
-    Compacted,
-    CompactionReason,
-    Delta,
-    GoalChecked,
-    HandedOff,
-    MessageAdded,
-    ModelSwitched,
-    Notice,
-    OwnEvent,
-    QuestionAnswered,
-    QuestionAsked,
-    ResultsCleared,
-    RunFinished,
-    RunStatus,
-    ServerToolFinished,
-    ServerToolStarted,
-    SteeringQueued,
-    SteeringWithdrawn,
-    SubagentFinished,
-    TextDelta,
-    ThinkingDelta,
-    TitleMade,
-    ToolFinished,
-    ToolStarted,
-)
+from outrider.runtime import events
 
 if TYPE_CHECKING:
     from outrider.conversation.messages import Message
     from outrider.log.entries import Entry, Record
 
 
-def events_of(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
+def events_of(entry: Entry, state: SessionState) -> Sequence[events.OwnEvent]:
     """Return the events of an entry that was just applied to this state, and that said something new."""
     match entry:
-        case MessageEntry():
+        case logged.MessageEntry():
             return _message_events(entry, state)
-        case Intent():
+        case logged.Intent():
             return (start_of(entry),)
-        case CallResult(result=result):
+        case logged.CallResult(result=result):
             seq = state.seq or None
-            finished = ToolFinished(result.tool_use_id, state.answered_tool, result, entry.details, seq)
-            return (finished, MessageAdded(state.results, entry=seq)) if state.results else (finished,)
-        case CompactionEntry(summary=summary, tokens_before=before, tokens_after=after, usage=usage):
-            reason = cast("CompactionReason", entry.reason or "manual")
-            return (Compacted(reason, before, after, summary.text, usage, state.seq or None),)
-        case ResultsClearedEntry(count=count, tokens=tokens):
-            return (ResultsCleared(count, tokens),)
-        case RunStopped():
+            finished = events.ToolFinished(result.tool_use_id, state.answered_tool, result, entry.details, seq)
+            return (finished, events.MessageAdded(state.results, entry=seq)) if state.results else (finished,)
+        case logged.CompactionEntry(summary=summary, tokens_before=before, tokens_after=after, usage=usage):
+            reason = cast("events.CompactionReason", entry.reason or "manual")
+            return (events.Compacted(reason, before, after, summary.text, usage, state.seq or None),)
+        case logged.ResultsClearedEntry(count=count, tokens=tokens):
+            return (events.ResultsCleared(count, tokens),)
+        case logged.RunStopped():
             return (ending(entry, state, state.seq or None),)
     return _news(entry, state)
 
 
-def start_of(intent: Intent) -> ToolStarted:
+def start_of(intent: logged.Intent) -> events.ToolStarted:
     """Return the start of a call."""
-    return ToolStarted(intent.call_id, intent.name, intent.input, intent.effect)
+    return events.ToolStarted(intent.call_id, intent.name, intent.input, intent.effect)
 
 
-def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
+def _news(entry: Entry, state: SessionState) -> Sequence[events.OwnEvent]:
     """Return the events of entries beside the conversation."""
     match entry:
-        case TitleEntry(title=title) if title and state.settings.title is None:
-            return (TitleMade(title),)
-        case QueuedEntry(id=id, message=message):
-            return (SteeringQueued(id, message),)
-        case WithdrawnEntry(id=id):
-            return (SteeringWithdrawn(id),)
-        case CheckedEntry(command=command, passed=passed, last_line=last_line):
+        case logged.TitleEntry(title=title) if title and state.settings.title is None:
+            return (events.TitleMade(title),)
+        case logged.SteeringQueued(id=id, message=message):
+            return (events.SteeringQueued(id, message),)
+        case logged.SteeringWithdrawn(id=id):
+            return (events.SteeringWithdrawn(id),)
+        case logged.GoalChecked(command=command, passed=passed, last_line=last_line):
             number = state.run.checks if state.run else 1
-            return (GoalChecked(command, passed, number, last_line, state.seq or None),)
-        case Asked(id=id, call_id=call_id, question=question):
-            return (QuestionAsked(id, call_id, question),)
-        case SessionSettings():
+            return (events.GoalChecked(command, passed, number, last_line, state.seq or None),)
+        case logged.Asked(id=id, call_id=call_id, question=question):
+            return (events.QuestionAsked(id, call_id, question),)
+        case logged.SessionSettings():
             return (changed,) if (changed := change_of(entry)) else ()
-        case BackgroundTask(status=status, is_told=False) if status:
-            return (SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status),)
-        case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
-            return (QuestionAnswered(id, allowed, answer, by),)
+        case logged.BackgroundTask(status=status, is_told=False) if status:
+            return (events.SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status),)
+        case logged.Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
+            return (events.QuestionAnswered(id, allowed, answer, by),)
     return ()
 
 
-def change_of(entry: SessionSettings) -> ModelSwitched | HandedOff | None:
+def change_of(entry: logged.SessionSettings) -> events.ModelSwitched | events.HandedOff | None:
     """Return the event of settings that a run has changed by itself; None if a person or a program did."""
     if entry.former is None:
         return None
     if entry.reason:
-        return ModelSwitched(entry.former, entry.model or "", entry.reason)
-    return HandedOff(entry.former, entry.agent or "")
+        return events.ModelSwitched(entry.former, entry.model or "", entry.reason)
+    return events.HandedOff(entry.former, entry.agent or "")
 
 
-def _message_events(entry: MessageEntry, state: SessionState) -> Sequence[OwnEvent]:
+def _message_events(entry: logged.MessageEntry, state: SessionState) -> Sequence[events.OwnEvent]:
     if entry.message.role != "assistant":
-        return (MessageAdded(entry.message, None, state.delivered, state.seq or None),)
-    added = MessageAdded(entry.message, entry.usage, entry=state.seq or None)
+        return (events.MessageAdded(entry.message, None, state.delivered, state.seq or None),)
+    added = events.MessageAdded(entry.message, entry.usage, entry=state.seq or None)
     remark = REMARKABLE.get(entry.stop_reason)
     if not remark:
         return (added,)
-    return added, Notice(f"{remark}: {entry.stop_detail}" if entry.stop_detail else remark)
+    return added, events.Notice(f"{remark}: {entry.stop_detail}" if entry.stop_detail else remark)
 
 
-def ending(entry: RunStopped, state: SessionState, seq: int | None = None) -> RunFinished:
+def ending(entry: logged.RunStopped, state: SessionState, seq: int | None = None) -> events.RunFinished:
     """Return the end of a run: the final result, or the newest reply."""
     run = state.run or RunState()
     text, data, has_data, last = run.text, None, False, state.history.last
@@ -140,9 +100,9 @@ def ending(entry: RunStopped, state: SessionState, seq: int | None = None) -> Ru
     if entry.output is not UNSET:
         data, has_data = entry.output, True
     text = text if entry.text is UNSET else entry.text
-    status = cast("RunStatus", entry.status)
+    status = cast("events.RunStatus", entry.status)
     ended = status, entry.turns, entry.usage, text, entry.error, run.stop_reason, data, has_data
-    return RunFinished(*ended, seq)
+    return events.RunFinished(*ended, seq)
 
 
 class EntryEvents:
@@ -151,26 +111,26 @@ class EntryEvents:
     def __init__(self) -> None:
         self._state = SessionState()
 
-    def of(self, record: Record) -> Iterator[OwnEvent]:
+    def of(self, record: Record) -> Iterator[events.OwnEvent]:
         """Yield the events of the next entry."""
         entry = record.entry
         if self._state.apply(entry, record.seq):
-            if isinstance(entry, MessageEntry) and entry.message.role == "assistant":
+            if isinstance(entry, logged.MessageEntry) and entry.message.role == "assistant":
                 yield from deltas_of(entry.message)
             yield from events_of(entry, self._state)
 
 
-def deltas_of(message: Message) -> Iterator[Delta]:
+def deltas_of(message: Message) -> Iterator[events.Delta]:
     """Yield a stored reply as it streamed: only these events of a running reply have no entry."""
     served: dict[str, str] = {}
     for block in message.content:
         if isinstance(block, ServerToolUseBlock):
             served[block.id] = block.name
-            yield ServerToolStarted(block.id, block.name, block.input)
+            yield events.ServerToolStarted(block.id, block.name, block.input)
         elif isinstance(block, ServerToolResultBlock):
             name = served.get(block.tool_use_id, "")
-            yield ServerToolFinished(block.tool_use_id, name, block.text, block.is_error)
+            yield events.ServerToolFinished(block.tool_use_id, name, block.text, block.is_error)
         elif isinstance(block, ThinkingBlock) and block.thinking:
-            yield ThinkingDelta(block.thinking)
+            yield events.ThinkingDelta(block.thinking)
         elif isinstance(block, TextBlock) and block.text:
-            yield TextDelta(block.text)
+            yield events.TextDelta(block.text)

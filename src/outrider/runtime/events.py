@@ -21,6 +21,7 @@ from outrider.providers.deltas import ServerToolStarted as ServerToolStarted
 from outrider.providers.deltas import TextDelta as TextDelta
 from outrider.providers.deltas import ThinkingDelta as ThinkingDelta
 from outrider.providers.deltas import ToolCallDelta as ToolCallDelta
+from outrider.text import clean_value
 
 RunStatus: TypeAlias = Literal[
     "done",
@@ -333,3 +334,17 @@ class SubagentEvent(msgspec.Struct, frozen=True, tag_field="type", tag="subagent
 
 
 Event: TypeAlias = OwnEvent | SubagentStarted | SubagentEvent
+
+
+def encode_json(value: Any) -> bytes:
+    """Encode an event or an object as JSON, whatever values a tool has put into it."""
+    try:
+        return msgspec.json.encode(value, enc_hook=str)
+    except (TypeError, ValueError, OverflowError, RecursionError):
+        import json
+
+    try:  # the standard library handles large numbers and unusual keys
+        plain = clean_value(msgspec.to_builtins(value, enc_hook=str))
+        return json.dumps(plain, default=str, skipkeys=True, separators=(",", ":")).encode()
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        return msgspec.json.encode({"type": "notice", "text": f"an event cannot be shown as JSON: {error}"})

@@ -29,7 +29,7 @@ class ExclusiveTask:
         if self._task:
             try:
                 await self.free()
-            except SessionBusyError:
+            except BaseException:
                 work.close()
                 raise
         self._cancelling = False

@@ -254,11 +254,6 @@ def new_id() -> str:
     return os.urandom(16).hex()
 
 
-def _kept() -> PendingWrite:
-    write = PendingWrite()
-    write.done = True
-    return write
-
-
-KEPT = _kept()
+KEPT = PendingWrite()
 """A write that is done."""
+KEPT.done = True

@@ -18,11 +18,10 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.budget import NO_BUDGET
 from outrider.runtime.budget_keeper import BudgetKeeper
 from outrider.runtime.events import Event, Notice, Retrying
-from outrider.runtime.offer import Offer
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.step import Think
-from outrider.runtime.toolset import Toolset
+from outrider.runtime.toolset import Offer, Toolset
 from outrider.text import clean, shorten
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
@@ -192,4 +191,4 @@ class ModelClient:
 def _recall(record: SessionRecord) -> Tool:
     from outrider.runtime.recall import recall_tool  # most conversations are sent whole
 
-    return recall_tool(record.past(), record.store)
+    return recall_tool(record.journal.past(record.state), record.store)

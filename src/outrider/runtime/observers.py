@@ -53,11 +53,9 @@ class Observers:
         return bool(self._all)
 
     def add(self, observer: Observer) -> None:
-        """Add an observer."""
         self._all.append(observer)
 
     def remove(self, observer: Observer) -> None:
-        """Remove an observer."""
         self._all.remove(observer)
 
     def emit(self, event: Event) -> None:

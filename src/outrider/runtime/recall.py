@@ -113,7 +113,6 @@ class RememberedPast:
         return only_call(messages, reference)
 
     def references(self) -> Sequence[str]:
-        """Return all references."""
         passages = list(passages_of(self._messages()))
         return list(dict.fromkeys([*(f"#{each.message}" for each in passages[-1:]), *(p.reference for p in passages)]))
 

@@ -25,7 +25,6 @@ from outrider.conversation.messages import (
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request
-from outrider.runtime.attempts import Attempts
 from outrider.runtime.events import (
     Event,
     Notice,
@@ -37,7 +36,7 @@ from outrider.runtime.events import (
     ThinkingDelta,
     ToolCallDelta,
 )
-from outrider.runtime.retry import Retry
+from outrider.runtime.retry import Attempts, Retry
 
 DEEPEST_ARGUMENTS = 180
 """The deepest nesting of a call's arguments; the log adds a few levels around them."""

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from outrider.conversation.store import AttachmentStore
     from outrider.log.pending_write import PendingWrite
     from outrider.runtime.journal import Journal
-    from outrider.runtime.recall import Past
 
 KEPT_TASKS = 16
 """The sub-agents in the background that have ended and to which the model can still talk after a restart."""
@@ -127,7 +126,6 @@ class SessionRecord:
 
     @property
     def id(self) -> str:
-        """The id of the session."""
         return self.journal.id
 
     @property
@@ -197,10 +195,6 @@ class SessionRecord:
             return self.history.late_messages
         except LogError:
             return self.history.tail
-
-    def past(self) -> Past:
-        """Return the whole conversation, for reading."""
-        return self.journal.past(self.state)
 
     @property
     def is_unfinished(self) -> bool:

@@ -115,13 +115,13 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
 
     def _repr_html_(self) -> str:
         """Return the result as a notebook shows it."""
-        from outrider.conversation.html import conversation_html, folded, markdown, plain, preformatted
-        from outrider.runtime.html import MARKS, usage_line
+        from outrider.conversation import html
 
-        head = f"<p>{MARKS.get(self.status, '⚠')} <b>{plain(self.status)}</b> after {self.turns} turns, "
-        head += f"{usage_line(self.usage)}</p>"
-        error = preformatted(self.error) if self.error else ""
-        return head + error + markdown(self.text) + folded("conversation", conversation_html(self.messages, self.store))
+        head = f"<p>{html.MARKS.get(self.status, '⚠')} <b>{html.plain(self.status)}</b> after {self.turns} turns, "
+        head += f"{html.usage_line(self.usage)}</p>"
+        error = html.preformatted(self.error) if self.error else ""
+        shown = html.folded("conversation", html.conversation_html(self.messages, self.store))
+        return head + error + html.markdown(self.text) + shown
 
     def raise_for_status(self) -> RunResult[OutputT]:
         """Raise RunError unless the run is done; return the result otherwise."""

@@ -6,21 +6,8 @@ import time
 from importlib import import_module
 from typing import Any
 
-from outrider.conversation.html import call_summary, folded, markdown, plain, preformatted
-from outrider.runtime.events import (
-    Event,
-    Notice,
-    ReplyDiscarded,
-    Retrying,
-    RunFinished,
-    SubagentStarted,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-    TurnStarted,
-)
-from outrider.runtime.html import MARKS, usage_line
+from outrider.conversation.html import MARKS, call_summary, folded, markdown, plain, preformatted, usage_line
+from outrider.runtime import events
 
 INTERVAL = 0.1
 """Seconds between two updates of the page, while text streams."""
@@ -43,9 +30,9 @@ class RunView:
         self._text = ""
         self._end = ""
 
-    def __call__(self, event: Event) -> None:
+    def __call__(self, event: events.Event) -> None:
         self._take(event)
-        is_over = isinstance(event, RunFinished)
+        is_over = isinstance(event, events.RunFinished)
         now = time.monotonic()
         if is_over or (now - self._updated >= INTERVAL and (self._lines or self._text)):
             self._updated = now
@@ -54,26 +41,26 @@ class RunView:
             self._handle = None
             self._clear()
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: events.Event) -> None:
         match event:
-            case TurnStarted():
+            case events.TurnStarted():
                 self._text = ""
-            case TextDelta():
+            case events.TextDelta():
                 self._text += event.text
-            case ReplyDiscarded():
+            case events.ReplyDiscarded():
                 self._text = ""
-            case ToolStarted():
+            case events.ToolStarted():
                 self._inputs[event.call_id] = event.input
                 self._add(event.call_id, call_summary(event.name, event.input, "⏳"))
-            case ToolProgress():
+            case events.ToolProgress():
                 self._add(event.call_id + " progress", preformatted(str(event.content)[-LONGEST_PROGRESS:]))
-            case ToolFinished():
+            case events.ToolFinished():
                 self._finish(event)
-            case SubagentStarted():
+            case events.SubagentStarted():
                 self._add(event.session, f"↳ <b>{plain(event.name)}</b> {plain(event.title)}")
-            case Notice() | Retrying():
+            case events.Notice() | events.Retrying():
                 self._add(f"notice {len(self._lines)}", f"ⓘ {plain(event.text)}")
-            case RunFinished():
+            case events.RunFinished():
                 self._text = event.text
                 mark = MARKS.get(event.status, "⚠")
                 self._end = f"<p>{mark} {plain(event.status)}, {usage_line(event.usage)} {plain(event.error)}</p>"
@@ -83,7 +70,7 @@ class RunView:
         while len(self._lines) > MOST_LINES:
             del self._lines[next(iter(self._lines))]
 
-    def _finish(self, event: ToolFinished) -> None:
+    def _finish(self, event: events.ToolFinished) -> None:
         self._lines.pop(event.call_id + " progress", None)
         mark = "❌" if event.result.is_error else "✅"
         summary = call_summary(event.name, self._inputs.pop(event.call_id, {}), mark)

@@ -8,42 +8,37 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeAlias, TypeVar, Unpack, overload
 
 from outrider.conversation.codec import MessageLike
-from outrider.conversation.messages import Message, ToolResultBlock, Usage
+from outrider.conversation.messages import ToolResultBlock
 from outrider.conversation.prompt import Prompt, messages_of, user_message
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ConversationError, SessionBusyError
-from outrider.log.entries import SessionSettings
-from outrider.providers.base import Effort, Provider, Reply, ToolSpec
+from outrider.providers.base import Effort, Reply
 from outrider.runtime.agent_spec import AgentSpec
-from outrider.runtime.context import ContextUsage
 from outrider.runtime.deps import check_deps
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import Compacted, Event
-from outrider.runtime.goal import CheckCommand, Until, as_goal
+from outrider.runtime.goal import CheckCommand, Until
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Observer
 from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import ModelOptions, RunOptions, RunScope
 from outrider.runtime.session_base import check_agent
-from outrider.runtime.session_questions import SessionQuestions
+from outrider.runtime.session_contents import SessionContents
 from outrider.tools.approval import Approver
 from outrider.tools.context import AnyDepsT, OpenedDepsT
-from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from outrider.conversation.history import History
     from outrider.log.log import Log
     from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
     from outrider.log.session_labels import Origin
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
-    from outrider.runtime.offer import Offer
     from outrider.runtime.opening import SessionOpening
     from outrider.runtime.steering import QueuedMessage
     from outrider.runtime.structured_output import OutputForm, Report
-    from outrider.tools.server_tool import ServerTool
+    from outrider.runtime.toolset import Offer
 
 T = TypeVar("T")
 ONE_RUN_SECONDS = 10.0
@@ -62,7 +57,7 @@ AnyObserver: TypeAlias = Observer | SessionObserver
 """What `observer=` takes: a function of an event, or an object that makes one for each session."""
 
 
-class Session(SessionQuestions, Generic[AnyDepsT]):
+class Session(SessionContents, Generic[AnyDepsT]):
     """A conversation with an agent, which can be continued.
 
     `approve` decides before each call whether it may run. `deps` are the dependencies of the tools, for an agent with a
@@ -103,30 +98,6 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
         if self._task.is_busy or self._scope:
             raise SessionBusyError("this session is at work; change its agent between two runs")
         self._change_agent(agent)
-
-    def rename(self, title: str) -> None:
-        """Set the title of the session in its log. Raises LogError."""
-        self._record.rename(title)
-
-    def annotate(self, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
-        """Set the owner of the session in its log, or its metadata, all of it. Raises LogError."""
-        from outrider.log.session_labels import labels  # few sessions have any
-
-        self._record.change_settings(labels(owner, metadata))
-
-    @property
-    def goal(self) -> str:
-        """The command that has to succeed before a run of the session is done; empty if there is none."""
-        return self._record.state.settings.goal or ""
-
-    def set_goal(self, command: str) -> None:
-        """Set the goal of the runs from now on, or end it with "". The run under way takes it up. Raises LogError."""
-        if command or self.goal:
-            self._record.change_settings(SessionSettings(goal=as_goal(command) if command else ""))
-
-    def store_mode(self, mode: str) -> None:
-        """Store the permission mode in the log, for when the session is resumed. Raises LogError."""
-        self._record.change_settings(SessionSettings(mode=mode))
 
     @classmethod
     def open(
@@ -205,90 +176,6 @@ class Session(SessionQuestions, Generic[AnyDepsT]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def _repr_html_(self) -> str:
-        """Return the session as a notebook shows it."""
-        from outrider.conversation.html import conversation_html, plain
-        from outrider.runtime.html import usage_line
-
-        head = f"<p><b>{plain(self.agent.name)}</b> with {plain(self.provider.name)}, "
-        head += f"{len(self.messages)} messages, {usage_line(self.total_usage)}</p>"
-        return head + conversation_html(self.messages, self.store)
-
-    # What it holds
-
-    @property
-    def id(self) -> str:
-        """The id of the session, in its log if it has one."""
-        return self._record.id
-
-    @property
-    def history(self) -> History:
-        """The conversation with its sendable form."""
-        return self._record.history
-
-    @property
-    def messages(self) -> list[Message]:
-        """The conversation so far, as a new list."""
-        return self.history.messages
-
-    @property
-    def is_unfinished(self) -> bool:
-        """Whether `run` without a prompt has work to do: calls to run, or results or queued messages to answer."""
-        return self._record.is_unfinished
-
-    @property
-    def open_run(self) -> tuple[int, Usage] | None:
-        """The turns and the own usage of a run that was killed or waits: `run()` counts on from them."""
-        run = self._record.state.run
-        return (run.turns, run.usage) if run and run.status in ("", "waiting") else None
-
-    @property
-    def queued(self) -> tuple[QueuedMessage, ...]:
-        """The messages that wait to be delivered, the oldest first; see `steer`."""
-        return self._record.steering.queued
-
-    @property
-    def usage(self) -> Usage:
-        """The usage of all requests of this session, without those of its sub-agents."""
-        return self._record.state.usage + self._record.unstored_usage
-
-    @property
-    def total_usage(self) -> Usage:
-        """The usage of this session and its sub-agents."""
-        return self.usage + self._children.usage
-
-    @property
-    def context(self) -> ContextUsage:
-        """How much of the model's context window the next request takes, and what takes it. Needs no network."""
-        return self._loop.compactor.usage()
-
-    @property
-    def provider(self) -> Provider:
-        """The provider of the agent's model."""
-        return self._loop.model.provider
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        """The tools of the agent, and those of MCP servers that have joined."""
-        return tuple(self._loop.model.tools.offered.values())
-
-    @property
-    def specs(self) -> tuple[ToolSpec, ...]:
-        """The tools as the model sees them: those of the agent, of servers, and Recall."""
-        return self._loop.model.tools.specs
-
-    @property
-    def server_tools(self) -> tuple[ServerTool, ...]:
-        """The tools that the model's API runs."""
-        return self._loop.model.server_tools
-
-    @property
-    def store(self) -> AttachmentStore:
-        """The store that holds the files of the conversation."""
-        return self._record.store
-
-    # The verbs
 
     async def think(
         self,

@@ -42,13 +42,18 @@ if TYPE_CHECKING:
 
     from outrider.log.log import Log
     from outrider.log.rewinding import Rewinder, Rewound
+    from outrider.runtime.background import Background
     from outrider.runtime.journal import Journal
 
 T = TypeVar("T")
+_STOPPED = ("cancelled", "suspended")
 
 
 class SessionBase:
     """A record, a loop, observers and sub-agents."""
+
+    background: Background
+    """The sub-agents that work in the background."""
 
     def __init__(
         self,
@@ -59,6 +64,26 @@ class SessionBase:
         cwd: str | Path | None = None,
         approve: Approver | None = None,
         deps: Any = None,
+    ) -> None:
+        check_agent(agent)
+        check_functions(approve, store)
+        if deps is not None:
+            check_deps(agent.deps_type, deps)
+        self._begin_with(agent)
+        self._deps = deps
+        self._scope: RunScope | None = None
+        """How the run under way differs from the others, if it does."""
+        self._system: str | None = None
+        """The system prompt of the newest run, if the agent's is a function that was called for it."""
+        self._observers = Observers()
+        self._emit = self._observers.emit
+        self._task = ExclusiveTask()
+        self.before_run: Callable[[], Awaitable[None]] | None = None
+        """Called in each run once the prompt is in the history."""
+        self._make_parts(messages, default_store() if store is None else store, cwd, approve)
+
+    def _make_parts(
+        self, messages: Iterable[MessageLike], store: AttachmentStore, cwd: str | Path | None, approve: Approver | None
     ) -> None:
         # These are imported here: a program that only names the type need not load the loop.
         from pathlib import Path
@@ -71,40 +96,23 @@ class SessionBase:
         from outrider.runtime.record import SessionRecord
         from outrider.runtime.waits import Waits
 
-        check_agent(agent)
-        check_functions(approve, store)
-        if deps is not None:
-            check_deps(agent.deps_type, deps)
-        self._begin_with(agent)
-        self._deps = deps
-        self._scope: RunScope | None = None
-        """How the run under way differs from the others, if it does."""
-        self._system: str | None = None
-        """The system prompt of the newest run, if the agent's is a function that was called for it."""
-        self._observers = Observers()
-        self._emit = emit = self._observers.emit
-        self._task = ExclusiveTask()
-        journal = Journal(new_id(), default_store() if store is None else store)
+        agent, journal, threads = self._agent, Journal(new_id(), store), Threads()
         folder = Path(cwd).resolve() if cwd else Path.cwd()
-        self._record = record = SessionRecord(messages, journal, threads := Threads(), emit, folder)
+        self._record = record = SessionRecord(messages, journal, threads, self._emit, folder)
         self._children = Children(record)
-        self.background = background = Background(record)
-        """The sub-agents that work in the background."""
-        self._waits = waits = Waits(record)
+        self.background = Background(record)
+        self._waits = Waits(record)
         itself = weakref.ref(self)  # no cycle: a session is freed with its last user
-        shared = (journal.id, emit, record.write, journal.store, threads, agent.limits, folder)
-        open_child = partial(_open_child, itself)
         environment = CallEnvironment(
-            *(*shared, approve, open_child, background),
-            deps=deps,
+            *(journal.id, self._emit, record.write, store, threads, agent.limits, folder),
+            *(approve, partial(_open_child, itself), self.background),
+            deps=self._deps,
             hooks=agent.hooks,
-            waits=waits,
+            waits=self._waits,
             sends=record.sends,
         )
         self._loop = AgentLoop(agent, record, environment, self._children)
         self._loop.fall_back, self._loop.hand_over = partial(_fall_back, itself), partial(_hand_over, itself)
-        self.before_run: Callable[[], Awaitable[AgentSpec | None]] | None = None
-        """Called in each run once the prompt is in the history; the agent that it returns, if any, does the run."""
 
     # Opening
 
@@ -211,11 +219,6 @@ class SessionBase:
 
     # Working
 
-    async def _before_run(self) -> None:
-        if self.before_run and (agent := await self.before_run()):
-            self._change_agent(agent)
-            await self._call_system()
-
     async def _call_system(self) -> None:
         """Call the function of the system prompt, if it is one and was not called for this run."""
         if self._system is None and not isinstance(system := self._agent.system, str):
@@ -237,7 +240,7 @@ class SessionBase:
             self._use_agent()
         self._check_deps()
         until = self._scope.until if self._scope else None
-        run = self._loop.run(with_goal(said, until), limits, self._before_run, until)
+        run = self._loop.run(with_goal(said, until), limits, self.before_run, until)
         end = await self._end_of(run if isinstance(self._agent.system, str) else self._instructed(run))
         return self._result(end, await self._record.all_messages())
 
@@ -273,21 +276,17 @@ class SessionBase:
         """
         if self._task.is_busy:
             await self._task.free()
-            while self._scope and self._has_stopped:  # noqa: ASYNC110 - it is over within a few steps of the loop
-                await asyncio.sleep(0)
+            while self._scope and (end := self._loop.finished) and end.status in _STOPPED:  # noqa: ASYNC110
+                await asyncio.sleep(0)  # it is over within a few steps of the loop
         if self._scope:
             raise busy()
         self._system = None
-
-    @property
-    def _has_stopped(self) -> bool:
-        return self._loop.finished is not None and self._loop.finished.status in ("cancelled", "suspended")
 
     async def _end_of(self, run: Coroutine[Any, Any, None]) -> RunFinished:
         """Do a run, and return its end. If it was cancelled before it began, that is its end."""
         before = self._loop.finished
         try:
-            await self._run_exclusively(self._settling(run))
+            await self._task.do(self._settling(run))
         except (SessionCancelledError, asyncio.CancelledError) as cancel:
             if self._loop.finished is before or self._loop.finished is None:
                 is_suspended = self._record.journal.is_suspended
@@ -334,17 +333,10 @@ class SessionBase:
             self._record.resume()
             self._loop.restart()
 
-    async def _run_exclusively(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run one task at a time."""
-        try:
-            return await self._task.do(work)
-        finally:
-            work.close()  # in case it was cancelled before it started
-
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something that is not a run, one thing at a time, and record a cancel."""
         try:
-            return await self._run_exclusively(self._recording_cancel(work))
+            return await self._task.do(self._recording_cancel(work))
         finally:
             work.close()
 

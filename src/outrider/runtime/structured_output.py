@@ -203,14 +203,11 @@ class Report:
         """Read an answer in JSON. Raises ValidationError."""
         arguments = _decoded(text)
         # A model writes null for an optional property if the API requires every property.
-        if self._unwrapped_violations(arguments):
+        if self._schema.violations(self._unwrapped(arguments)):
             arguments = without_absent(arguments, self.tool.parameters)
         data = clean_value(self._unwrapped(arguments))
         self._schema.decode(data)
         return Answer(data, _json(data))
-
-    def _unwrapped_violations(self, arguments: Mapping[str, Any]) -> list[str]:
-        return self._schema.violations(self._unwrapped(arguments))
 
     async def _take(self, /, **arguments: Any) -> ToolResult:
         if self._data:

@@ -81,7 +81,7 @@ class Titler:
         levels = levels_for(provider)
         settings = ModelSettings(effort=levels[0] if levels else None, max_tokens=_MOST_TOKENS)
         request = Request((Message.user(prompt_text("title").format(**texts)),), MemoryStore(), settings=settings)
-        receiver = Receiver(provider, _ignore, Retry(seconds=0), self._session._record.append)
+        receiver = Receiver(provider, lambda event: None, Retry(seconds=0), self._session._record.append)
         async with asyncio.timeout(SECONDS):
             reply = await receiver.receive(request)
         return reply.message.text, reply.usage
@@ -95,13 +95,9 @@ def as_title(text: str) -> str:
     """
     lines = [line.strip(_DECORATION) for line in clean(text).splitlines()]
     line = next(filter(None, lines), "")
-    line = " ".join(re.sub(r"[^\w\s]", _printable, line.removeprefix("Title:")).split())
+    line = " ".join(
+        re.sub(
+            r"[^\w\s]", lambda found: found[0] if found[0].isprintable() else "", line.removeprefix("Title:")
+        ).split()
+    )
     return line if len(line) <= LONGEST_TITLE else ""
-
-
-def _printable(found: re.Match[str]) -> str:
-    return found[0] if found[0].isprintable() else ""
-
-
-def _ignore(event: Event) -> None:
-    pass

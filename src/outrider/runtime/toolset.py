@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from outrider.providers.base import Provider, ToolSpec
 from outrider.providers.catalogue.windows import window_of
-from outrider.runtime.offer import Offer
+from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.mcp.session_servers import Mcp, SessionServers
     from outrider.runtime.agent_spec import AgentSpec
+
 
 RECALL = "Recall"
 """The tool that reads what is no longer sent."""
@@ -122,3 +125,19 @@ def specs_of(tools: Iterable[Tool], groups: Mapping[str, str] = NO_GROUPS) -> tu
         ToolSpec(tool.name, tool.description, tool.parameters, bool(tool.final_turn), groups.get(tool.name, ""))
         for tool in tools
     )
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """The tools that requests offer for now, and what they remind the model of.
+
+    A tool that is not offered can still be called: the approver decides about it.
+    """
+
+    tools: tuple[Tool[..., Any], ...] = ()
+    """Tools of the session beside those of its agent and its servers."""
+    form: Callable[[Tool[..., Any]], Tool[..., Any] | None] = lambda tool: tool
+    """Returns the form in which a tool is offered, or None if it is not."""
+    server_tools: tuple[ServerTool, ...] = ()
+    """Tools that the model's API runs, beside those of the agent."""
+    reminder: str = ""
+    """What follows the last message of each request."""

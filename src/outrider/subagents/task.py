@@ -21,8 +21,8 @@ from outrider.providers.base import Provider
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.background import Background, Ending, Job, Work
-from outrider.runtime.offer import Offer
 from outrider.runtime.session import Session
+from outrider.runtime.toolset import Offer
 from outrider.subagents.arguments import default_profile, parameters
 from outrider.subagents.managing import manage, named, unknown
 from outrider.subagents.profile import Profile, describe_model

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from outrider.web.http import RefusedError, Request, Response
 
@@ -52,7 +52,7 @@ class Access:
 
     def __init__(self, tokens: Sequence[tuple[str, str]] = (), now: Callable[[], float] = time.monotonic) -> None:
         """`tokens` are those of programs, each with its owner."""
-        self._tokens = tokens
+        self.tokens = tokens
         self.path = f"/{secrets.token_hex(8)}"
         """The path below which everything is."""
         self.origins: Collection[str] = ()
@@ -83,18 +83,6 @@ class Access:
         cookie = f"{self.cookie}={self._key}; Max-Age={WEEK}; Path={self.path}/; HttpOnly; SameSite=Strict"
         return Response(303, b"", {"Location": f"{self.path}/", "Set-Cookie": cookie})
 
-    def check_origin(self, request: Request) -> None:
-        """Raise RefusedError for a request from elsewhere."""
-        headers = request.headers
-        # A page elsewhere can give its own host name our address (DNS rebinding); the Host header tells.
-        if f"http://{headers.get('host', '')}" not in self.origins:
-            raise RefusedError(403, "this is not the address of the page; use the one that `outrider serve` printed")
-        origin, site = headers.get("origin"), headers.get("sec-fetch-site")
-        if origin is not None and origin not in self.origins:
-            raise RefusedError(403, "requests of other pages are refused")
-        if site not in (None, "same-origin", "none"):
-            raise RefusedError(403, "requests of other pages are refused; open the address in a new window")
-
     def below(self, path: str) -> str:
         """Return the part of a path below that of the page, or "" if it is not below it."""
         inside = path.removeprefix(self.path)
@@ -110,14 +98,27 @@ class Access:
         if is_change and request.headers.get("sec-fetch-site") != "same-origin" and "origin" not in request.headers:
             raise RefusedError(403, "a change needs an Origin header")
 
-    def owner_of(self, request: Request) -> str:
-        """Return the owner of a request's token; "" for the user of this server. Raises RefusedError without one."""
-        scheme, _, given = request.headers.get("authorization", "").partition(" ")
-        sent = given.strip().encode(errors="replace")
-        found = [owner for token, owner in self._tokens if hmac.compare_digest(token.encode(), sent)]
-        if scheme.lower() != "bearer" or not found:
-            raise RefusedError(401, "send a token of the file of --token-file, as in Authorization: Bearer TOKEN")
-        return found[0]
+
+def check_origin(headers: Mapping[str, str], origins: Collection[str]) -> None:
+    """Raise RefusedError for a request from elsewhere. `origins` are the addresses of this server."""
+    # A page elsewhere can give its own host name our address (DNS rebinding); the Host header tells.
+    if f"http://{headers.get('host', '')}" not in origins:
+        raise RefusedError(403, "this is not the address of the server; use the one that it printed")
+    origin, site = headers.get("origin"), headers.get("sec-fetch-site")
+    if origin is not None and origin not in origins:
+        raise RefusedError(403, "requests of other pages are refused")
+    if site not in (None, "same-origin", "none"):
+        raise RefusedError(403, "requests of other pages are refused; open the address in a new window")
+
+
+def owner_of(headers: Mapping[str, str], tokens: Iterable[tuple[str, str]]) -> str:
+    """Return the owner of a request's token; "" for the user of this server. Raises RefusedError without one."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    sent = given.strip().encode(errors="replace")
+    found = [owner for token, owner in tokens if hmac.compare_digest(token.encode(), sent)]
+    if scheme.lower() != "bearer" or not found:
+        raise RefusedError(401, "send a token of this server, as in Authorization: Bearer TOKEN")
+    return found[0]
 
 
 def read_tokens(text: str) -> list[tuple[str, str]]:

@@ -35,7 +35,6 @@ class AgUiMessage(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Its text."""
         if isinstance(self.content, list):
             return "\n".join(str(each.get("text", "")) for each in self.content if each.get("type") == "text")
         return self.content or ""
@@ -66,7 +65,6 @@ class AgUi:
         self._log, self._sessions, self._owners = log, sessions, owners
 
     def routes(self) -> Iterator[Route]:
-        """Yield the one route."""
         about = (
             "Run an agent, and stream the events of AG-UI. Questions end the run as interrupts, which `resume` answers."
         )

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 from aiohttp import web
 
-from outrider.web.access import HEADERS, Access
+from outrider.web.access import HEADERS, Access, check_origin, owner_of
 from outrider.web.api import API
 from outrider.web.api_types import Links
 from outrider.web.http import MAX_BODY, RefusedError, Request, Response, too_long
@@ -48,7 +48,6 @@ class AiohttpFront:
         )
 
     def app(self) -> web.Application:
-        """Return the application."""
         app = web.Application(client_max_size=MAX_BODY)
         app.router.add_route("*", r"/{path:[\s\S]*}", self._handle)  # also line breaks
         app.on_response_prepare.append(_hide_server)
@@ -74,7 +73,7 @@ class AiohttpFront:
         return stream
 
     async def _answer(self, request: Request) -> Response:
-        self._access.check_origin(request)
+        check_origin(request.headers, self._access.origins)
         if inside := self._access.below(request.path):
             self._access.check_cookie(request)
             request.path, request.mount, request.is_page = inside, self._access.path, True
@@ -84,7 +83,7 @@ class AiohttpFront:
             return self._welcome(request)
         route = self._server.route(request)
         if not request.is_page and not route.is_public:
-            request.owner = self._access.owner_of(request)
+            request.owner = owner_of(request.headers, self._access.tokens)
         return await route.answered(request)
 
     def _welcome(self, request: Request) -> Response:

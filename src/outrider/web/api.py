@@ -1,22 +1,35 @@
-"""The API of sessions: what each of its routes does. The page uses it, and so can every other program."""
+"""The API of sessions: what each of its routes does. The page uses it, and so can every other program.
+
+Files are pictures to show, downloads without a type, or pages of PDFs as pictures.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
 from outrider.coding.session_lists import SessionList
-from outrider.errors import ConversationError
+from outrider.coding.stored_request import end_of_request, pretty, sending_provider
+from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.store import SIZE_UNKNOWN
+from outrider.errors import AttachmentError, ConversationError, LogError, MissingKeyError, UnknownModelError
+from outrider.log.entries import MessageEntry
 from outrider.log.log import Log
 from outrider.log.questions import Answer
 from outrider.log.summary import Summary
+from outrider.providers.rendering.documents import pdf_page
+from outrider.providers.transport.network import without_password
 from outrider.struct_types import described
+from outrider.text.visible import safe_lines
 from outrider.web import api_types as t
-from outrider.web.entry_view import entries_page, whole_entry
+from outrider.web.api_types import TurnRequest
+from outrider.web.entry_view import PDF, PICTURES, entries_page, whole_entry
 from outrider.web.eval_view import list_evals, one_eval
 from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
 from outrider.web.http import Request, Response
@@ -27,8 +40,6 @@ from outrider.web.owners import Owners
 from outrider.web.page_questions import question_fields
 from outrider.web.route import Route
 from outrider.web.session_list import list_sessions, session_details
-from outrider.web.stored_file import file_response, pdf_page_response
-from outrider.web.turn_request import turn_request
 
 API = "/api/v1"
 BINARY, CSV, EVENTS = "application/octet-stream", "text/csv", "text/event-stream"
@@ -58,7 +69,8 @@ class Api:
         )
         about = "Begin a session. It answers when the first message is stored; the reply comes as events."
         yield _post(f"{API}/sessions", "createSession", about, self._create, t.Created, t.NewSession, 201)
-        yield _get(one, "getSession", "Return a session with its state.", self._reads(self._details), t.SessionDetails)
+        details = self._reads(lambda found, *_: session_details(self._log, found))
+        yield _get(one, "getSession", "Return a session with its state.", details, t.SessionDetails)
         about = "Send a message: it begins a run, or joins the one that goes on. It answers when the message is stored."
         yield _post(f"{one}/prompt", "prompt", about, self._prompt, t.Created, t.Said, 202)
         about = "Send a message to the run that goes on, which takes it at its next step."
@@ -77,7 +89,8 @@ class Api:
     def _reading_routes(self) -> Iterator[Route]:
         one = f"{API}/sessions/{{id}}"
         about = "Return entries of a session: a page of them."
-        yield _get(f"{one}/entries", "listEntries", about, self._reads(self._entries), t.EntriesPage, t.PageQuery)
+        read = self._reads(lambda found, _, query: entries_page(self._log, found, query))
+        yield _get(f"{one}/entries", "listEntries", about, read, t.EntriesPage, t.PageQuery)
         about = "Return one entry, whole."
         read = self._reads(lambda found, of, query: whole_entry(self._log, found, _number(of, "seq"), query))
         yield _get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], t.FormQuery)
@@ -124,13 +137,14 @@ class Api:
         )
         about = "Return the exact request whose reply is an entry, for its model or another."
         yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, t.TurnRequest, t.WireQuery)
-        yield _get(
-            f"{API}/facets", "getFacets", "Return the folders and models of all sessions.", self._facets, t.Facets
-        )
+        about = "Return the folders and models of all sessions."
+        read = _threaded(lambda *_: t.Facets(*self._log.folders_and_models()))
+        yield _get(f"{API}/facets", "getFacets", about, read, t.Facets)
         about = "List the evals, with the figures of their models."
-        yield _get(f"{API}/evals", "listEvals", about, self._evals, t.EvalPage)
+        yield _get(f"{API}/evals", "listEvals", about, _threaded(lambda *_: list_evals(self._log)), t.EvalPage)
         about = "Return an eval with its trials, and how it compares with another."
-        yield _get(f"{API}/evals/{{name}}", "getEval", about, self._eval, t.EvalDetails, t.EvalQuery)
+        read = _threaded(lambda of, query: one_eval(self._log, of.values["name"], query.against))
+        yield _get(f"{API}/evals/{{name}}", "getEval", about, read, t.EvalDetails, t.EvalQuery)
         about = "Return cost and tokens by day, model or folder."
         yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, t.FiguresQuery)
         yield _get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, t.UsageReport, t.FiguresQuery)
@@ -141,7 +155,10 @@ class Api:
         def answer(request: Request, query: Any) -> Any:
             return read(self._owners.session(request.owner, request.values["id"]), request, query)
 
-        return lambda request, query: asyncio.to_thread(answer, request, query)
+        return _threaded(answer)
+
+    async def _found(self, request: Request) -> Summary:
+        return await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
 
     # Sessions
 
@@ -150,12 +167,6 @@ class Api:
             query = msgspec.structs.replace(query, owner=request.owner)
         found = await asyncio.to_thread(list_sessions, self._listed, query)
         return msgspec.structs.replace(found, folders=()) if request.owner else found
-
-    def _details(self, found: Summary, request: Request, _: None) -> t.SessionDetails:
-        return session_details(self._log, found)
-
-    def _entries(self, found: Summary, request: Request, query: t.PageQuery) -> t.EntriesPage:
-        return entries_page(self._log, found, query)
 
     def _messages(self, found: Summary, request: Request, query: t.MessagesQuery) -> t.Messages:
         entries = query.limit * 4
@@ -170,13 +181,13 @@ class Api:
         return t.Created(await self._sessions.begin(wanted, is_page=request.is_page))
 
     async def _prompt(self, request: Request, said: t.Said) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         self._owners.check_prompt(found.owner, found.id)
         await self._sessions.say(found.id, said.text, said.mode)
         return t.Created(found.id)
 
     async def _steer(self, request: Request, said: t.Said) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         live = self._sessions.get(found.id)
         details = await asyncio.to_thread(session_details, self._log, found)
         if not details.working or (live is not None and live.has_ended):
@@ -184,12 +195,12 @@ class Api:
         return await self._prompt(request, said)
 
     async def _cancel(self, request: Request, _: None) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         await self._sessions.cancel(found.parent or found.id, found.id if found.parent else "")
         return t.Created(found.id)
 
     async def _fork(self, request: Request, wanted: t.Fork) -> t.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         return t.Created(await asyncio.to_thread(self._log.fork, found.id, wanted.at))
 
     # Questions
@@ -214,18 +225,9 @@ class Api:
 
     # Figures
 
-    async def _facets(self, request: Request, _: None) -> t.Facets:
-        return t.Facets(*await asyncio.to_thread(self._log.folders_and_models))
-
     async def _figures_by(self, request: Request, query: t.FiguresQuery) -> t.UsageReport:
         found = await asyncio.to_thread(self._figures.by, request.values["by"], days=query.days, seconds=INDEX_SECONDS)
         return msgspec.convert(found, described(t.UsageReport))
-
-    async def _evals(self, request: Request, _: None) -> t.EvalPage:
-        return await asyncio.to_thread(list_evals, self._log)
-
-    async def _eval(self, request: Request, query: t.EvalQuery) -> t.EvalDetails:
-        return await asyncio.to_thread(one_eval, self._log, request.values["name"], query.against)
 
     async def _figures_csv(self, request: Request, query: t.FiguresQuery) -> Response:
         by = request.values["by"]
@@ -237,6 +239,10 @@ def csv_response(rows: Iterable[Mapping[str, Any]], name: str) -> Response:
     """Return rows as a file to save."""
     headers = {"Content-Type": f"{CSV}; charset=utf-8", "Content-Disposition": f"attachment; filename={name}"}
     return Response(200, as_csv(rows).encode(), headers)
+
+
+def _threaded(read: Callable[[Request, Any], Any]) -> Callable[[Request, Any], Any]:
+    return lambda request, query: asyncio.to_thread(read, request, query)
 
 
 def _number(request: Request, name: str) -> int:
@@ -252,3 +258,73 @@ def _post(path: str, name: str, about: str, handle: Any, answer: Any, body: type
     return Route(
         method="POST", path=path, name=name, about=about, handle=handle, answer=answer, body=body, status=status
     )
+
+
+FILE_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; sandbox",
+    "Cache-Control": "private, max-age=31536000, immutable",  # the address has the hash of the content
+}
+_UNSAFE = re.compile(r"[^\w.() -]")
+_HASH = re.compile(r"[0-9a-f]{64}")
+PAGE_PIXELS = 1400
+
+
+def file_response(log: Log, id: str, sha256: str, mime_type: str, name: str) -> Response:
+    """Return a file of a session: a picture to show, or a download without a type."""
+    data = _read(log, id, sha256)
+    if mime_type in PICTURES and name == "":
+        return Response(200, data, {**FILE_HEADERS, "Content-Type": mime_type})
+    plain = _UNSAFE.sub("_", name).strip(". ")[:120] or sha256[:12]
+    disposition = f"attachment; filename*=UTF-8''{quote(plain)}"
+    kind = "application/octet-stream"
+    return Response(200, data, {**FILE_HEADERS, "Content-Type": kind, "Content-Disposition": disposition})
+
+
+def pdf_page_response(log: Log, id: str, sha256: str, number: int) -> Response:
+    """Return a page of a PDF as a picture, with the number of all pages in a header. The PDF itself is not shown."""
+    picture, total = pdf_page(_read(log, id, sha256, PDF), number, PAGE_PIXELS)
+    return Response(200, picture, {**FILE_HEADERS, "Content-Type": "image/png", "X-Pages": str(total)})
+
+
+def _read(log: Log, id: str, sha256: str, mime_type: str = "") -> bytes:
+    if not _HASH.fullmatch(sha256):
+        raise AttachmentError("a file is named by its SHA-256, in lower case")
+    return log.files(id).read(AttachmentBlock(sha256, mime_type, SIZE_UNKNOWN))
+
+
+EXAMPLE_MODEL = "anthropic/balanced"
+"""For sessions of models that run in the process and send no request."""
+
+
+def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | None = None) -> TurnRequest:
+    """Return the request whose reply is entry `seq`: for its model, or for another.
+
+    A long request is shown in pages, each with some of its messages. The first page has the newest; `earlier` is the
+    `before` of the next one, or None.
+    """
+    records = log.after(id, seq - 1, 1)
+    if not records or not isinstance(entry := records[0].entry, MessageEntry) or entry.message.role != "assistant":
+        raise LogError(f"entry {seq} is not a reply")
+    model, provider = wanted, None
+    for name in [wanted] if wanted else [entry.model, log.session(id).model, EXAMPLE_MODEL]:
+        try:
+            model, provider = name, sending_provider(name)
+            break
+        except (UnknownModelError, MissingKeyError):
+            if name in (wanted, EXAMPLE_MODEL):
+                raise
+    assert provider
+    request, earlier = end_of_request(log, id, model, reply=seq, before=before)
+    url = without_password(provider.url())
+    return TurnRequest(
+        model=safe_lines(model),
+        address=f"POST {url}" if "://" in url else url,
+        body=visible_json(provider.render(request)),
+        earlier=earlier + 1 if earlier else None,
+        lost=next((safe_lines(str(loss)) for loss in log.cache_losses(id) if loss.seq == seq), ""),
+    )
+
+
+def visible_json(body: bytes) -> str:
+    """Return a request body for people: indented, files shortened."""
+    return safe_lines(pretty(body).decode())

@@ -59,7 +59,6 @@ def _private_text(path: Path) -> str:
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of the command."""
     parser = argparse.ArgumentParser(
         prog="outrider serve",
         description=DESCRIPTION,

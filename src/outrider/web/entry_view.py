@@ -1,10 +1,12 @@
-"""Entries of the log as the page shows them: plain JSON, with long texts shortened, in pages."""
+"""Entries of the log as JSON: for people, with long texts shortened; for programs, as data."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from outrider.coding.remote.bodies import json_text
 from outrider.coding.toolbox import EXIT_PLAN
@@ -30,7 +32,6 @@ from outrider.prompts import prompt
 from outrider.runtime.entry_events import change_of
 from outrider.text.visible import revealed, revealed_line, safe_lines, without_colours
 from outrider.web.api_types import EntriesPage, FormQuery, PageQuery, Tokens
-from outrider.web.entry_data import entry_data
 from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
@@ -139,7 +140,6 @@ class EntryView:
         return fields
 
     def result(self, result: ToolResultBlock, details: Any) -> Json:
-        """Return the result of a call."""
         fields: Json = {"call_id": result.tool_use_id, "outcome": result.outcome, **self._output(result.text)}
         fields["files"] = [file_fields(each) for each in result.attachments]
         if result.whole:
@@ -258,3 +258,32 @@ def whole_entry(log: Log, summary: Summary, seq: int, query: FormQuery) -> Json:
         raise UnknownSessionError(f"the session has no entry {seq}")
     show = EntryView(summary.folder, MAX_WHOLE).entry if query.form == "view" else entry_data
     return show(records[0]) or {"seq": seq, "time": records[0].time, "kind": records[0].entry.kind}
+
+
+PUBLIC: tuple[type[logged.Entry], ...] = (
+    *(logged.SessionStarted, logged.SessionSettings, logged.MessageEntry, logged.Intent, logged.CallResult),
+    *(logged.AttemptFailed, logged.RunStarted, logged.RunStopped, logged.RunCancelled, logged.SubagentLinked),
+    *(logged.CompactionEntry, logged.ResultsClearedEntry, logged.RewindEntry, logged.SessionRecovered),
+    *(logged.SteeringQueued, logged.SteeringWithdrawn, logged.TitleEntry, logged.Asked, logged.Decided),
+)
+"""What the API shows. System prompts, snapshots and unknown entries are left out."""
+HIDDEN: dict[type[logged.Entry], tuple[str, ...]] = {
+    logged.SessionSettings: ("system", "limits", "elsewhere", "seal", "abridged", "rewound"),
+    logged.Intent: ("key",),
+    logged.CompactionEntry: ("native",),
+    logged.Decided: ("signature",),
+}
+"""Fields that are left out: keys, signatures, and what the app tells the model."""
+
+
+def entry_data(record: logged.Record) -> Json | None:
+    """Return an entry with its number, its time and its kind, or None for one that is not shown."""
+    kind = type(record.entry)
+    if kind not in PUBLIC:
+        return None
+    fields: Json = msgspec.to_builtins(record.entry, enc_hook=str)
+    for name in HIDDEN.get(kind, ()):
+        fields.pop(name, None)
+    if kind is logged.SessionSettings and not fields:
+        return None
+    return {"seq": record.seq, "time": record.time, "kind": kind.kind, **fields}

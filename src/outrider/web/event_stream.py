@@ -40,7 +40,6 @@ class EventStream:
             self.close()
 
     def close(self) -> None:
-        """End the stream."""
         self.is_open = False
         while not self._waiting.empty():
             self._waiting.get_nowait()
@@ -70,7 +69,6 @@ class EventStream:
 
 
 def stream_response(pieces: AsyncIterator[bytes]) -> Response:
-    """Return the response that sends events."""
     return Response(200, pieces, {"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
 
 

@@ -12,8 +12,7 @@ from outrider.log.entries import MessageEntry, Record
 from outrider.log.log import Log
 from outrider.web.api_types import Form
 from outrider.web.draft import Draft, Json, difference
-from outrider.web.entry_data import entry_data
-from outrider.web.entry_view import EntryView
+from outrider.web.entry_view import EntryView, entry_data
 from outrider.web.event_stream import EventStream, encoded
 from outrider.web.live_step import LiveStep
 

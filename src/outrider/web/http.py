@@ -55,16 +55,13 @@ class RefusedError(Exception):
         self.status, self.reason, self.retry_after = status, reason, retry_after
 
     def response(self) -> Response:
-        """Return the response."""
         headers = {"Retry-After": str(self.retry_after)} if self.retry_after else {}
         return json_response(Problem(self.reason), self.status, headers)
 
 
 def json_response(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """Return a value as JSON."""
     return Response(status, msgspec.json.encode(value, enc_hook=str), {"Content-Type": JSON, **(headers or {})})
 
 
 def too_long() -> RefusedError:
-    """Return the error for a body that is too long."""
     return RefusedError(413, f"the body of a request may have {MAX_BODY:,} bytes")

@@ -12,8 +12,15 @@ import msgspec
 from outrider.coding.permissions.question import Mode
 from outrider.errors import ConversationError, OutriderError
 from outrider.providers.debugging import logger
-from outrider.runtime.event_json import encode_json
-from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded, RunFinished, SteeringQueued, TurnStarted
+from outrider.runtime.events import (
+    Event,
+    MessageAdded,
+    ReplyDiscarded,
+    RunFinished,
+    SteeringQueued,
+    TurnStarted,
+    encode_json,
+)
 from outrider.web.opener import SERVE, Opened
 
 Json = dict[str, Any]
@@ -88,7 +95,6 @@ class LiveSession:
         return message.stored
 
     def stop(self) -> None:
-        """Cancel the run."""
         for message in self._said:
             message.end(ConversationError("the session was stopped before it took the message"))
         self._said.clear()
@@ -189,7 +195,6 @@ class LiveSession:
 
 
 def plain(event: Event) -> Json:
-    """Return an event as JSON has it."""
     found: Json = msgspec.json.decode(encode_json(event))
     return found
 
@@ -218,6 +223,5 @@ class ServerFront:
                 await asyncio.wait([self.live.task])
 
     def stop(self) -> None:
-        """Cancel the run."""
         if self.live:
             self.live.stop()

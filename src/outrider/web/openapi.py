@@ -11,7 +11,7 @@ from outrider.log.questions import Question
 from outrider.providers.deltas import Delta
 from outrider.version import __version__
 from outrider.web.api_types import ShownEntry, ShownQuestion
-from outrider.web.entry_data import HIDDEN, PUBLIC
+from outrider.web.entry_view import HIDDEN, PUBLIC
 from outrider.web.http import MAX_BODY, Problem, Request
 from outrider.web.route import Route
 
@@ -38,7 +38,6 @@ none comes twice. `reply_discarded` makes void what came of a reply since the la
 
 
 def document(routes: Iterable[Route], *, is_shared: bool, mount: str = "") -> Json:
-    """Return the document."""
     routes = list(routes)
     types = [each for route in routes for each in (route.query, route.body, route.answer) if each]
     schemas, components = _schemas([each for each in types if not isinstance(each, str)])
@@ -60,7 +59,6 @@ def document(routes: Iterable[Route], *, is_shared: bool, mount: str = "") -> Js
 
 
 def document_route(routes: Iterable[Route], *, is_shared: bool) -> Route:
-    """Return the route that serves the document."""
     described = list(routes)
 
     async def serve(request: Request, _: None) -> Json:

@@ -75,7 +75,6 @@ class AgentOpener:
         return self._agent if isinstance(self._agent, AgentSpec) else self._agent(owner)
 
     async def new(self, wanted: NewSession, id: str, front: Front, *, is_page: bool) -> Opened:
-        """Open a new session."""
         if wanted.folder or wanted.model or wanted.mode:
             raise LogError("this server has an agent of its own; leave folder, model and mode out")
         agent = self._agent_of(wanted.owner)

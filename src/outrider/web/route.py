@@ -9,14 +9,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.errors import (
-    AnsweredError,
-    AttachmentError,
-    ConversationError,
-    OutriderError,
-    SessionHeldError,
-    UnknownSessionError,
-)
+from outrider import errors
 from outrider.providers.debugging import logger
 from outrider.struct_types import described
 from outrider.web.http import JSON, RefusedError, Request, Response, json_response
@@ -61,7 +54,6 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return _NAME.findall(self.path)
 
     async def answered(self, request: Request) -> Response:
-        """Return the response to a request."""
         if self.is_private and request.owner:
             raise RefusedError(403, "this address shows what is in the sessions of all; an owner may not use it")
         found = await self.handle(request, await self._given(request))
@@ -110,11 +102,11 @@ async def explained(answer: Callable[[], Awaitable[Response]]) -> Response:
 
 def _explained(error: Exception) -> RefusedError:
     match error:
-        case UnknownSessionError() | AttachmentError():
+        case errors.UnknownSessionError() | errors.AttachmentError():
             return RefusedError(404, str(error))
-        case SessionHeldError() | AnsweredError() | ConversationError():
+        case errors.SessionHeldError() | errors.AnsweredError() | errors.ConversationError():
             return RefusedError(409, str(error))
-        case OutriderError():
+        case errors.OutriderError():
             return RefusedError(422, str(error))
         case msgspec.MsgspecError() | ValueError() | OverflowError():  # the latter for a number that no log has
             logger.debug("a request cannot be read", exc_info=error)

@@ -66,7 +66,6 @@ def _announce(access: Access, hosts: list[str], port: int) -> None:
 
 
 def print_qr(link: str) -> None:
-    """Print a link as a QR code."""
     import segno  # rarely needed
 
     segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)

@@ -10,16 +10,7 @@ from outrider.coding.session_lists import MAX_PASSAGES, SessionList
 from outrider.conversation.messages import Usage
 from outrider.conversation.passages import Found
 from outrider.errors import LogError
-from outrider.log.entries import (
-    AttemptFailed,
-    CallResult,
-    Intent,
-    MessageEntry,
-    Record,
-    RewindEntry,
-    RunCancelled,
-    RunStopped,
-)
+from outrider.log import entries
 from outrider.log.log import Log
 from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
@@ -136,14 +127,20 @@ def _ancestors(log: Log, summary: Summary) -> list[Ancestor]:
     return found
 
 
-def is_working(newest: Sequence[Record]) -> bool:
+def is_working(newest: Sequence[entries.Record]) -> bool:
     """Return whether these entries end within a turn, as those of a session that is open and works do."""
     for record in reversed(newest):
         match record.entry:
-            case MessageEntry(message=message):
+            case entries.MessageEntry(message=message):
                 return message.role == "user" or message.has_tool_calls
-            case Intent() | CallResult(final=False) | AttemptFailed(delay=float()):
+            case entries.Intent() | entries.CallResult(final=False) | entries.AttemptFailed(delay=float()):
                 return True
-            case CallResult() | RunCancelled() | RunStopped() | AttemptFailed() | RewindEntry():
+            case (
+                entries.CallResult()
+                | entries.RunCancelled()
+                | entries.RunStopped()
+                | entries.AttemptFailed()
+                | entries.RewindEntry()
+            ):
                 return False
     return False

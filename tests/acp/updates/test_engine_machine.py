@@ -21,8 +21,8 @@ from outrider.acp.updates.call_state import (
     is_transition,
 )
 from outrider.acp.updates.engine import Engine
-from outrider.acp.updates.output_tail import SHOWN_BYTES
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
+from outrider.acp.updates.tracked_call import SHOWN_BYTES
 from outrider.conversation.messages import AttachmentBlock
 from outrider.text.terminal import rendered
 from tests.acp.updates.observing import Clock, Observer, SlowReader, size

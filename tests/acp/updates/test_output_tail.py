@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.acp.updates.call_state import CallState, Text
-from outrider.acp.updates.output_tail import KEPT_CHARACTERS, SHOWN_BYTES, OutputTail
+from outrider.acp.updates.tracked_call import KEPT_CHARACTERS, SHOWN_BYTES, OutputTail
 from tests.acp.updates.observing import size, watched
 
 LINES = st.lists(st.text(st.sampled_from('aé"\\'), max_size=120).map(lambda line: f"{line}\n"), min_size=1, max_size=80)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from outrider.cli.chat.rewind_picker import _parts
+from outrider.cli.chat.commands.sessions import _parts
 from outrider.coding.rewind_points import beginning
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.log.rewinding import RewindPreview

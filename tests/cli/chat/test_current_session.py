@@ -25,7 +25,8 @@ class Opened:
     def __init__(self, folder: Path, mode: Mode = "ask") -> None:
         self.events: list[Event] = []
         settings = Settings(model="demo", permissions=PermissionSettings(mode=mode))
-        self.current = CurrentSession(settings, folder, None, self.events.append, FrontEnd(deny))
+        self.current = CurrentSession(settings, folder, None, self.events.append)
+        self.current.front_end = FrontEnd(deny)
 
     @property
     def notices(self) -> list[str]:
@@ -95,7 +96,7 @@ from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 
 async def main():
-    current = CurrentSession(Settings(model="http://127.0.0.1:9/v1#m"), Path.cwd(), None, print, FrontEnd(None))
+    current = CurrentSession(Settings(model="http://127.0.0.1:9/v1#m"), Path.cwd(), None, print)
     await asyncio.to_thread(current.prepare)
     before = set(sys.modules)
     current.open()

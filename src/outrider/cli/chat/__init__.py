@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import select
 import sys
-from contextlib import suppress
+import termios
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +20,7 @@ from outrider.text.visible import safe_lines
 if TYPE_CHECKING:
     from outrider.log.entries import SessionSettings
     from outrider.log.log import Log
+
 
 DESCRIPTION = """\
 Chat with a coding agent that works in the current folder: it reads and edits files, runs commands and searches the web,
@@ -29,7 +33,6 @@ without a terminal: outrider -p "PROMPT" prints one answer; see outrider -p --he
 
 
 def make_parser() -> Parser:
-    """Return the parser of the chat."""
     parser = Parser(usage="outrider [PROMPT] [options]", description=DESCRIPTION, epilog=EPILOG, has_picker=True)
     parser.add_common_options(
         prompt="the first message",
@@ -40,9 +43,6 @@ def make_parser() -> Parser:
 
 
 def chat(arguments: list[str]) -> int:
-    """Run the chat until the user exits."""
-    from outrider.cli.chat.type_ahead import quiet_terminal
-
     try:
         options = make_parser().parse(arguments)
         with quiet_terminal() as typed:
@@ -71,8 +71,6 @@ def _run(options: argparse.Namespace, typed: str) -> int:
     loaded = load(folder, environment=os.environ, flags=flags, choice=ChosenModel(data_folder(), folder).read())
     model = options.model or (recorded.model if resume else None) or loaded.settings.model or default_model()
     if is_without_key(model):
-        from outrider.cli.chat.type_ahead import usual_terminal
-
         with usual_terminal():
             options.model = offer_key() or options.model
     files = open_attachments(options.attach, loaded.settings.limits.attachment_bytes) if options.attach else []
@@ -110,3 +108,61 @@ def _picked(log: Log, folder: Path) -> str | None:
     from outrider.cli.chat.session_picker import pick_session
 
     return asyncio.run(pick_session("Resume a session, or Esc for a new one", log, folder))
+
+
+_INPUT, _LOCAL = 0, 3
+"""Places of the flags in the attributes of a terminal."""
+
+
+@contextmanager
+def quiet_terminal() -> Iterator[str]:
+    """Turn off the terminal's echo and line editing until the end of the block. Yield what was typed before it.
+
+    With line editing on, the terminal would turn Enter into a line break.
+    """
+    with _terminal_mode(is_quiet=True) as terminal:
+        yield "" if terminal is None else _without_echo(_waiting(terminal))
+
+
+@contextmanager
+def usual_terminal() -> Iterator[None]:
+    """Turn echo and line editing on again, for a question in the middle of a quiet terminal."""
+    with _terminal_mode(is_quiet=False):
+        yield
+
+
+@contextmanager
+def _terminal_mode(*, is_quiet: bool) -> Iterator[int | None]:
+    """Set echo and line editing until the end of the block. Yield the terminal, or None if there is none."""
+    try:
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+    except (OSError, ValueError, termios.error):
+        yield None
+        return
+    changed = list(before)
+    for place, flags in ((_INPUT, termios.ICRNL), (_LOCAL, termios.ECHO | termios.ICANON)):
+        changed[place] = changed[place] & ~flags if is_quiet else changed[place] | flags
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield terminal
+    finally:
+        with suppress(OSError, termios.error):  # the terminal may be gone
+            termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+
+
+def _waiting(terminal: int) -> str:
+    """Return what can be read at once."""
+    if not select.select([terminal], [], [], 0)[0]:
+        return ""
+    with suppress(OSError):
+        return os.read(terminal, 65536).decode(errors="replace")
+    return ""
+
+
+def _without_echo(typed: str) -> str:
+    """Erase what the terminal has echoed, and return the keys."""
+    if typed:
+        sys.stdout.write("\r\x1b[K" + "\x1b[A\x1b[K" * typed.count("\n"))
+        sys.stdout.flush()
+    return typed.replace("\n", "\r")

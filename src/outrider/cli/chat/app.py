@@ -7,35 +7,20 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+from typing import Any
 
 from outrider.cli.chat.cache_warning import CacheWarning
 from outrider.cli.chat.chat_front import ChatFront
-from outrider.cli.chat.choice_prompt import ChoicePrompt
-from outrider.cli.chat.commands.command import (
-    CommandContext,
-    Compact,
-    Dialogue,
-    Exit,
-    Next,
-    Pick,
-    Send,
-    ShowInPager,
-    Work,
-)
+from outrider.cli.chat.commands.command import CommandContext, Dialogue, Exit, Next, Send, Work, Write
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer
 from outrider.cli.chat.current_session import CurrentSession, history_file
-from outrider.cli.chat.elicitation_prompt import ElicitationPrompt, WaitingQuestions
+from outrider.cli.chat.dialogues import Dialogues
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.line_editor import Actions, LineEditor, LineInterrupted
-from outrider.cli.chat.past_messages import last_turn, show_recent, stored_details, whole_output
-from outrider.cli.chat.permission_prompt import PermissionPrompt
-from outrider.cli.chat.picker import pick
+from outrider.cli.chat.past_messages import OutputPager, show_recent
 from outrider.cli.chat.preparation import Preparation, greet
 from outrider.cli.chat.session_view import Footer, Look, SessionView
 from outrider.cli.chat.status_line import StatusLine
@@ -45,16 +30,12 @@ from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
-from outrider.cli.user_programs import page
 from outrider.coding.config.loading import Loaded
 from outrider.coding.front_end import FrontEnd
-from outrider.coding.permissions.question import Answer, Question, modes_within
+from outrider.coding.permissions.question import modes_within
 from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
-from outrider.coding.rewind_points import Rewind
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
-from outrider.log.questions import Answer as GivenAnswer
-from outrider.log.questions import ChoiceQuestion
 from outrider.processes.programs import Programs
 from outrider.processes.signals import on_signals, suspend
 from outrider.providers.base import EffortChoice
@@ -62,10 +43,6 @@ from outrider.runtime.events import Compacted, Event, MessageAdded, Notice
 from outrider.runtime.run import RunResult
 from outrider.text import counted
 from outrider.text.visible import safe_line
-from outrider.tools.threads import Threads
-
-if TYPE_CHECKING:
-    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 
 
 class Chat:
@@ -84,16 +61,13 @@ class Chat:
         self._loaded = loaded
         self._programs = Programs(loaded.settings.permissions.working_folders(folder))
         self._task: asyncio.Task[None] | None = None
-        self._one_question = asyncio.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting = WaitingQuestions()
         self._has_report = False
-        dialogues = FrontEnd(self._ask, self._elicit, self._on_server_notice, choose=self._choose, wake=self._wake)
-        dialogues = msgspec.structs.replace(dialogues, origin="chat")
-        self._current = CurrentSession(loaded.settings, folder, model, self._observe, dialogues, effort)
+        self._current = CurrentSession(loaded.settings, folder, model, self._observe, effort)
         self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
-        self._view = SessionView(LiveRegion(sys.stdout), folder, self._look(light))
+        look = Look(loaded.settings.chat.show_thinking, image_protocol(os.environ), has_links(os.environ), light)
+        self._view = SessionView(LiveRegion(sys.stdout), folder, look)
         self._turn = TurnRunner(self._view, self._exit)
         self._composer = MessageComposer(self._current, self._view, attachments)
         self._preparation = Preparation(self._current, self._view, self._status, loaded.waiting)
@@ -102,28 +76,32 @@ class Chat:
         self._keyboard = Keyboard(
             self._interrupt,
             self._send,
-            lambda: self._steering.take_back(self._give_back),
+            self._take_back,
             {"c-o": self._show_steps, "c-b": self._move_to_background, "c-z": self._suspend},
             lambda by: self._view.is_watching and self._view.watch(by),
             sys.stdout,
         )
-        self._paging: asyncio.Future[None] | None = None
+        self._pager = OutputPager(self._current, self._view, self._turn, self._keyboard, self._programs)
         self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)
-        self._permission_prompt = PermissionPrompt(
-            self._view, self._keyboard, folder, self._turn.interrupt, lambda: self._current.mode
-        )
-        self._elicitation_prompt = ElicitationPrompt(self._view, self._keyboard, self._turn.interrupt)
-        self._choice_prompt = ChoicePrompt(self._view, self._keyboard, self._turn.interrupt)
         self._editor = self._new_editor(folder)
+        self._dialogues = Dialogues(
+            *(self._view, self._keyboard, self._turn, self._editor, folder, lambda: self._current.mode, self._notify)
+        )
         self._cache_warning = CacheWarning(lambda text: self._editor.above(lambda: self._view.dim(text)))
         if self._current.is_elsewhere:
             self._editor.list_files = self._current.files_elsewhere
         self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
-        self._current.front = self._front
+        self._current.front_end = self._front_end()
         if command := loaded.settings.chat.status_command:
             from outrider.cli.chat.status_command import StatusCommand
 
             self._status.command = StatusCommand(command, folder, self._programs, self._editor.refresh)
+
+    def _front_end(self) -> FrontEnd:
+        asks = self._dialogues
+        return FrontEnd(
+            *(asks.ask, asks.elicit, self._on_server_notice, self._front, asks.choose), wake=self._wake, origin="chat"
+        )
 
     def _new_editor(self, folder: Path) -> LineEditor:
         return LineEditor(
@@ -132,14 +110,10 @@ class Chat:
             history_file(),
             lambda: {**self._current.prompt_commands, **self._commands.descriptions},
             self._status,
-            Actions(self._next_mode, self._whole_output, self._view.note),
+            Actions(self._next_mode, self._pager.text, self._view.note),
             lambda: self._current.servers,
             vi_keys=self._loaded.settings.chat.vi_keys,
         )
-
-    def _look(self, light: bool) -> Look:
-        shown = self._loaded.settings.chat.show_thinking
-        return Look(shown, image_protocol(os.environ), has_links(os.environ), light)
 
     async def run(self, first: str = "", resume: str | None = None, typed: str = "") -> None:
         """Run the chat until the user exits. `typed` are the keys that the user has pressed already."""
@@ -180,14 +154,14 @@ class Chat:
                 self._front.all_handled()
                 text = (await self._editor.read(typed, self._is_called)).strip()
                 self._turn.line_was_read()
-                typed = await self._work(self._waiting.ask_all()) if self._waiting else ""
+                typed = await self._work(self._dialogues.ask_all()) if self._dialogues.has_waiting else ""
                 if looks_like_command(text) and not await self._is_prompt(text):
                     next_step = await self._run_command(text)
                     if isinstance(next_step, Exit):
                         return
                     typed += await self._follow(next_step)
                 elif text.startswith("!") and text[1:].strip():
-                    await self._run_shell_command(text[1:].strip())
+                    await self._composer.run_command(text[1:].strip())
                 elif text:
                     typed += await self._answer(text)
             except LineInterrupted as interrupted:
@@ -233,11 +207,16 @@ class Chat:
         return False
 
     async def _run_command(self, text: str) -> Next:
-        try:
+        with self._showing_problems():  # if preparation fails, some commands work nevertheless
             await self._preparation.finished()
-        except OutriderError as error:  # preparation failed; some commands work nevertheless
-            self._view.problem(str(error))
         return self._commands.run(text)
+
+    @contextlib.contextmanager
+    def _showing_problems(self) -> Iterator[None]:
+        try:
+            yield
+        except OutriderError as error:
+            self._view.problem(str(error))
 
     async def _follow(self, next_step: Next) -> str:
         """Do what follows a command. Return what the user typed meanwhile."""
@@ -246,42 +225,14 @@ class Chat:
                 if text:
                     self._show_message(text)
                 return await self._answer(text)
-            case Compact(focus=focus):
-                return await self._work(self._compact(focus))
-            case Rewind():
-                return await self._rewind(next_step)
+            case Write(text=text):
+                return text
             case Work(work=work):
                 return await self._work(work)
             case Dialogue(work=dialogue):
-                return await self._follow(await dialogue)
-            case ShowInPager(text=text):
-                page(text, self._programs)
-            case Pick():
-                await self._pick(next_step)
+                with self._showing_problems():
+                    return await self._follow(await dialogue)
         return ""
-
-    async def _pick(self, wanted: Pick) -> None:
-        value = await (wanted.ask() if wanted.ask else pick(wanted.title, wanted.choices))
-        if value is not None:
-            try:
-                wanted.take(value)
-            except OutriderError as error:
-                self._view.problem(str(error))
-
-    async def _run_shell_command(self, command: str) -> None:
-        """Run a command of the user in the terminal. Its output goes with the next message."""
-        from outrider.cli.chat.own_command import as_message, run_shell_command
-
-        try:
-            with self._view.region.held():
-                code, output = await run_shell_command(command, self._current.folder)
-        except OSError as error:
-            self._view.problem(f"The command was not run: {error.strerror}.")
-            return
-        self._composer.add_output(as_message(command, code, output))
-        if self._current.is_elsewhere:
-            self._view.dim("This ran on your machine, not where the agent's tools work.")
-        self._view.dim("The agent sees this with your next message." if code == 0 else f"Exit code {code}.")
 
     async def _answer(self, text: str) -> str:
         """Run one turn of the agent, and one for each message that the user sent meanwhile and it did not take.
@@ -297,7 +248,7 @@ class Chat:
     async def _answered(self, work: Coroutine[Any, Any, RunResult | None]) -> RunResult | None:
         """Do the work of a turn, which ends no earlier than what a sub-agent in the background asks meanwhile."""
         result = await work
-        async with self._one_question:
+        async with self._dialogues.one_question:
             return result
 
     async def _work(self, work: Coroutine[Any, Any, RunResult | None]) -> str:
@@ -306,12 +257,11 @@ class Chat:
         self._cache_warning.stop()
         with self._keyboard.watching():
             ended_well = await self._turn.run(self._answered(work))
-            if self._paging:  # the pager has the terminal
-                await self._paging
+            await self._pager.closed()
         self._cache_warning.start(self._current.session)
         if self._turn.seconds >= LONG_TURN_SECONDS:
             self._notify("The turn has ended.")
-        if self._permission_prompt.take_denial():
+        if self._dialogues.permission.take_denial():
             self._view.note("What should it do instead?")
         offered = "" if ended_well else await self._steering.offered()
         return "\n".join(filter(None, (offered, self._keyboard.typed)))
@@ -326,20 +276,6 @@ class Chat:
         prompt = [*await self._composer.compose(text), *self._composer.take_outputs()] if text else []
         self._view.write(styled(f"▣ {safe_line(part.label)}", CYAN) for part in prompt if isinstance(part, Attachment))
         return await session.run(prompt or "")
-
-    async def _compact(self, focus: str) -> None:
-        """Summarise the conversation; the view shows the event."""
-        await self._current.open().compact(focus)
-
-    async def _rewind(self, wanted: Rewind) -> str:
-        """Rewind the session, or show what that would do. Return the message to write anew, after a rewind."""
-        from outrider.cli.chat.commands.sessions import rewind
-
-        try:
-            return await rewind(self._current.open(), self._view, wanted)
-        except OutriderError as error:
-            self._view.problem(str(error))
-            return ""
 
     # Events and keys
 
@@ -361,36 +297,15 @@ class Chat:
         self._steering.send(line)
         return True
 
-    def _give_back(self, text: str) -> None:
-        self._keyboard.typed = text + self._keyboard.typed
+    def _take_back(self) -> None:
+        def give(text: str) -> None:
+            self._keyboard.typed = text + self._keyboard.typed
+
+        self._steering.take_back(give)
 
     def _show_message(self, text: str) -> None:
         """Write a message of the user that was not typed between turns."""
         self._view.write(self._view.message_lines(text))
-
-    async def _ask(self, question: Question) -> Answer:
-        async with self._asking(question.asker):
-            return await self._permission_prompt(question)
-
-    async def _choose(self, call_id: str, question: ChoiceQuestion) -> GivenAnswer:
-        async with self._asking("A sub-agent"):
-            return await self._choice_prompt(call_id, question)
-
-    async def _elicit(self, question: Elicitation) -> ElicitationAnswer:
-        async with self._asking(f"The MCP server {question.server}"):
-            return await self._elicitation_prompt(question)
-
-    @contextlib.asynccontextmanager
-    async def _asking(self, who: str) -> AsyncIterator[None]:
-        """Ask one question at a time. Between turns the user is typing a line, and is asked after it."""
-        self._notify("A question waits for your answer.")
-        if self._turn.is_running:
-            async with self._one_question:
-                yield
-            return
-        self._editor.above(lambda: self._view.note(f"{safe_line(who)} asks something. Press Enter to see it."))
-        async with self._waiting.turn(), self._one_question:
-            yield
 
     def _on_server_notice(self, text: str) -> None:
         """Show what happens to an MCP server. Called in the thread of the servers."""
@@ -408,13 +323,6 @@ class Chat:
         if self._task:
             self._task.cancel()
 
-    def _whole_output(self) -> str:
-        """Return the calls since the user's last message with their whole output, the newest first."""
-        session = self._current.session
-        messages = last_turn(session.history.tail) if session else ()
-        details = stored_details(self._current.log, session.id) if session else {}
-        return whole_output(messages, details, self._current.folder, self._view.region.width)
-
     def _interrupt(self, by_control_c: bool) -> None:
         """Cancel the turn; Esc first goes back from the steps of a sub-agent."""
         if by_control_c or not self._view.leave():
@@ -423,22 +331,7 @@ class Chat:
     def _show_steps(self) -> None:
         """Show the steps of a running sub-agent; if they are shown already, or there is none, the whole output."""
         if self._view.is_watching or not self._view.watch():
-            self._open_pager()
-
-    def _open_pager(self) -> None:
-        """Show the whole output while the agent works on. What it writes meanwhile waits."""
-        if self._paging is None:
-            self._paging = asyncio.ensure_future(self._page())
-
-    async def _page(self) -> None:
-        try:
-            text = self._whole_output()
-            with self._keyboard.paused(), self._view.region.held():
-                await Threads().run(page, text, self._programs)
-        finally:
-            self._paging = None
-        if self._turn.is_running:
-            self._view.draw()
+            self._pager.open()
 
     def _move_to_background(self) -> None:
         """Let the commands that the agent waits for go on in the background, and the agent with them."""

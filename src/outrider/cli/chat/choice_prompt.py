@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.question_lines import key_lines, read_line
-from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.question_lines import QuestionPrompt, key_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, YELLOW, fit, styled, wrap_words
 from outrider.log.questions import Answer, ChoiceField, ChoiceQuestion
 from outrider.text.visible import safe_line, safe_lines
@@ -21,13 +19,8 @@ class _DeclinedError(Exception):
     """The user does not answer."""
 
 
-class ChoicePrompt:
+class ChoicePrompt(QuestionPrompt):
     """Asks one question after the other. Escape declines all of them; Ctrl-C cancels the turn, too."""
-
-    def __init__(self, view: SessionView, keyboard: Keyboard, interrupt: Callable[[bool], None]) -> None:
-        self._view = view
-        self._keyboard = keyboard
-        self._interrupt = interrupt
 
     async def __call__(self, call_id: str, question: ChoiceQuestion) -> Answer:
         """Show the questions and return the answers."""
@@ -68,7 +61,7 @@ class ChoicePrompt:
         """Return what the user writes; "" to go back to the list. Without a list, Escape declines."""
         width = self._view.region.width
         keys = key_lines({"enter": "send", "esc": "back to the list" if picker.labels else "decline"}, width)
-        text, key = await read_line(self._view, self._keyboard, "Your answer:", [*picker.question_lines(width), *keys])
+        text, key = await self._read_line("Your answer:", [*picker.question_lines(width), *keys])
         if key == "c-c" or (key == "escape" and not picker.labels):
             self._decline(key)
         return text.strip() if key == "enter" else ""
@@ -145,7 +138,6 @@ class _Picker:
         return key_lines({"↑ ↓": "move", **taking, "esc": "decline"}, width)
 
     def question_lines(self, width: int) -> Iterator[str]:
-        """Yield the question."""
         subject = f"? {safe_line(self._field.header) or 'Question'}{self._place}"
         yield from ("", styled(fit(subject, width), BOLD, YELLOW))
         yield from (styled(f"  {line}", BOLD) for line in self._wrapped(self._field.text, width - 2))

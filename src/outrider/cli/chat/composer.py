@@ -23,9 +23,20 @@ class MessageComposer:
         self._outputs: list[str] = []
         """What the agent must still be told about the user's own commands."""
 
-    def add_output(self, text: str) -> None:
-        """Send a text with the next message of the user."""
-        self._outputs.append(text)
+    async def run_command(self, command: str) -> None:
+        """Run a command of the user in the terminal. Its output goes with the next message."""
+        from outrider.cli.chat.own_command import as_message, run_shell_command
+
+        try:
+            with self._view.region.held():
+                code, output = await run_shell_command(command, self._current.folder)
+        except OSError as error:
+            self._view.problem(f"The command was not run: {error.strerror}.")
+            return
+        self._outputs.append(as_message(command, code, output))
+        if self._current.is_elsewhere:
+            self._view.dim("This ran on your machine, not where the agent's tools work.")
+        self._view.dim("The agent sees this with your next message." if code == 0 else f"Exit code {code}.")
 
     def take_outputs(self) -> list[str]:
         """Return the texts that wait for the next message."""
@@ -38,11 +49,10 @@ class MessageComposer:
         more, self._attachments = self._attachments, ()
         if servers and is_prompt(text, servers):
             return [*await prompt_parts(text, servers), *more]
+        mentions = await asyncio.to_thread(Mentions, text, self._current.bench.project.files)
         if (commands := self._current.bench.prompt_commands).has(text):
-            mentions = await asyncio.to_thread(Mentions, text, self._current.bench.project.files)
             files = await asyncio.to_thread(mentions.attached)
             return [*await commands.parts(text), *more, *files]
-        mentions = await asyncio.to_thread(Mentions, text, self._current.bench.project.files)
         known = [server.name for server in servers.servers] if servers else []
         for name in mentions.missing(known):
             self._view.dim(f"No file {name}: sent as text.")

@@ -9,8 +9,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
@@ -19,7 +17,7 @@ from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
     from outrider.coding.config.chosen_model import ChosenModel
-    from outrider.coding.front_end import Front, FrontEnd
+    from outrider.coding.front_end import FrontEnd
     from outrider.coding.mcp.server_files import FoundServers
     from outrider.coding.permissions.question import Mode
     from outrider.coding.toolbox.background_commands import BackgroundCommands
@@ -58,11 +56,11 @@ class CurrentSession:
         folder: Path,
         model: str | None,
         observer: Callable[[Event], None],
-        front_end: FrontEnd,
         effort: EffortChoice | None = None,
     ) -> None:
         self.folder = folder
-        self._front_end = front_end
+        self.front_end: FrontEnd | None = None
+        """How the session reaches its user, and other processes the session. Set it before the workbench is made."""
         self._found: FoundServers | None = None
         self.mode: Mode = settings.permissions.mode
         self.has_given_mode = False
@@ -72,8 +70,6 @@ class CurrentSession:
         self._effort: EffortChoice | None = effort
         """The effort chosen by the user; None uses that of the session or of the settings."""
         self.session: Session | None = None
-        self.front: Front | None = None
-        """What other processes can do with the session. Set it before the workbench is made."""
         self._settings = settings
         self._observer = observer
         self._name = ""
@@ -111,7 +107,6 @@ class CurrentSession:
 
     @property
     def log(self) -> Log:
-        """Return the log of sessions."""
         if self._log is None:
             from outrider.sync import default_log
 
@@ -120,12 +115,12 @@ class CurrentSession:
 
     @property
     def bench(self) -> Workbench:
-        """Return the workbench of the session."""
         if self._bench is None:
             self._bench = self._new_bench()
         return self._bench
 
     def _new_bench(self) -> Workbench:
+        from outrider.coding.front_end import NO_FRONT_END
         from outrider.coding.tool_files import load_tools
         from outrider.coding.workbench import Workbench
 
@@ -136,7 +131,7 @@ class CurrentSession:
             self.folder,
             tools=self._tools,
             servers=self.found_servers.servers,
-            front_end=msgspec.structs.replace(self._front_end, remote=self.front),
+            front_end=self.front_end or NO_FRONT_END,
         )
 
     @property
@@ -160,7 +155,6 @@ class CurrentSession:
 
     @property
     def background(self) -> BackgroundCommands:
-        """The commands that run in the background."""
         from outrider.coding.toolbox.background_commands import BackgroundCommands
 
         return self._bench.workspace.background if self._bench else BackgroundCommands()
@@ -310,7 +304,6 @@ class CurrentSession:
 
     @property
     def usage(self) -> Usage | None:
-        """Return the usage of the session."""
         return self.session.total_usage if self.session else None
 
     def keep_question(self) -> None:
@@ -319,7 +312,6 @@ class CurrentSession:
             self._bench.keep_question(self.session)
 
     def close(self) -> None:
-        """Close the session and the log."""
         self.leave()
         if self._log:
             self._log.close()

@@ -1,15 +1,11 @@
-"""Ask the user what an MCP server wants to know, on the screen. Between turns the question waits for the next Enter."""
+"""Ask the user what an MCP server wants to know, on the screen."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.question_lines import read_line
-from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.question_lines import QuestionPrompt
 from outrider.cli.styles import BOLD, DIM, YELLOW, styled, wrap_words
 from outrider.cli.user_programs import open_page
 from outrider.text.visible import revealed_line, safe_line, safe_lines
@@ -23,16 +19,10 @@ class _GivenUpError(Exception):
     """The user does not finish the form."""
 
 
-class ElicitationPrompt:
+class ElicitationPrompt(QuestionPrompt):
     """Asks the user, one question at a time. Escape and Ctrl-C cancel the question and the turn."""
 
-    def __init__(self, view: SessionView, keyboard: Keyboard, interrupt: Callable[[bool], None]) -> None:
-        self._view = view
-        self._keyboard = keyboard
-        self._interrupt = interrupt
-
     async def __call__(self, question: Elicitation) -> ElicitationAnswer:
-        """Show the question and return the answer."""
         from outrider.mcp.elicitation import ElicitationAnswer
 
         with self._keyboard.capturing():
@@ -77,7 +67,7 @@ class ElicitationPrompt:
         problem = ""
         while True:
             above = [styled(safe_line(problem), DIM)] if problem else []
-            text, key = await read_line(self._view, self._keyboard, f"{field.label} ({field.hint}):", above)
+            text, key = await self._read_line(f"{field.label} ({field.hint}):", above)
             self._check_interrupt(key)
             try:
                 value = field.parse(text)
@@ -107,41 +97,3 @@ class ElicitationPrompt:
             yield from (styled(f"  {part}", DIM) for part in wrap_words(line, width - 2))
         for number, option in enumerate(field.options, 1):
             yield f"  {styled(str(number), BOLD)} {safe_line(option.label)}"
-
-
-class WaitingQuestions:
-    """Lets questions wait, and asks them together."""
-
-    def __init__(self) -> None:
-        self._waiting: list[asyncio.Event] = []
-        self._open = 0
-        self._answered = asyncio.Event()
-
-    def __bool__(self) -> bool:
-        return bool(self._waiting)
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until the user looks. The question is asked and answered inside."""
-        looked = asyncio.Event()
-        self._waiting.append(looked)
-        try:
-            await looked.wait()
-            yield
-        finally:
-            if looked in self._waiting:  # the server has given up
-                self._waiting.remove(looked)
-            else:
-                self._open -= 1
-                if self._open <= 0:
-                    self._answered.set()
-
-    async def ask_all(self) -> None:
-        """Let the waiting questions be asked, and wait for their answers."""
-        waiting, self._waiting = self._waiting, []
-        self._open = len(waiting)
-        self._answered.clear()
-        for looked in waiting:
-            looked.set()
-        if waiting:
-            await self._answered.wait()

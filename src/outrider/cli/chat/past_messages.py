@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+import asyncio
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from outrider.cli.chat.current_session import CurrentSession
+from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import whole_call_lines
+from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.styles import BOLD, styled
+from outrider.cli.user_programs import page
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
 from outrider.conversation.user_messages import is_failed_check
 from outrider.log.entries import CallResult, MessageEntry, Record
 from outrider.log.state import without_rewound
+from outrider.processes.programs import Programs
 from outrider.runtime.entry_events import EntryEvents
 from outrider.runtime.events import ThinkingDelta, ToolFinished
 from outrider.text.visible import safe_line
+from outrider.tools.threads import Threads
 
 if TYPE_CHECKING:
     from outrider.log.log import Log
@@ -63,41 +68,52 @@ def stored_details(log: Log, session: str) -> dict[str, Any]:
     return {entry.result.tool_use_id: entry.details for entry in entries if isinstance(entry, CallResult)}
 
 
-class PastCalls:
-    """The finished calls of messages."""
+class OutputPager:
+    """Shows the calls since the user's last message with their whole output, also while the agent works on."""
 
-    def __init__(self, messages: Sequence[Message], details: Mapping[str, Any], folder: Path) -> None:
-        self._messages = messages
-        self._results = {result.tool_use_id: result for message in messages for result in message.tool_results}
-        self._details = details
-        self._folder = folder
+    def __init__(
+        self, current: CurrentSession, view: SessionView, turn: TurnRunner, keyboard: Keyboard, programs: Programs
+    ) -> None:
+        self._current, self._view, self._turn = current, view, turn
+        self._keyboard, self._programs = keyboard, programs
+        self._paging: asyncio.Future[None] | None = None
 
-    def __iter__(self) -> Iterator[tuple[str, ToolFinished]]:
-        """Yield the title and the result of each call, in order."""
-        for message in self._messages:
-            yield from self.of(message)
+    def text(self) -> str:
+        """Return the calls, the newest first."""
+        lines: list[str] = []
+        if session := self._current.session:
+            messages = _last_turn(session.history.tail)
+            details = stored_details(self._current.log, session.id)
+            results = {result.tool_use_id: result for message in messages for result in message.tool_results}
+            for call in reversed([each for message in messages for each in message.tool_calls if each.id in results]):
+                event = ToolFinished(call.id, call.name, results[call.id], details.get(call.id))
+                shown = safe_line(title(call.name, call.input, self._current.folder))
+                lines += [*whole_call_lines(event, shown, self._view.region.width), ""]
+        return "\n".join(lines) or "There are no calls since your last message.\n"
 
-    def of(self, message: Message) -> Iterator[tuple[str, ToolFinished]]:
-        """Yield those of one message."""
-        for call in message.tool_calls:
-            if result := self._results.get(call.id):
-                event = ToolFinished(call.id, call.name, result, self._details.get(call.id))
-                yield safe_line(title(call.name, call.input, self._folder)), event
+    def open(self) -> None:
+        """Show the text in the pager during a turn. What the agent writes meanwhile waits."""
+        if self._paging is None:
+            self._paging = asyncio.ensure_future(self._page())
+
+    async def closed(self) -> None:
+        """Wait for the pager, which has the terminal."""
+        if self._paging:
+            await self._paging
+
+    async def _page(self) -> None:
+        try:
+            text = self.text()
+            with self._keyboard.paused(), self._view.region.held():
+                await Threads().run(page, text, self._programs)
+        finally:
+            self._paging = None
+        if self._turn.is_running:
+            self._view.draw()
 
 
-def last_turn(messages: Sequence[Message]) -> Sequence[Message]:
+def _last_turn(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages since the user's last one."""
-    start = next((at for at in reversed(range(len(messages))) if _is_from_user(messages[at])), 0)
+    said = [each.role == "user" and not each.tool_results for each in messages]
+    start = next((at for at in reversed(range(len(messages))) if said[at]), 0)
     return messages[start:]
-
-
-def whole_output(messages: Sequence[Message], details: Mapping[str, Any], folder: Path, width: int) -> str:
-    """Return the calls of these messages with their whole output, the newest first."""
-    lines: list[str] = []
-    for call_title, event in reversed(list(PastCalls(messages, details, folder))):
-        lines += [*whole_call_lines(event, call_title, width), ""]
-    return "\n".join(lines) or "There are no calls since your last message.\n"
-
-
-def _is_from_user(message: Message) -> bool:
-    return message.role == "user" and not message.tool_results

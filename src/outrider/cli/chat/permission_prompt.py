@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.question_lines import key_lines, read_line
+from outrider.cli.chat.question_lines import QuestionPrompt, key_lines
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import numbered_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_words
@@ -22,7 +22,7 @@ PREVIEW_LINES = 12
 _KEYS = {"always": "a", "prefix": "p"}
 
 
-class PermissionPrompt:
+class PermissionPrompt(QuestionPrompt):
     """Asks the user, one question at a time. Escape and Ctrl-C deny the call and cancel the turn.
 
     Only a key that stands alone answers, after the question was on the screen. Answers that last need Enter, too.
@@ -36,10 +36,8 @@ class PermissionPrompt:
         interrupt: Callable[[bool], None],
         mode: Callable[[], Mode] = lambda: "ask",
     ) -> None:
-        self._view = view
-        self._keyboard = keyboard
+        super().__init__(view, keyboard, interrupt)
         self._folder = folder
-        self._interrupt = interrupt
         self._mode = mode
         self._is_denied = False
 
@@ -91,10 +89,14 @@ class PermissionPrompt:
         width = self._view.region.width
         self._view.write(["", *self._view.rendered(revealed(question.input["plan"])), ""])
         head = [styled(f"? {fit('Carry out this plan?', width - 2)}", BOLD, YELLOW)]
+        keys = [
+            f"  {styled(key, BOLD)} {fit(f'{meaning[0].lower()}{meaning[1:]}', width - len(key) - 3)}"
+            for key, meaning in zip(("y", "e", "t", "n or esc"), PLAN_ANSWERS.values(), strict=True)
+        ]
         self._view.ask(head)
         await self._keyboard.wait_until_idle()
         while True:
-            self._view.ask([*head, *_plan_key_lines(width)])
+            self._view.ask([*head, *keys])
             key = await self._keyboard.next_alone()
             match key.name.lower():
                 case "y":
@@ -128,7 +130,7 @@ class PermissionPrompt:
         self._view.ask(["", *(styled(f"  {line}", YELLOW) for line in lines), keys])
 
     async def _read_reason(self, asked: str = "What should it do instead?") -> str:
-        reason, key = await read_line(self._view, self._keyboard, asked, shown=revealed)
+        reason, key = await self._read_line(asked, shown=revealed)
         return reason if key == "enter" else ""
 
     async def _show(self, question: Question) -> list[str]:
@@ -171,11 +173,6 @@ def _key_lines(lasting: dict[str, str], width: int, *, is_for_session: bool) -> 
         for number, line in enumerate(wrap_words(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
     yield from key_lines({"n": no, "t": "no, with instructions", "esc": "cancel the turn"}, width)
-
-
-def _plan_key_lines(width: int) -> Iterator[str]:
-    for key, meaning in zip(("y", "e", "t", "n or esc"), PLAN_ANSWERS.values(), strict=True):
-        yield f"  {styled(key, BOLD)} {fit(f'{meaning[0].lower()}{meaning[1:]}', width - len(key) - 3)}"
 
 
 def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:

@@ -10,22 +10,27 @@ from outrider.cli.styles import BOLD, YELLOW, columns, styled, wrap_words
 from outrider.text.visible import safe_line
 
 
-async def read_line(
-    view: SessionView,
-    keyboard: Keyboard,
-    label: str,
-    above: Sequence[str] = (),
-    shown: Callable[[str], str] = safe_line,
-) -> tuple[str, str]:
-    """Let the user write a line. Return it, and the key that ended it: `enter`, `escape` or `c-c`."""
-    text = ""
-    while True:
-        lines = wrap_words(shown(f"{label} {text}▏"), view.region.width)
-        view.ask([*above, *(styled(line, YELLOW) for line in lines)])
-        key = await keyboard.next()
-        if key.name in ("enter", "escape", "c-c"):
-            return text, key.name
-        text = with_key(text, key)
+class QuestionPrompt:
+    """Asks the user, one question at a time."""
+
+    def __init__(self, view: SessionView, keyboard: Keyboard, interrupt: Callable[[bool], None]) -> None:
+        self._view = view
+        self._keyboard = keyboard
+        self._interrupt = interrupt
+        """Cancels the turn. Called with True for Ctrl-C and False for Escape."""
+
+    async def _read_line(
+        self, label: str, above: Sequence[str] = (), shown: Callable[[str], str] = safe_line
+    ) -> tuple[str, str]:
+        """Let the user write a line. Return it, and the key that ended it: `enter`, `escape` or `c-c`."""
+        text = ""
+        while True:
+            lines = wrap_words(shown(f"{label} {text}▏"), self._view.region.width)
+            self._view.ask([*above, *(styled(line, YELLOW) for line in lines)])
+            key = await self._keyboard.next()
+            if key.name in ("enter", "escape", "c-c"):
+                return text, key.name
+            text = with_key(text, key)
 
 
 def key_lines(keys: Mapping[str, str], width: int) -> Iterator[str]:

@@ -20,29 +20,7 @@ from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
-from outrider.runtime.events import (
-    Compacted,
-    Event,
-    GoalChecked,
-    HandedOff,
-    MessageAdded,
-    ModelSwitched,
-    Notice,
-    ReplyDiscarded,
-    ResultsCleared,
-    Retrying,
-    ServerToolFinished,
-    ServerToolStarted,
-    SubagentEvent,
-    SubagentFinished,
-    SubagentStarted,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-)
+from outrider.runtime import events
 from outrider.text import counted
 from outrider.text.visible import safe_line, safe_lines
 
@@ -102,7 +80,7 @@ class SessionView:
         """Whether the last permanent lines are those of calls."""
         self._wrote_reply = False
         """Whether a part of the current reply is among the permanent lines."""
-        self._retry: tuple[Retrying, float] | None = None
+        self._retry: tuple[events.Retrying, float] | None = None
         """The next attempt of a failed request, and when it starts."""
         self._background: dict[str, SubagentTranscript] = {}
         """The sub-agents that no call waits for, by their sessions."""
@@ -113,71 +91,70 @@ class SessionView:
 
     # Events
 
-    def show(self, event: Event) -> None:
-        """Show one event."""
+    def show(self, event: events.Event) -> None:
         self._last_event = time.monotonic()
-        self._retry = (event, self._last_event + event.delay) if isinstance(event, Retrying) else None
-        if not isinstance(event, Retrying | Notice):  # they come while the summary is requested, too
+        self._retry = (event, self._last_event + event.delay) if isinstance(event, events.Retrying) else None
+        if not isinstance(event, events.Retrying | events.Notice):  # they come while the summary is requested, too
             self._doing = sentences.doing(event)
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._fold_thinking()
                 self._write_markdown(self._markdown.feed(text))
-            case ThinkingDelta(text=text):
+            case events.ThinkingDelta(text=text):
                 self._thinking.add(text)
-            case ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
+            case events.ToolCallDelta(call_id=call_id, name=name, arguments=arguments):
                 self._incoming.setdefault(call_id, IncomingCall(name, self._folder)).add(arguments)
-            case SubagentStarted() | SubagentEvent():
+            case events.SubagentStarted() | events.SubagentEvent():
                 self._show_subagent(event)
             case _:
                 self._show_step(event)
 
-    def _show_step(self, event: Event) -> None:
+    def _show_step(self, event: events.Event) -> None:
         match event:
-            case MessageAdded(message=message):
+            case events.MessageAdded(message=message):
                 self._message_added(message)
-            case ToolStarted(call_id=call_id, name=name, input=input):
+            case events.ToolStarted(call_id=call_id, name=name, input=input):
                 self._titles.setdefault(call_id, safe_line(title(name, input, self._folder)))
                 self._calls[call_id] = RunningCall(self._titles[call_id])
-            case ToolProgress(call_id=call_id, content=content) if call_id in self._calls:
+            case events.ToolProgress(call_id=call_id, content=content) if call_id in self._calls:
                 self._calls[call_id].show(content)
-            case ToolFinished():
+            case events.ToolFinished():
                 self._call_finished(event)
-            case ServerToolStarted(call_id=call_id, name=name, input=input):
+            case events.ServerToolStarted(call_id=call_id, name=name, input=input):
                 self._fold_thinking()
                 self._write_markdown(self._markdown.end())
                 self._titles[call_id] = safe_line(title(name, input, self._folder))
                 self._calls[call_id] = RunningCall(self._titles[call_id])
-            case ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
+            case events.ServerToolFinished(call_id=call_id, name=name, text=text, is_error=is_error):
                 content = (TextBlock(text),) if text else ()
                 self._wrote_reply = True
-                self._call_finished(ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
-            case ReplyDiscarded():
+                self._call_finished(events.ToolFinished(call_id, name, ToolResultBlock(call_id, content, is_error)))
+            case events.ReplyDiscarded():
                 self._discard_reply()
-            case Notice(text=text) | ModelSwitched(text=text) | HandedOff(text=text):
+            case events.Notice(text=text) | events.ModelSwitched(text=text) | events.HandedOff(text=text):
                 self.note(text)
-            case Compacted() | ResultsCleared() | GoalChecked() | SubagentFinished():
+            case events.Compacted() | events.ResultsCleared() | events.GoalChecked() | events.SubagentFinished():
                 self.remark(safe_line(sentences.remark(event)))
 
-    def _show_subagent(self, event: SubagentStarted | SubagentEvent) -> None:
-        if isinstance(event, SubagentStarted) and event.background:
+    def _show_subagent(self, event: events.SubagentStarted | events.SubagentEvent) -> None:
+        if isinstance(event, events.SubagentStarted) and event.background:
             self._background[event.session] = SubagentTranscript(event, self._folder)
             return
         if found := self._background.get(event.session):
-            assert isinstance(event, SubagentEvent)
+            assert isinstance(event, events.SubagentEvent)
             found.show(event.event)
             return
         call = self._calls.get(event.call_id)
         if call is None:
             return
-        if isinstance(event, SubagentStarted):
+        if isinstance(event, events.SubagentStarted):
             call.subagents[event.session] = SubagentTranscript(event, self._folder)
         elif subagent := call.subagents.get(event.session):
             subagent.show(event.event)
             match event.event:
-                case Notice(text=text) | ModelSwitched(text=text):
+                case events.Notice(text=text) | events.ModelSwitched(text=text):
                     self.note(f"{subagent.name}: {text}")
-                case Compacted():
+                case events.Compacted():
                     self.remark(f"{subagent.name}: {sentences.shortened(event.event)}")
 
     def _message_added(self, message: Message) -> None:
@@ -199,7 +176,7 @@ class SessionView:
         sources = message.citations
         return linked_source_lines(sources, self.region.width) if self._look.links else source_lines(sources)
 
-    def _call_finished(self, event: ToolFinished) -> None:
+    def _call_finished(self, event: events.ToolFinished) -> None:
         self._calls.pop(event.call_id, None)
         self._ends_with_calls = True
         self.write(finished_call_lines(event, self._titles.pop(event.call_id, event.name), self.region.width))
@@ -251,7 +228,6 @@ class SessionView:
     # Permanent lines
 
     def write(self, lines: Sequence[str] | Iterator[str]) -> None:
-        """Write permanent lines."""
         self.region.commit(list(lines), list(self._lines()) if self._timer else None)
 
     def note(self, text: str) -> None:
@@ -287,7 +263,6 @@ class SessionView:
             yield from hanging(styled("› ", BOLD, CYAN), line, self.region.width)
 
     def clear_screen(self) -> None:
-        """Clear the screen."""
         self.write(["\x1b[2J\x1b[H"])
 
     # Live lines
@@ -418,7 +393,6 @@ class Thinking:
         return bool(self._parts)
 
     def add(self, text: str) -> None:
-        """Add a part."""
         self._since = self._since or time.monotonic()
         self._parts.append(text)
 

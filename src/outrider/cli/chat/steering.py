@@ -44,7 +44,6 @@ class ChatSteering:
             yield styled(fit(f"⏎ queued: {safe_line(text)}{hint}", width), DIM)
 
     def send(self, text: str) -> None:
-        """Queue a text."""
         self._sending.append(text)
         self._after(self._send(text))
 

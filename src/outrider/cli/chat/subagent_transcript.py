@@ -10,16 +10,7 @@ from outrider.cli.chat.tool_call_lines import RunningCall, finished_call_lines
 from outrider.cli.styles import BOLD, CYAN, DIM, fit, hanging, styled
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox.titles import title
-from outrider.runtime.events import (
-    MessageAdded,
-    OwnEvent,
-    ReplyDiscarded,
-    SubagentStarted,
-    TextDelta,
-    ToolFinished,
-    ToolProgress,
-    ToolStarted,
-)
+from outrider.runtime import events
 from outrider.text.visible import safe_line, safe_lines
 
 MOST_STEPS = 200
@@ -32,9 +23,9 @@ PROMPT_LINES = 6
 class SubagentTranscript(SubagentLine):
     """What a sub-agent has said and done so far."""
 
-    def __init__(self, started: SubagentStarted, folder: Path | None = None) -> None:
+    def __init__(self, started: events.SubagentStarted, folder: Path | None = None) -> None:
         super().__init__(started, folder)
-        self._steps: list[tuple[str, ToolFinished | None]] = []
+        self._steps: list[tuple[str, events.ToolFinished | None]] = []
         """Texts, and results of calls with their titles."""
         self._drawn: list[list[str]] = []
         """The lines of the steps, for the width with which they were drawn last."""
@@ -42,25 +33,25 @@ class SubagentTranscript(SubagentLine):
         self._calls: dict[str, RunningCall] = {}
         self._open = ""
 
-    def show(self, event: OwnEvent) -> None:
+    def show(self, event: events.OwnEvent) -> None:
         """Update the state from one event."""
         match event:
-            case TextDelta(text=text):
+            case events.TextDelta(text=text):
                 self._open = (self._open + text)[-OPEN_CHARACTERS:]
-            case ReplyDiscarded():
+            case events.ReplyDiscarded():
                 self._open = ""
-            case MessageAdded(message=message) if message.text.strip():
+            case events.MessageAdded(message=message) if message.text.strip():
                 self._add(message.text if message.role == "assistant" else f"› {message.text}")
-            case ToolStarted(call_id=call_id, name=name, input=input):
+            case events.ToolStarted(call_id=call_id, name=name, input=input):
                 self._calls[call_id] = RunningCall(safe_line(title(name, input, self._folder)))
-            case ToolProgress(call_id=call_id, content=content) if call_id in self._calls:
+            case events.ToolProgress(call_id=call_id, content=content) if call_id in self._calls:
                 self._calls[call_id].show(content)
-            case ToolFinished(call_id=call_id, name=name):
+            case events.ToolFinished(call_id=call_id, name=name):
                 self._calls.pop(call_id, None)
                 self._add(self._running.get(call_id, safe_line(name)), event)
         super().show(event)
 
-    def _add(self, text: str, finished: ToolFinished | None = None) -> None:
+    def _add(self, text: str, finished: events.ToolFinished | None = None) -> None:
         self._steps.append((text, finished))
         self._open = self._open if finished else ""
         if len(self._steps) > MOST_STEPS:
@@ -83,7 +74,7 @@ class SubagentTranscript(SubagentLine):
         return [head, *body[-max(1, height - 2) :], keys]
 
 
-def _step_lines(text: str, finished: ToolFinished | None, width: int) -> Sequence[str]:
+def _step_lines(text: str, finished: events.ToolFinished | None, width: int) -> Sequence[str]:
     if finished:
         return list(finished_call_lines(finished, text, width))
     if not text.startswith("› "):

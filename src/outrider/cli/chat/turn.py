@@ -29,7 +29,6 @@ class TurnRunner:
 
     @property
     def is_running(self) -> bool:
-        """Whether a turn is running."""
         return self._turn is not None and not self._turn.done()
 
     async def run(self, work: Coroutine[Any, Any, RunResult | None]) -> bool:

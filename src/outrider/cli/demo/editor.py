@@ -10,8 +10,7 @@ from pathlib import Path
 from threading import Timer
 from typing import Any
 
-from outrider.cli.demo.apis import Json
-from outrider.cli.demo.story import Story, last_line
+from outrider.cli.demo.story import Json, Story, last_line
 from outrider.cli.styles import CYAN
 from outrider.text import human_size
 

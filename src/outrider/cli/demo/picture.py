@@ -6,15 +6,19 @@ import asyncio
 import json
 import re
 from base64 import b64encode
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, NamedTuple
 
-from outrider.cli.demo.apis import APIS, LOCAL, Api, Json, body_for, parts_of, results_of
-from outrider.cli.demo.sample import read_file
-from outrider.cli.demo.story import Story
+import msgspec
+
+from outrider.cli.demo.story import Json, Story, read_file
+from outrider.coding.stored_request import sending_provider
 from outrider.conversation.codec import from_json, to_json
 from outrider.conversation.messages import Citation, ServerToolResultBlock, ServerToolUseBlock, TextBlock
 from outrider.conversation.store import MemoryStore
 from outrider.log.log import Log
+from outrider.providers.base import Request
 from outrider.runtime.agent import Agent
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
@@ -24,6 +28,22 @@ from outrider.text import human_size
 PROMPT = "Look at chart.png and report.pdf."
 FILES = ("chart.png", "report.pdf")
 _FILE_PARTS = ("image", "document", "input_image", "input_file", "image_url", "file", "inlineData")
+
+
+class Api(NamedTuple):
+    """An API and a model to render requests for."""
+
+    name: str
+    model: str
+
+
+APIS = (
+    Api("Anthropic Messages", "anthropic/claude-sonnet-5-5"),
+    Api("OpenAI Responses", "openai/gpt-6.1-terra"),
+    Api("OpenAI Chat", "openai-chat/gpt-6.1-terra"),
+    Api("Gemini", "gemini/gemini-4-argon"),
+)
+LOCAL = Api("a small local model", "ollama/qwen3")
 
 
 def picture_from_a_tool(story: Story) -> str:
@@ -107,11 +127,37 @@ def _has_bytes(stored: bytes, file: Path) -> bool:
     return data[:64] in stored or b64encode(data)[:64] in stored
 
 
+def body_for(api: Api, session: Session) -> Json:
+    """Return the request body for the session's conversation."""
+    body = sending_provider(api.model).render(Request(session.history.sendable(), session.store))
+    decoded: Json = msgspec.json.decode(body)
+    return decoded
+
+
+def parts_of(value: Any) -> Iterator[Json]:
+    """Yield every object in a request, outer objects first."""
+    if isinstance(value, dict):
+        yield value
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts_of(item)
+
+
+def results_of(body: Json) -> list[Json]:
+    """Return the tool results in a request, whatever the API calls them."""
+    return [
+        part
+        for part in parts_of(body)
+        if part.get("type") in ("tool_result", "function_call_output")
+        or part.get("role") == "tool"
+        or "functionResponse" in part
+    ]
+
+
 VENDORS = (
     *APIS,
-    Api("Amazon Bedrock", "bedrock/anthropic.claude-opus-5", ""),
-    Api("Mistral", "mistral/mistral-medium-3-5", ""),
-    Api("OpenRouter", "openrouter/google/gemini-3-pro", ""),
+    Api("Amazon Bedrock", "bedrock/anthropic.claude-opus-5"),
+    Api("Mistral", "mistral/mistral-medium-3-5"),
+    Api("OpenRouter", "openrouter/google/gemini-3-pro"),
 )
 SOURCE = "https://example.com/ferries"
 PROMPTS = ("Search for the ferries.", "Look at chart.png.")

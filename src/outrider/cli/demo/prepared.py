@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from outrider.cli.demo.apis import Json
 from outrider.cli.demo.editor import Editor, calls_of, running_agent
-from outrider.cli.demo.story import Story, last_line
+from outrider.cli.demo.story import Json, Story, last_line
 from outrider.processes.starting import run
 
 FILES = {

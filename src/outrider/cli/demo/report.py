@@ -7,8 +7,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from outrider.cli.demo.sample import list_files, read_file
-from outrider.cli.demo.story import Story
+from outrider.cli.demo.story import Story, list_files, read_file
 from outrider.cli.session_tree import Branch, tree_lines, tree_of
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent

@@ -16,9 +16,8 @@ from outrider.cli.demo.long_day import long_day
 from outrider.cli.demo.picture import one_conversation, picture_from_a_tool
 from outrider.cli.demo.prepared import prepared_repository
 from outrider.cli.demo.report import typed_report
-from outrider.cli.demo.sample import SAMPLE
 from outrider.cli.demo.script import script_that_holds_its_conversation
-from outrider.cli.demo.story import Story
+from outrider.cli.demo.story import SAMPLE, Story
 from outrider.cli.event_printer import EventPrinter
 from outrider.environment import LOG_KEY_VARIABLE
 from outrider.processes.programs import Programs

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.cli.demo.apis import Json
-from outrider.cli.demo.sample import list_files, read_file
-from outrider.cli.demo.story import Story, last_line
+from outrider.cli.demo.story import Json, Story, last_line, list_files, read_file
 from outrider.processes import starting
 from outrider.providers.base import Reply, Request
 from outrider.providers.demo.demo import DemoModel

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import shutil
+import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.styles import columns, fit, styled
+from outrider.conversation.attachments import Attachment
 from outrider.processes.starting import python_module
 from outrider.providers.demo.demo import DemoModel
+from outrider.text import human_size
+from outrider.tools.context import ToolContext
+from outrider.tools.result import ToolResult
+from outrider.tools.tool import tool
 
+Json: TypeAlias = dict[str, Any]
 PACE = 0.02
 """Seconds per word on a terminal."""
 LINE_SECONDS, PAUSE_SECONDS = 0.05, 0.6
@@ -100,3 +108,38 @@ def _cut(value: Any, longest: int) -> Any:
     if isinstance(value, list):
         return [_cut(item, longest) for item in value]
     return fit(value, longest) if isinstance(value, str) else value
+
+
+SAMPLE = Path(__file__).parent.parent / "sample"
+PIECES, PAUSE = 8, 0.03
+"""The number of pieces in which a file is read, so that progress is visible, and the seconds between them."""
+
+
+@tool(effect="read")
+def list_files(context: ToolContext, folder: str = ".") -> str:
+    """List the files of a folder, one a line."""
+    return "\n".join(sorted(path.name for path in (context.cwd / folder).iterdir() if path.is_file()))
+
+
+@tool(effect="read")
+async def read_file(path: str, context: ToolContext) -> AsyncIterator[str | ToolResult]:
+    """Read a file: text as text, a picture or a PDF as the file itself.
+
+    Args:
+        path: The file, relative to the working directory.
+    """
+    file = context.cwd / path
+    if not file.is_file():
+        yield ToolResult(f"there is no {path} in this folder", is_error=True)
+        return
+    size = file.stat().st_size
+    data = b""
+    with file.open("rb") as stream:
+        while chunk := stream.read(max(1, -(-size // PIECES))):
+            data += chunk
+            yield f"{human_size(len(data))} of {human_size(size)}"
+            await asyncio.sleep(PAUSE if sys.stdout.isatty() else 0)
+    if file.suffix in (".png", ".pdf"):
+        yield ToolResult(f"{path} is attached.", attachments=[Attachment.from_path(file)])
+    else:
+        yield ToolResult(data.decode())

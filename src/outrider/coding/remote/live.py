@@ -27,7 +27,6 @@ from outrider.filesystem import make_private
 from outrider.log.inbox_tables import next_beat
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.streams.stream import merge_deltas
-from outrider.runtime.event_json import encode_json
 from outrider.runtime.events import (
     Event,
     MessageAdded,
@@ -36,6 +35,7 @@ from outrider.runtime.events import (
     SubagentEvent,
     ToolProgress,
     TurnStarted,
+    encode_json,
 )
 
 MOST_UNREAD = 4_000_000

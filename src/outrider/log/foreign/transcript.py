@@ -12,7 +12,8 @@ from outrider.conversation.messages import Block, Message, Role, ToolResultBlock
 from outrider.conversation.user_messages import is_from_user
 from outrider.errors import LogError
 from outrider.log.copying import ImportedEntry
-from outrider.log.entries import AttachmentStored, Entry, MessageEntry, RewindEntry, SessionSettings, encode
+from outrider.log.entries import AttachmentStored, Entry, MessageEntry, RewindEntry, SessionSettings
+from outrider.log.entry_codec import encode
 from outrider.log.foreign.blocks import Blocks
 
 TITLE_CHARACTERS = 80

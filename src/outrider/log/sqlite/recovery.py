@@ -21,7 +21,8 @@ from outrider.conversation.messages import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
 from outrider.log.chain import Chain
-from outrider.log.entries import SessionRecovered, SessionStarted, encode
+from outrider.log.entries import SessionRecovered, SessionStarted
+from outrider.log.entry_codec import encode
 from outrider.log.holder import seems_alive
 from outrider.log.key import LogKey
 from outrider.log.rows import Extent, Row, is_intact, known_records

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Send
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
@@ -17,13 +15,17 @@ from outrider.text.visible import safe_line
 
 def _choose_model(chat: CommandContext, name: str) -> Next:
     if not name:
-        from outrider.cli.chat.picker import model_choices
-
-        current = chat.current.model_name
-        choices = model_choices(current, chat.current.log.folders_and_models()[1])
-        return Pick("Choose a model (price of a million tokens in / out)", choices, partial(_use_model, chat))
+        return Dialogue(_pick_model(chat))
     _use_model(chat, name)
     return None
+
+
+async def _pick_model(chat: CommandContext) -> None:
+    from outrider.cli.chat.picker import model_choices, pick
+
+    choices = model_choices(chat.current.model_name, chat.current.log.folders_and_models()[1])
+    if name := await pick("Choose a model (price of a million tokens in / out)", choices):
+        _use_model(chat, name)
 
 
 def _use_model(chat: CommandContext, name: str) -> None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple, TypeAlias
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
-
-if TYPE_CHECKING:
-    from outrider.cli.chat.picker import PickerChoice
-    from outrider.coding.rewind_points import Rewind
 
 
 class Send(NamedTuple):
@@ -20,11 +16,10 @@ class Send(NamedTuple):
     """The message; empty continues an interrupted turn."""
 
 
-class Compact(NamedTuple):
-    """Summarise the conversation next."""
+class Write(NamedTuple):
+    """Put a text into the next line."""
 
-    focus: str
-    """What the summary must keep."""
+    text: str
 
 
 class Work(NamedTuple):
@@ -39,37 +34,19 @@ class Dialogue(NamedTuple):
     work: Coroutine[Any, Any, Next]
 
 
-class Pick(NamedTuple):
-    """Let the user choose next."""
-
-    title: str
-    choices: Sequence[PickerChoice]
-    take: Callable[[str], None]
-    """Called with the value of the choice."""
-    ask: Callable[[], Awaitable[str | None]] | None = None
-    """A list of its own, instead of the title and the choices."""
-
-
-class ShowInPager(NamedTuple):
-    """Show a text in the pager next."""
-
-    text: str
-
-
 class Exit(NamedTuple):
     """Exit the chat."""
 
 
-Next: TypeAlias = "Send | Compact | Rewind | Work | Dialogue | Pick | ShowInPager | Exit | None"
+Next: TypeAlias = Send | Write | Work | Dialogue | Exit | None
 """What follows a command; after None the chat reads the next line."""
 
 
-class CommandContext:
+class CommandContext(NamedTuple):
     """What commands work with: the session, and the view that they write to."""
 
-    def __init__(self, current: CurrentSession, view: SessionView) -> None:
-        self.current = current
-        self.view = view
+    current: CurrentSession
+    view: SessionView
 
 
 class ChatCommand(NamedTuple):

@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, ShowInPager, Work
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Work
 from outrider.cli.chat.terminal_codes import copy
 from outrider.cli.chat.tool_call_lines import coloured_diff
 from outrider.cli.styles import fit
+from outrider.cli.user_programs import page
 from outrider.coding import sentences, tasks
 from outrider.coding.tasks import ended, newest_text
 from outrider.subagents.managing import state_of
@@ -39,17 +40,16 @@ def _copy_answer(chat: CommandContext, _: str) -> None:
         chat.view.problem("The answer is too long for the clipboard; /export writes it to a file.")
 
 
-def _show_diff(chat: CommandContext, _: str) -> Next:
+def _show_diff(chat: CommandContext, _: str) -> None:
     changes = chat.current.bench.project.changes_since_commit()
     lines = safe_lines(changes).rstrip("\n").split("\n")
+    shown = list(coloured_diff(lines, chat.view.region.width))
     if lines == [""]:
         chat.view.dim("Nothing has changed since the last commit.")
-        return None
-    shown = list(coloured_diff(lines, chat.view.region.width))
-    if len(shown) > chat.view.region.height - 4:
-        return ShowInPager("\n".join(shown))
-    chat.view.write(shown)
-    return None
+    elif len(shown) > chat.view.region.height - 4:
+        page("\n".join(shown), chat.current.bench.workspace.programs)
+    else:
+        chat.view.write(shown)
 
 
 def _export(chat: CommandContext, name: str) -> None:

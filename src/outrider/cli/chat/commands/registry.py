@@ -50,7 +50,6 @@ class Commands:
 
     @property
     def descriptions(self) -> dict[str, str]:
-        """Return the description of each command."""
         return {command.name: command.description for command in self._commands.values()}
 
     def has(self, text: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Compact, Next, Work
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Work
 from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, YELLOW, fit, styled
 from outrider.coding import sentences
 from outrider.text import dollars, thousands
@@ -57,9 +57,13 @@ def _show_context(chat: CommandContext, wanted: str) -> None:
 
 def _compact(chat: CommandContext, focus: str) -> Next:
     if chat.current.session:
-        return Compact(focus)
+        return Work(_summarise(chat, focus))
     chat.view.dim("There are no messages yet.")
     return None
+
+
+async def _summarise(chat: CommandContext, focus: str) -> None:
+    await chat.current.open().compact(focus)  # the view shows the event
 
 
 def _show_cost(chat: CommandContext, _: str) -> Next:

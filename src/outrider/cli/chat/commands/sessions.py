@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Next, Pick, Send, ShowInPager
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Send, Write
 from outrider.cli.chat.past_messages import show_recent
+from outrider.cli.chat.picker import PickerChoice, pick
 from outrider.cli.styles import fit
+from outrider.cli.user_programs import page
 from outrider.coding import sentences
-from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, run_rewind
-from outrider.text.visible import safe_line
+from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, beginning, preview_lines, run_rewind
+from outrider.text import ago, counted
+from outrider.text.visible import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.cli.chat.session_view import SessionView
+    from outrider.log.rewinding import RewindPoint, RewindPreview
     from outrider.runtime.session import Session
 
 
@@ -24,10 +30,14 @@ def _choose_session(chat: CommandContext, id: str) -> Next:
     if not chat.current.log.sessions(1):
         chat.view.dim("No sessions yet.")
         return None
+    return Dialogue(_pick_session(chat))
+
+
+async def _pick_session(chat: CommandContext) -> None:
     from outrider.cli.chat.session_picker import pick_session
 
-    ask = partial(pick_session, "Resume a session", chat.current.log, chat.current.folder)
-    return Pick("", (), partial(_resume, chat), ask)
+    if chosen := await pick_session("Resume a session", chat.current.log, chat.current.folder):
+        _resume(chat, chosen)
 
 
 def _resume(chat: CommandContext, id: str) -> None:
@@ -68,27 +78,27 @@ def _rewind(name: str, chat: CommandContext, words: str) -> Next:
         chat.view.dim("There are no messages yet.")
         return None
     if wanted := parse(words):
-        return wanted
+        return Dialogue(_go_back(chat, wanted))
     chat.view.problem(usage)
     return None
 
 
-def _show_tree(chat: CommandContext, id: str) -> Next:
+def _show_tree(chat: CommandContext, id: str) -> None:
     from outrider.cli.chat.transcript_file import markdown
     from outrider.cli.session_tree import tree_lines, tree_of
 
     session, log = chat.current.session, chat.current.log
     if session is None:
         chat.view.dim("There are no messages yet.")
-        return None
-    if id:
+    elif id:
         found = log.session(id)
-        return ShowInPager("".join(markdown(found.title or found.id, log.messages(found.id), session.store)))
-    tree = tree_of(log, session.id)
-    chat.view.write([fit(safe_line(line), chat.view.region.width) for line in tree_lines(tree)])
-    if tree.children:
-        chat.view.dim("/tree ID shows what a sub-agent said and did.")
-    return None
+        text = "".join(markdown(found.title or found.id, log.messages(found.id), session.store))
+        page(text, chat.current.bench.workspace.programs)
+    else:
+        tree = tree_of(log, session.id)
+        chat.view.write([fit(safe_line(line), chat.view.region.width) for line in tree_lines(tree)])
+        if tree.children:
+            chat.view.dim("/tree ID shows what a sub-agent said and did.")
 
 
 def _clear(chat: CommandContext, _: str) -> None:
@@ -113,21 +123,18 @@ COMMANDS = (
 )
 
 
-async def rewind(session: Session, view: SessionView, wanted: Rewind) -> str:
-    """Do what the command says. Return the text for the next line: the message that was taken back."""
-    if wanted.to is None:
-        from outrider.cli.chat.rewind_picker import choose_rewind
-
-        chosen = await choose_rewind(session)
-        if chosen is None:
-            return ""
-        wanted = chosen
-    report = await run_rewind(session, wanted)
-    _show_report(report, view)
+async def _go_back(chat: CommandContext, wanted: Rewind) -> Next:
+    """Do what the command says. The message that was taken back is the next line."""
+    session = chat.current.open()
+    chosen = wanted if wanted.to is not None else await choose_rewind(session)
+    if chosen is None:
+        return None
+    report = await run_rewind(session, chosen)
+    _show_report(report, chat.view)
     if report.then and await _confirmed(report.then):
         report = await run_rewind(session, report.then)
-        _show_report(report, view)
-    return report.message
+        _show_report(report, chat.view)
+    return Write(report.message)
 
 
 def _show_report(report: RewindReport, view: SessionView) -> None:
@@ -139,8 +146,51 @@ def _show_report(report: RewindReport, view: SessionView) -> None:
 
 
 async def _confirmed(wanted: Rewind) -> bool:
-    from outrider.cli.chat.picker import PickerChoice, pick
-
     detail = "and overwrite files that someone else changed since" if wanted.force else ""
     choices = [PickerChoice("yes", "Undo it", detail), PickerChoice("", "Leave it as it is")]
     return await pick("Undo the last turn?", choices) == "yes"
+
+
+LONGEST = 400
+"""Characters of a message in its line, which the window cuts."""
+
+
+async def choose_rewind(session: Session) -> Rewind | None:
+    """Return what the user chooses; None if the user leaves the list. Raises OutriderError."""
+    points = await session.rewind_points()
+    choices = [_choice(point) for point in reversed(points)]
+
+    def message(number: str) -> Sequence[str]:
+        return safe_lines(points[int(number) - 1].message.text).split("\n")
+
+    number: str | None = None
+    while number := await pick("Go back to before one of your messages", choices, message, number):
+        preview = await session.rewind_preview(int(number))
+        title = f"Back to before: {beginning(points[int(number) - 1].message, LONGEST)}"
+        if what := await pick(title, _parts(preview), partial(_lines, preview)):
+            return Rewind(int(number), what, force=what != "conversation" and bool(preview.conflicts))
+    return None
+
+
+def _choice(point: RewindPoint) -> PickerChoice:
+    age = ago(time.time() - point.time)
+    return PickerChoice(str(point.number), f"{point.number:>2}  {beginning(point.message, LONGEST)}", facts=(age,))
+
+
+def _parts(preview: RewindPreview) -> list[PickerChoice]:
+    """Return what can go back. If someone else changed files, the conversation comes first, which overwrites none."""
+    said = f"{counted(preview.messages, 'message')} less"
+    conversation = PickerChoice("conversation", "the conversation", said)
+    if not preview.files:
+        return [conversation]
+    changed = f"{counted(len(preview.files), 'file')} change" + ("" if len(preview.files) > 1 else "s")
+    if preview.conflicts:
+        changed += f", also {len(preview.conflicts)} that someone else changed since"
+    both = PickerChoice("both", "the conversation and the files", f"{said}, {changed}")
+    files = PickerChoice("files", "the files", changed)
+    return [conversation, both, files] if preview.conflicts else [both, conversation, files]
+
+
+def _lines(preview: RewindPreview, what: str) -> list[str]:
+    """Return what a choice would do."""
+    return list(preview_lines(preview, files=what != "conversation", conversation=what != "files"))[1:]
