@@ -26,7 +26,7 @@ from outrider.runtime.session import Session
 from outrider.subagents.arguments import default_profile, parameters
 from outrider.subagents.managing import manage, named, unknown
 from outrider.subagents.profile import Profile, describe_model
-from outrider.subagents.results import tool_result
+from outrider.subagents.results import tool_result, without_denial
 from outrider.text import clean
 from outrider.tools.approval import Approver
 from outrider.tools.context import SubagentTask, ToolContext
@@ -63,6 +63,7 @@ class Order(msgspec.Struct, frozen=True):
     """The tier that the call asks for; "" for none."""
     isolation: str = ""
     """`worktree` if it works in a git worktree of its own."""
+    in_background: bool = False
 
 
 class SubagentSetup(msgspec.Struct, frozen=True):
@@ -142,7 +143,7 @@ class Task:
         except SchemaError as error:
             return _not_started(f"output_schema cannot be used: {error}")
         task = context.subagent_task(clean(description).strip() or " ".join(clean(prompt).split()[:TITLE_WORDS]))
-        order = Order(profile, task.title, task.session, model, isolation or profile.isolation)
+        order = Order(profile, task.title, task.session, model, isolation or profile.isolation, run_in_background)
         if run_in_background:
             return await self._start(context, task, order, _Assignment(prompt, report))
         result, questions = await self._work(context, task, order, _Assignment(prompt, report))
@@ -161,6 +162,7 @@ class Task:
                 if job:
                     job.child = child
                 result = await child.run(assigned.prompt_for(child), output=assigned.report)
+            result = without_denial(result)
             note = await setup.settle(result.status) if setup.settle else ""
         return tool_result(order.profile, child, result, note), result.questions
 
@@ -207,7 +209,7 @@ class Task:
                 task = background.find(task.session) or task
         if (profile := self._profiles.get(task.name)) is None:
             return ToolResult(f"{named(task)} cannot go on: its profile is not available now.", is_error=True)
-        order = Order(profile, task.title, task.session, isolation=task.isolation)
+        order = Order(profile, task.title, task.session, isolation=task.isolation, in_background=True)
         await background.restart(task, self._job(context, task, order, _Assignment(prompt, goes_on=True)), self._most)
         return ToolResult(f"{named(task)} goes on with the message. You are told when it ends.")
 

@@ -12,7 +12,7 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Ask, Mode, Question, narrower
+from outrider.coding.permissions.question import Answer, Ask, Mode, Question, narrower
 from outrider.coding.permissions.rules import at_any_level, is_shared
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
@@ -225,13 +225,30 @@ class PermissionApprover:
         self._policy = policy
 
     def on_behalf_of(
-        self, asker: str, cwd: Callable[[], Path] | None = None, *, workspace: str = "", folder: Path | None = None
+        self,
+        asker: str,
+        cwd: Callable[[], Path] | None = None,
+        *,
+        workspace: str = "",
+        folder: Path | None = None,
+        in_background: bool = False,
     ) -> SubagentApprover:
         """Return an approver for a sub-agent. Its questions name the sub-agent; it may work in a worktree."""
-        return SubagentApprover(self, asker, cwd or self._cwd, workspace, folder)
+        ask = self._ask_behind if in_background and self._ask else None
+        return SubagentApprover(self, asker, cwd or self._cwd, workspace, folder, ask)
+
+    async def _ask_behind(self, question: Question) -> Answer:
+        assert self._ask
+        return await self._ask(msgspec.structs.replace(question, in_background=True))
 
     async def _attachment(
-        self, use: ToolUseBlock, given: str, real: str, asker: str, folder: Path | None = None
+        self,
+        use: ToolUseBlock,
+        given: str,
+        real: str,
+        asker: str,
+        folder: Path | None = None,
+        ask: Ask | None = None,
     ) -> Allow | Deny:
         """Decide about a file. Its real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))
@@ -243,7 +260,7 @@ class PermissionApprover:
             return Deny(f"this is not permitted: {decision.reason}", "a rule")
         if self._decide(located).verdict == "ask" and self._is_read_of(use, real, folder):
             return Allow("the user")  # who was asked before the call
-        return await self._approval(located, here=True)
+        return await self._approval(located, ask, here=True)
 
     def _is_read_of(self, use: ToolUseBlock, real: str, folder: Path | None) -> bool:
         from outrider.coding.permissions.paths import resolve_tool_path
@@ -383,7 +400,10 @@ class SubagentApprover:
         cwd: Callable[[], Path],
         workspace: str = "",
         folder: Path | None = None,
+        ask: Ask | None = None,
     ) -> None:
+        """`ask` is how it asks, if not as the session."""
+        self._ask = ask
         self._permissions = permissions
         self._folder = folder
         self._asker = asker
@@ -392,7 +412,7 @@ class SubagentApprover:
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
         """Decide whether a call may run."""
-        return await self._permissions._approval(self._pending(use, tool))
+        return await self._permissions._approval(self._pending(use, tool), self._ask)
 
     def _pending(self, use: ToolUseBlock, tool: Tool) -> PendingCall:
         return PendingCall(use, tool.effect, self._cwd, self._asker, tool.built_in, self._folder, self._workspace)
@@ -404,7 +424,7 @@ class SubagentApprover:
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
         """Decide whether a file may be attached to the result of a call."""
-        return await self._permissions._attachment(use, given, real, self._asker, self._folder)
+        return await self._permissions._attachment(use, given, real, self._asker, self._folder, self._ask)
 
     def permit(self, workspace: Workspace) -> None:
         """Let the tools of a workspace confirm what they open and run."""
