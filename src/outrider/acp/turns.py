@@ -38,8 +38,8 @@ from outrider.conversation.messages import Message
 from outrider.errors import ConversationError, OutriderError, SessionBusyError, SessionCancelledError
 from outrider.log.log import Log
 from outrider.preloading import FOR_REQUESTS, preload
-from outrider.prompts import prompt as prompt_text
 from outrider.runtime.events import QuestionAnswered, QuestionAsked
+from outrider.runtime.goal import goal_message
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.steering import QueuedMessage
 
@@ -166,7 +166,7 @@ class Turns:
             return reason
         if goal := argument_of(GOAL, command):
             self.editor.session.set_goal(goal)
-            parts = [prompt_text("goal_set").format(goal=self.editor.session.goal)]
+            parts = [goal_message(goal)]
         while run := self.editor.turn:
             try:
                 queued = await self.editor.session.steer(await self._expanded(parts))

@@ -13,6 +13,7 @@ from outrider.errors import LogError
 from outrider.log.entries import (
     AttemptFailed,
     CallResult,
+    GoalChecked,
     Intent,
     MessageEntry,
     Record,
@@ -28,6 +29,7 @@ from outrider.text.visible import safe_lines
 from outrider.web.api_types import (
     Ancestor,
     Branch,
+    Check,
     ContextFill,
     ListQuery,
     Passage,
@@ -103,6 +105,7 @@ def session_details(log: Log, summary: Summary) -> SessionDetails:
         listening=shown.open and log.inbox.is_listening(summary.id),
         effort=settings.effort or "",
         goal=safe_lines(settings.goal or ""),
+        check=_newest_check(newest, settings.goal or ""),
         tools=list(settings.tools or ()),
         context=ContextFill(context_used(newest), window_of_name(summary.model)),
         shortened=len(log.shortenings(summary.id)),
@@ -110,6 +113,14 @@ def session_details(log: Log, summary: Summary) -> SessionDetails:
         total=Tokens.of(usage),
         ancestors=_ancestors(log, summary),
     )
+
+
+def _newest_check(newest: Sequence[Record], goal: str) -> Check | None:
+    """Return how the newest check of the goal ended. One of another goal does not count."""
+    for record in reversed(newest):
+        if isinstance(checked := record.entry, GoalChecked):
+            return Check(checked.passed, safe_lines(checked.last_line)) if checked.command == goal else None
+    return None
 
 
 def _tree(log: Log, summary: Summary, left: list[int]) -> tuple[list[Branch], Usage]:

@@ -30,11 +30,13 @@ from outrider.log.questions import (
     PermissionQuestion,
     PlanQuestion,
     Say,
+    SetGoal,
     Signal,
     stored,
 )
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
+from outrider.runtime.goal import goal_message
 from outrider.runtime.session import Session
 from outrider.tools.approval import Defer
 
@@ -143,6 +145,12 @@ class RemoteControl:
             await inbox.take_signals(self._deliver)
 
     def _deliver(self, signal: Signal) -> asyncio.Future[None] | None:
+        if isinstance(signal, SetGoal):
+            if self.questions.session:
+                self.questions.session.set_goal(signal.command)
+            if not signal.command:
+                return None
+            signal = Say(goal_message(signal.command))
         if not isinstance(signal, Say):
             if signal.agent and self.questions.session:
                 self._do(stop_agent(self.questions.session, signal.agent))
