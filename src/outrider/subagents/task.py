@@ -46,6 +46,7 @@ RESULT_CHARACTERS = 10_000
 """Characters that the parent reads of one sub-agent's result; the whole result is stored."""
 TITLE_WORDS = 6
 """Words of the prompt that name a task without a description."""
+_UNSENT = "The prompt was not sent to it: with an action it is not used."
 SHORT_SCHEMA = 10_000
 """Bytes up to which a schema is checked on the event loop."""
 _ALIASES = {"generalpurpose": "General"}
@@ -189,9 +190,11 @@ class Task:
         task = background.find(agent_id) if agent_id else None
         if agent_id and task is None:
             return unknown(background, agent_id)
-        if task is None or not prompt.strip() or action == "stop":
-            return await manage(background, task, action)
-        return await self._tell(context, background, task, prompt)
+        if task and prompt.strip() and not action:
+            return await self._tell(context, background, task, prompt)
+        done = await manage(background, task, action)
+        unsent = task and prompt.strip() and action != "stop"
+        return msgspec.structs.replace(done, note=_UNSENT) if unsent else done
 
     async def _tell(
         self, context: ToolContext, background: Background, task: BackgroundTask, prompt: str
@@ -214,8 +217,11 @@ class Task:
         return ToolResult(f"{named(task)} goes on with the message. You are told when it ends.")
 
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Drop arguments that are null, and correct the spelling of the profile's name."""
+        """Drop arguments that are null, add those that may be left out, and correct the name of the profile."""
         given = {name: value for name, value in arguments.items() if value is not None}
+        given.setdefault("description", "")
+        if "agent_id" in given or "action" in given:
+            given.setdefault("prompt", "")
         if (default := default_profile(self._profiles)) and "subagent_type" not in given:
             given["subagent_type"] = default
         if isinstance(name := given.get("subagent_type"), str) and name not in self._profiles:
