@@ -9,6 +9,7 @@ from typing import Any
 
 from outrider import Log, tool
 from outrider.acp.replay import replay_session
+from outrider.coding.tasks import agent_lines
 from outrider.testing import call
 from tests.acp.seen import Seen
 from tests.acp.test_event_translator import Watched
@@ -64,6 +65,8 @@ async def test_its_steps_are_shown_while_it_works_and_after_the_turn(tmp_path: P
         await place.team.run()
         seen = seen_by(place.watched)
         steps, held = seen.calls[place.agent], seen.call("hold")
+        (line,) = agent_lines(place.team.session.background)
+        assert line.endswith("  running      Helper: do a · 1 call, the newest hold")
         assert (steps["title"], steps["status"]) == ("Task(Helper: do a)", "in_progress")
         assert "… hold" in steps["content"][0]["content"]["text"]
         assert held["status"] == "in_progress"

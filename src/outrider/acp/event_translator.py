@@ -79,11 +79,11 @@ class EventTranslator:
         match event:
             case events.ToolFinished():
                 self._on_finished(event)
-            case events.SubagentFinished(name=name, title=about, status=status):
+            case events.SubagentFinished():
                 self.subagents.finish_in_background(event)
                 self._engine.flush()
                 if not self.is_replaying:
-                    self._sender.send_notice(sentences.subagent_ended(name, about, status), "info")
+                    self._sender.send_notice(sentences.subagent_ended(event), "info")
             case events.TitleMade(title=title):
                 self._sender.send_title(title)
             case events.SubagentStarted() | events.SubagentEvent():

@@ -151,7 +151,7 @@ class Subagents:
         if session not in self._behind:  # it had not begun
             return
         steps = self.finish(session, self._behind.tool_call_id(session))
-        words = sentences.subagent_ended(event.name, event.title, event.status)
+        words = sentences.subagent_ended(event)
         result = ToolResultBlock(session, (TextBlock(words),), is_error=event.status != "done")
         self._behind.finish(events.ToolFinished(session, "Task", result), (Text(steps),) if steps else ())
 

@@ -98,8 +98,8 @@ class EventPrinter:
 
     def _show_state(self, event: Event) -> None:
         match event:
-            case SubagentFinished(name=name, title=about, status=status):
-                self.line(safe_line(f"    {sentences.subagent_ended(name, about, status)}"))
+            case SubagentFinished():
+                self.line(safe_line(f"    {sentences.subagent_ended(event)}"))
             case Notice(text=text) | ModelSwitched(text=text):
                 self.failure(safe_lines(text))
             case HandedOff(text=text):

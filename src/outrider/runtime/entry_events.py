@@ -102,7 +102,7 @@ def _news(entry: Entry, state: SessionState) -> Sequence[OwnEvent]:
         case SessionSettings():
             return (changed,) if (changed := change_of(entry)) else ()
         case BackgroundTask(status=status, is_told=False) if status:
-            return (SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status),)
+            return (SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status, entry.note),)
         case Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (QuestionAnswered(id, allowed, answer, by),)
     return ()

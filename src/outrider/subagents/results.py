@@ -34,6 +34,8 @@ def tool_result(profile: Profile, child: Session, result: RunResult[Any], note: 
         "turns": result.turns,
         "cost": result.usage.cost,
     }
+    if note:
+        details |= {"worktree": note.strip("[]")}
     if result.value is not UNSET:
         details |= {"structured_output": result.structured_output}
         return ToolResult(f"{result.text}\n\n{note}" if note else result.text, details=details, is_json=not note)

@@ -181,7 +181,7 @@ class Task:
         async def work(job: Job) -> Ending:
             result, questions = await self._work(context, task, order, assigned, job)
             asked = "".join(f"\nIt waits for an answer of a person: {each.text}" for each in questions)
-            return Ending(result.details["status"], result.text + asked)
+            return Ending(result.details["status"], result.text + asked, result.details.get("worktree", ""))
 
         return work
 
