@@ -85,6 +85,7 @@ async def test_its_steps_are_shown_while_it_works_and_after_the_turn(tmp_path: P
 
 async def test_one_that_goes_on_has_a_call_of_its_own_and_loads_as_it_was_shown(tmp_path: Path) -> None:
     with Log(tmp_path / "log") as log:
+        place: Place
         talks = [lambda _: [call("Task", agent_id=place.agent, prompt="Once more.")], "Meanwhile.", "Done."]
         place = Place(log, ["Meanwhile.", *talks], ["First.", [call("hold")], "Second."])
         place.goes_on.set()

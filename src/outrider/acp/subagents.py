@@ -117,7 +117,7 @@ class Subagents:
         for calls in self._calls.values():  # one in the background may go on after it
             calls.is_replaying = is_replaying
 
-    def __contains__(self, id: str) -> bool:
+    def __contains__(self, id: object) -> bool:
         """Whether a call is one of a sub-agent that works in the background, or shows its steps."""
         behind = self._behind.ids
         return id in behind or any(id in calls.ids for calls in self._calls.values() if calls.parent in behind)
