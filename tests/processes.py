@@ -30,3 +30,17 @@ def _is_process(name: str, pid: str, folder: os.stat_result) -> bool:
         return False
     ids = next(line.split()[1:] for line in status.splitlines() if line.startswith("NSpid:"))
     return ids[-1] == pid and os.path.samestat(cwd, folder)
+
+
+def children_of(pid: int) -> list[int]:
+    """The processes that a process has started, and that have not ended."""
+    tasks = Path("/proc", str(pid), "task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split() if is_alive(int(child))]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process has not ended. One that nobody waits for has."""
+    try:
+        return "\nState:\tZ" not in Path("/proc", str(pid), "status").read_text()
+    except OSError:
+        return False

@@ -33,6 +33,7 @@ from outrider.runtime.events import (
     Retrying,
     RunFinished,
     SubagentEvent,
+    SubagentFinished,
     SubagentStarted,
     TextDelta,
     ThinkingDelta,
@@ -82,7 +83,9 @@ own = st.one_of(
 events = st.one_of(
     own,
     st.builds(SubagentStarted, ids, st.just("child"), st.just("Explore"), words),
-    st.builds(SubagentEvent, ids, st.just("child"), own),
+    st.builds(SubagentEvent, ids, st.sampled_from(["child", "behind"]), own),
+    st.builds(SubagentStarted, ids, st.just("behind"), st.just("Explore"), words, background=st.just(True)),
+    st.builds(SubagentFinished, ids, st.just("behind"), st.just("Explore"), words, st.sampled_from(["done", "error"])),
 )
 
 ENDED_EARLY: list[Event] = [
@@ -121,7 +124,8 @@ class Watched:
         self.translator = EventTranslator(self.engine, self.sender, FOLDER, appends=appends)
 
     def end(self) -> Seen:
-        """The turn is over; what the editor shows."""
+        """The session is over; what the editor shows."""
+        self.translator.subagents.close()
         self.translator.end()
         self.sender.flush()
         seen = Seen()

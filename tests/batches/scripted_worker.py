@@ -66,7 +66,7 @@ async def work(options: argparse.Namespace) -> None:
     sessions = AgentSessions(agent(Path(options.ledger), options.seconds), log, approve)
     runner = TaskRunner(sessions, queue, log.folder / "workspaces")
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
-    _stop_at_eof(stop)
+    _stop_at_eof(stop, working)
     try:
         with _stopping(stop, working):
             await working

@@ -16,7 +16,9 @@ import pytest
 
 from tests.cli.program import clean_environment, outrider
 from tests.lengths import only_long
+from tests.log import until_so
 from tests.modelserver import Held, ModelServer, Recorded, Step
+from tests.processes import children_of, is_alive
 from tests.streams import Answer
 
 
@@ -218,6 +220,23 @@ async def test_a_second_signal_interrupts_and_resume_continues(tmp_path: Path) -
                 await asyncio.sleep(0.3)
             assert (await program.ended())[0] == 143
         assert results_in(tmp_path / "results.jsonl") == {}
+        server.release.set()
+        async with Program(tmp_path, *options, "--resume") as program:
+            code, errors = await program.ended()
+    assert code == 0, errors
+    assert results_in(tmp_path / "results.jsonl")["a"]["status"] == "done"
+
+
+async def test_workers_end_when_the_batch_is_killed(tmp_path: Path) -> None:
+    """They do not wait for their tasks, which others take again."""
+    async with ModelServer(lambda request: Held(Answer("ok"))) as server:
+        write_tasks(tmp_path, {"id": "a", "prompt": "x"})
+        options = ("--model", f"{server.url}/v1#tester", "--workers", "1")
+        async with Program(tmp_path, *options) as program:
+            await server.held.wait()
+            (worker,) = children_of(program.process.pid)
+            os.kill(program.process.pid, signal.SIGKILL)
+            await until_so(lambda: not is_alive(worker))
         server.release.set()
         async with Program(tmp_path, *options, "--resume") as program:
             code, errors = await program.ended()

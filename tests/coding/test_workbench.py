@@ -30,6 +30,7 @@ from outrider.mcp import tokens
 from outrider.providers.credentials import keys
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
+from outrider.subagents.task import Order
 from outrider.sync import default_log
 from outrider.testing import ScriptedModel, call
 from tests.coding.sandbox.test_proof import NoSandbox
@@ -112,7 +113,7 @@ def test_only_the_agent_that_talks_to_the_user_asks_the_user(folder: Path) -> No
     bench = bench_in(folder)
     assert "AskUser" in [tool.name for tool in bench.tools]
     for profile in bench.found_profiles.profiles:
-        with bench.subagents.start(profile, "a task", "") as setup:
+        with bench.subagents.start(Order(profile, "a task")) as setup:
             names = [tool.name for tool in setup.agent.tools]
             assert names
             assert "AskUser" not in names

@@ -86,23 +86,24 @@ def faults_of(ended: dict[str, Any]) -> list[str]:
 
 @pytest.fixture(scope="session")
 def points(nursery: Nursery, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Every point of a whole life."""
+    """The points of a whole life at which something lasts that did not before: what others leave is the same."""
     folder = tmp_path_factory.mktemp("points")
     ended = nursery.run(play, str(folder), 1, record=True)
     assert not ended.error, ended.error
     assert faults_of(ended.value) == []
     assert all("has finished" in each for each in ended.value["told"])
-    return [line["point"] for line in lines_of(folder, "points", 1)]
+    passed = [line["point"] for line in lines_of(folder, "points", 1)]
+    return [each for each in passed if not each.startswith("before")]
 
 
-@pytest.mark.parametrize(("part", "count"), [(0, 10), *only_long((1, 100), (2, 100), (3, 100))])
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("count", [6, *only_long(1000)])
 def test_each_is_told_once_or_reported_as_interrupted(
-    nursery: Nursery, points: list[str], tmp_path: Path, part: int, count: int
+    nursery: Nursery, points: list[str], tmp_path: Path, count: int
 ) -> None:
-    chance = random.Random(f"{SEED}/{part}")
     failures: dict[str, list[str]] = {}
     killed = 0
-    for number, point in enumerate(chance.sample(points, min(count, len(points)))):
+    for number, point in enumerate(random.Random(SEED).sample(points, min(count, len(points)))):
         folder = tmp_path / str(number)
         folder.mkdir()
         first = nursery.run(play, str(folder), 1, kill_at=point)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider import Agent, Limits, Log, Message, Session, Usage
+from outrider import Agent, Limits, Log, Message, Session, Usage, tool
 from outrider.errors import BudgetError, ConversationError
 from outrider.events import Event, Notice
 from outrider.log.days import day_of
@@ -94,6 +95,37 @@ async def test_sub_agents_share_it_and_count(tmp_path: Path) -> None:
         assert result.status == "budget"
         assert asked == ["Go.", "Look.", "Go.", "Look."]
         assert log.spent(0, 1e12, owner="ada") == pytest.approx(1.2)
+
+
+@pytest.mark.parametrize("behind", [False, True])
+async def test_parallel_sub_agents_exceed_it_by_one_request_each(tmp_path: Path, behind: bool) -> None:
+    late: list[str] = []
+    """Who sent a request when the budget was used up already."""
+    names = [f"Part {number}" for number in range(6)]
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Let the others go on."""
+        await asyncio.sleep(0)
+        return "seen"
+
+    def step(request: Request) -> object:
+        if log.spent(0, 1e12) >= 1.0:
+            late.append(request.messages[0].text)
+        if request.messages[0].text in names:
+            return [call("look")]
+        given = {"description": "look", "subagent_type": "Reader", "run_in_background": behind}
+        return [call("Task", prompt=name, **given) for name in names] if len(request.messages) == 1 else "Meanwhile."
+
+    reader = Profile(name="Reader", description="Reads.")
+    with Log(tmp_path / "log") as log:
+        outer = with_subagents(Agent(costing(0.1, step), budget=Budget(day=1.0), tools=[look]), [reader])
+        async with Session.open(log, agent=outer) as session:
+            assert (await session.run("Go.")).status == "budget"
+            await session.background.wait([each.session for each in session.background])
+            assert {each.status for each in session.background} == ({"budget"} if behind else set())
+        assert 1.0 <= log.spent(0, 1e12) <= 1.0 + 0.1 * len(names) + 1e-9
+        assert len(late) == len(set(late))
 
 
 async def test_a_summary_is_refused_as_well(tmp_path: Path) -> None:

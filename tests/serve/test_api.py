@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from outrider import Agent
+from outrider.conversation.messages import Usage
+from outrider.runtime.budget import Budget
 from outrider.serve import ServerLimits
 from outrider.testing import ScriptedModel, call
 from tests.serve.clients import API, client, entries, first, until_released
@@ -51,12 +53,14 @@ async def test_an_owner_never_reaches_the_sessions_of_another() -> None:
             "/events",
             "/context",
             "/context.csv",
+            "/budget",
             f"/files/{'0' * 64}",
         ):
             unknown = await bob.ask("GET", f"{API}/sessions/{'0' * 32}{path}")
             assert (await bob.ask("GET", one + path))[0] == unknown[0] == 404, path
         assert (await bob.ask("GET", f"{API}/events", session=name))[0] == 404
-        for path, body in (("prompt", {"text": "1"}), ("steer", {"text": "1"}), ("cancel", None), ("fork", {})):
+        goal = ("goal", {"command": "true"})
+        for path, body in (("prompt", {"text": "1"}), ("steer", {"text": "1"}), ("cancel", None), ("fork", {}), goal):
             assert (await bob.ask("POST", f"{one}/{path}", body))[0] == 404, path
         assert (await bob.ask("GET", f"{API}/sessions/{name[:8]}"))[0] == 404  # nor by a part of its id
         for path in ("facets", "figures/day", f"sessions/{name}/wire/3", "links"):
@@ -64,6 +68,24 @@ async def test_an_owner_never_reaches_the_sessions_of_another() -> None:
         fork = (await ada.post(f"sessions/{name}/fork", {}))["id"]
         assert (await ada.get(f"sessions/{fork}"))["owner"] == "ada"
         assert (await ada.as_user("").ask("GET", f"{API}/sessions"))[0] == 401
+
+
+async def test_an_owner_sees_the_own_budget_and_sets_no_goal_without_a_workbench() -> None:
+    model = ScriptedModel(["Yes."], usage=Usage(10, 1, cost=0.9))
+    async with client(Agent(model, budget=Budget(day=7.0, owner_day=1.0))) as ada:
+        name = (await ada.post("sessions", {"text": "Hello"}))["id"]
+        await ada.until_done(name)
+        (spent,) = (await ada.get(f"sessions/{name}/budget"))["budgets"]  # not what all have spent
+        assert spent == {
+            "name": "owner_day",
+            "cost": 0.9,
+            "budget": 1.0,
+            "text": "$0.9000 of $1.00 of this owner today (budget.owner_day)",
+            "warned": True,
+        }
+        status, found = await ada.ask("POST", f"{API}/sessions/{name}/goal", {"command": "true"})
+        assert (status, found["error"]) == (409, "a goal is a command, which only sessions of the coding agent run")
+        assert await ada.post(f"sessions/{name}/prompt", {"text": "Go on"}), "the session can be used"
 
 
 async def test_a_question_waits_for_its_owner_and_the_session_goes_on_with_the_answer() -> None:

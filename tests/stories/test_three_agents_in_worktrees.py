@@ -65,9 +65,12 @@ async def test_three_background_agents_in_worktrees(tmp_path: Path) -> None:
     folder = repository(tmp_path / "project")
     before = git(folder, "rev-parse", "HEAD"), git(folder, "diff", "--cached", "--name-only")
     async with ModelServer(answer) as server:
-        ended = await ask(server, "-p", "Send three", "--permissions", "edits", "--output-format", "json", cwd=folder)
+        ended = await ask(
+            server, "-p", "Send three", "--permissions", "edits", "--output-format", "stream-json", cwd=folder
+        )
     assert ended.returncode == 0, ended.stderr
-    assert json.loads(ended.stdout)["text"] == "2 merged, 1 kept."
+    printed = [json.loads(line) for line in ended.stdout.splitlines()]
+    assert printed[-1]["text"] == "2 merged, 1 kept."
     lines = (folder / "a.txt").read_text().splitlines()
     assert lines[15] == "by the second"
     assert lines[20] == "not committed"
@@ -79,6 +82,9 @@ async def test_three_background_agents_in_worktrees(tmp_path: Path) -> None:
     assert git(folder, "worktree", "list").count("\n") == 1
     requests = [str(each.json["messages"]) for each in server.requests if "[Sub-agent" in str(each.json["messages"])]
     assert "conflicts with what has changed in the folder since in a.txt" in requests[-1]
+    notes = [each["note"] for each in printed if each["type"] == "subagent_finished"]  # what the user reads
+    assert sum(note.startswith("Its changes were merged") for note in notes) == 2
+    assert sum(f"They are kept in the branch {branch}" in note for note in notes) == 1
 
 
 async def test_tasks_of_a_batch_have_worktrees_of_one_folder(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import msgspec
 
 from outrider import Agent, Limits, Log, Profile, Session, Tool, with_subagents
 from outrider.coding.config.loading import load
-from outrider.coding.front_end import FrontEnd
+from outrider.coding.front_end import Front, FrontEnd
 from outrider.coding.permissions.question import Ask
 from outrider.coding.workbench import Workbench
 from outrider.conversation.history import violations
@@ -116,11 +116,16 @@ def results_of(session: Session) -> list[ToolResultBlock]:
     return [result for message in session.messages for result in message.tool_results]
 
 
-def bench_in(folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), **flags: Any) -> Workbench:
+def bench_in(
+    folder: Path, ask: Ask | None = None, own: Sequence[Tool] = (), front: Front | None = None, **flags: Any
+) -> Workbench:
     """A workbench in a folder; `limits__max_turns=5` is a setting."""
     flags = {"model": "demo"} | {name.replace("__", "."): value for name, value in flags.items()}
     return Workbench(
-        load(folder, environment=os.environ, flags=flags).settings, folder, tools=own, front_end=FrontEnd(ask)
+        load(folder, environment=os.environ, flags=flags).settings,
+        folder,
+        tools=own,
+        front_end=FrontEnd(ask, remote=front),
     )
 
 

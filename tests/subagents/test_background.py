@@ -145,8 +145,8 @@ async def test_messages_state_waiting_and_stopping(log: Log | None, gates: Gates
         return [
             lambda: [behind("a"), behind("b")],
             lambda: [call("begun")],
-            lambda: [talk(team), call("Task", action="status")],
-            lambda: [talk(team, prompt="Look there, too.")],
+            lambda: [talk(team, action="status", prompt="How is it?"), call("Task", action="status")],
+            lambda: [talk(team, prompt="Look there, too.", description="one more place")],
             lambda: [talk(team, action="wait")],
             lambda: [call("Task", agent_id=tasks(team)[1].session, action="stop")],
             lambda: [talk(team, prompt="Once more.")],
@@ -169,6 +169,7 @@ async def test_messages_state_waiting_and_stopping(log: Log | None, gates: Gates
     assert result.status == "done"
     texts = [each.text for each in team.results]
     assert "is at work" in texts[3]
+    assert texts[3].endswith("The prompt was not sent to it: with an action it is not used.")
     assert "do b" in texts[4]
     assert "gets the message" in texts[5]
     assert texts[6].startswith("Ended.")

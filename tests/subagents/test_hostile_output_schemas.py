@@ -192,8 +192,7 @@ async def test_a_thousand_levels_in_a_log(levels: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ['{"description": "d", "prompt": "Who?", "output_schema": {', "[]", '"Task"', ""])
 async def test_a_call_that_is_cut_off_starts_no_sub_agent(text: str) -> None:
     team = Team([finished_call("", "Task", text)], {"Who?": []})
-    said = "The arguments of Task are not" if text else "a prompt must be given"
-    check_refused(team, await sent(team), said)
+    check_refused(team, await sent(team), "The arguments of Task are not")
 
 
 @pytest.mark.parametrize("schema", [True, False, 5, "object", [], [{}]])

@@ -11,6 +11,7 @@ from outrider.errors import UnknownModelError
 from outrider.providers.catalogue.tiers import TIERS
 from outrider.providers.resolution import resolve
 from outrider.subagents.profile import model_for, same_vendor
+from outrider.subagents.task import Order
 from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
 
 
@@ -96,7 +97,7 @@ def models_in(bench: Workbench, model: str, profile: str, tier: str = "") -> str
     """Who would answer for a sub-agent of the workbench."""
     bench.agent(model=model)
     chosen = next(each for each in bench.found_profiles.profiles if each.name == profile)
-    with bench.subagents.start(chosen, "try", tier) as worker:
+    with bench.subagents.start(Order(chosen, "try", tier=tier)) as worker:
         return worker.agent.provider.name
 
 
@@ -126,14 +127,14 @@ def test_sub_agents_of_one_kind_share_a_connection_and_follow_their_sender(folde
     bench = bench_in(folder)
     explore = bench.found_profiles.profiles[0]
     bench.agent(model="anthropic/claude-opus-5-5")
-    with bench.subagents.start(explore, "a", "") as one, bench.subagents.start(explore, "b", "") as other:
+    with bench.subagents.start(Order(explore, "a")) as one, bench.subagents.start(Order(explore, "b")) as other:
         assert one.agent.provider is other.agent.provider
     assert models_in(bench, "openai/gpt-6.1-sol", "Explore") == "openai/gpt-6-luna"
 
 
 def test_sub_agents_have_the_cache_and_the_temperature_of_the_settings(folder: Path) -> None:
     bench = bench_in(folder, cache="1h", temperature=0.5)
-    with bench.subagents.start(bench.found_profiles.profiles[0], "a", "") as one:
+    with bench.subagents.start(Order(bench.found_profiles.profiles[0], "a")) as one:
         assert (one.agent.cache, one.agent.temperature) == ("1h", 0.5)
 
 

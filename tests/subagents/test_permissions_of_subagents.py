@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from outrider import Allow, Deny, Session
-from outrider.coding.permissions.question import Answer, Question
+from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.providers.base import Request
 from outrider.testing import Delay, Step, call
 from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
@@ -66,6 +66,40 @@ async def test_a_refusal_reaches_the_sub_agent_and_nobody_else(folder: Path) -> 
     session = await run_in(bench_in(folder, person), model)
     assert heard == ["Write was not run: the user does not want this"]
     assert [(each.text, each.is_error) for each in results_of(session)] == [("I may not.", False)]
+
+
+class Screen:
+    """A front end that remembers whether the turn was cancelled. Implements `Front`."""
+
+    place = "in the test"
+
+    def __init__(self) -> None:
+        self.is_stopped = False
+
+    def stop(self) -> None:
+        self.is_stopped = True
+
+    def answered(self, text: str) -> None: ...
+
+    def use_mode(self, mode: Mode) -> None: ...
+
+    async def say(self, text: str) -> None: ...
+
+
+@pytest.mark.parametrize("behind", [True, False])
+async def test_a_no_ends_a_sub_agent_in_the_background_alone(folder: Path, behind: bool) -> None:
+    """In the foreground it ends the turn of its sender, which would only go on without it."""
+    front = Screen()
+    children = {"a": [write("its.txt"), "Never."]}
+    model = play([[task("a", "General", run_in_background=behind)], "Meanwhile.", "I heard."], children)
+    session = await run_in(bench_in(folder, Person("no"), front=front), model)
+    assert front.is_stopped is not behind
+    if behind:
+        assert session.messages[-1].text == "I heard."
+        (report,) = [each.text for each in session.messages if each.text.startswith("[Sub-agent")]
+        assert "(General: do a) was stopped." in report
+        assert "Write was not run: the user does not want this: they ended this sub-agent" in report
+        assert [each.status for each in session.background] == ["cancelled"]
 
 
 @pytest.mark.parametrize("first", ["sender", "sub-agent"])

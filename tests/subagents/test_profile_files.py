@@ -12,6 +12,7 @@ import pytest
 from outrider import Limits, Profile
 from outrider.coding.profiles import FoundProfiles, find_profiles
 from outrider.coding.toolbox import TOOL_NAMES
+from outrider.subagents.task import Order
 from tests.subagents.teams import bench_in, play, results_of, run_in, task
 
 
@@ -280,7 +281,7 @@ def test_a_project_s_profile_does_not_go_beyond_what_the_user_allows(folder: Pat
     bench = bench_in(folder, limits__max_turns=10, limits__max_cost=1.0)
     bench.agent(model="demo")
     helper = next(each for each in bench.found_profiles.profiles if each.name == "Helper")
-    with bench.subagents.start(helper, "try", "") as worker:
+    with bench.subagents.start(Order(helper, "try")) as worker:
         limits = worker.agent.limits
     assert limits == Limits(max_turns=10, max_cost=1.0)
 

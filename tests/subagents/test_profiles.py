@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from outrider import Agent, Limits, Profile, Tool, tool, with_subagents
 from outrider.coding.workbench import Workbench
 from outrider.subagents.profile import built_in
+from outrider.subagents.task import Order
 from tests.subagents.teams import Team, bench_in, play, task
 
 
@@ -56,7 +57,7 @@ def test_what_cannot_be_used_is_refused_when_it_is_written(
 def names_in(bench: Workbench, name: str) -> list[str]:
     bench.agent(model="demo")
     chosen = next(each for each in bench.found_profiles.profiles if each.name == name)
-    with bench.subagents.start(chosen, "try", "") as worker:
+    with bench.subagents.start(Order(chosen, "try")) as worker:
         return [each.name for each in worker.agent.tools]
 
 

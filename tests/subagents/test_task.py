@@ -298,6 +298,7 @@ def test_other_spellings_are_not_offered() -> None:
     (sending,) = with_subagents(Agent(model="demo"), [HELPER, GENERAL]).tools
     assert isinstance(sending, Tool)
     assert sending.parameters["properties"]["subagent_type"]["enum"] == ["Helper", "General"]
+    assert sending.parameters["required"] == ["description", "prompt"]
 
 
 @pytest.mark.parametrize("more", [{"output_schema": None}, {"model": None}, {"output_schema": None, "model": None}])
@@ -312,7 +313,7 @@ async def test_null_for_what_is_needed_is_still_missing() -> None:
     wanted = {"description": "do it", "prompt": None, "subagent_type": "Helper"}
     team = Team(play([[call("Task", **wanted)], "Done."], {"a": ["Never."]}))
     await team.run()
-    assert "a prompt must be given" in team.results[0].text
+    assert '"prompt" is a required property' in team.results[0].text
 
 
 async def test_a_result_that_is_final_ends_the_sub_agent_alone() -> None:

@@ -335,6 +335,43 @@ async def test_someone_talks_to_a_session_that_no_process_has_open(browser: Brow
 
 
 @pytest.mark.long
+async def test_the_budget_is_shown_and_a_goal_is_set_and_ended(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    (tmp_path / "outrider").mkdir()
+    (tmp_path / "outrider" / "config.toml").write_text("[budget]\nday = 0.05\n")
+    with default_log() as log:
+        name = await session(log, "What is 2+2?", ["4"], cwd=tmp_path)
+        journal = log.open(name)
+        journal.write_now(SessionSettings(model="demo"))
+        journal.close()
+    async with web_server() as server, visitor(browser, server) as guest:
+        page = guest.page
+        await guest.open_session(name)
+        about = page.locator("details.about")
+        await expect(about.locator("summary .warn")).to_have_text("$0.0431 of $0.0500 today")
+        await about.locator("summary").click()
+        await expect(about).to_contain_text("(budget.day). It is nearly used up")
+        await page.get_by_role("button", name="Set a goal").click()
+        await page.get_by_role("textbox", name="Goal").fill(
+            "sleep 0.3; od -An -N4 -tx4 /dev/urandom; echo no luck; test -e made"  # no two failures are the same
+        )
+        await page.get_by_role("button", name="Work until it succeeds").click()
+        goal = page.get_by_role("group", name="Goal")
+        await expect(goal).to_contain_text("not reached: no luck")
+        (tmp_path / "made").touch()
+        await expect(goal).to_have_count(0)  # it is reached
+        await page.get_by_role("button", name="Set a goal").click()
+        await page.get_by_role("textbox", name="Goal").fill("false")
+        await page.get_by_role("button", name="Work until it succeeds").click()
+        await page.set_viewport_size(NARROW)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        await goal.get_by_role("button", name="End the goal").click()
+        await expect(goal).to_have_count(0)
+
+
+@pytest.mark.long
 async def test_a_session_begins_in_a_folder_that_had_one(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

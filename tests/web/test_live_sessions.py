@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent
-from outrider.errors import LogError, ValidationError
-from outrider.log.entries import MessageEntry
+from outrider.errors import ConversationError, LogError, ValidationError
+from outrider.log.entries import GoalChecked, MessageEntry
 from outrider.log.inbox import HeldInbox
 from outrider.log.journal import Journal
 from outrider.log.log import Log
@@ -43,6 +43,22 @@ async def test_a_message_between_the_end_of_a_turn_and_the_release_keeps_no_sess
         said = [message.text for message in messages if message.role == "user"]
         assert said == ["Hello", "One", "Two"]
         await until_so(lambda: log.session(session.id).holder is None)  # it is closed after it left the list
+        await talks.close()
+
+
+async def test_a_goal_is_worked_for_and_one_that_is_ended_keeps_no_session_open(tmp_path: Path) -> None:
+    with default_log() as log:
+        with Session.open(log, None, Agent("demo"), cwd=tmp_path).now() as session:
+            await session.run("Hello")
+        talks = LiveSessions(log, CodingOpener(log))
+        await talks.set_goal(session.id, "true")
+        await until_so(lambda: not talks._open)
+        checks = [record.entry for record in log.after(session.id, 0, 100) if isinstance(record.entry, GoalChecked)]
+        assert ([each.passed for each in checks], log.settings(session.id).goal) == ([True], "")
+        await talks.set_goal(session.id, "")
+        await until_so(lambda: not talks._open and log.session(session.id).holder is None)
+        with pytest.raises(ConversationError, match="a goal is a command"):
+            await talks.set_goal(session.id, "x\0y")
         await talks.close()
 
 

@@ -50,6 +50,11 @@ class CallTranslator:
         """Whether a call is open."""
         return call_id in self._calls
 
+    @property
+    def ids(self) -> list[str]:
+        """The ids by which the editor knows the open calls."""
+        return [state.id for state in self._calls.values()]
+
     def tool_call_id(self, call_id: str) -> str:
         """Return the id by which the editor knows a call."""
         return self._calls[call_id].id if call_id in self._calls else f"{self._prefix}{call_id}"
@@ -205,7 +210,7 @@ class CallTranslator:
 
     def end(self, reason: str, status: Status = "failed") -> None:
         """End every open call with a reason."""
-        self._engine.end_open_calls(reason, status, [state.id for state in self._calls.values()])
+        self._engine.end_open_calls(reason, status, self.ids)
         self._calls.clear()
         self._uses.clear()
         self._arguments.clear()

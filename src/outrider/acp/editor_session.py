@@ -206,6 +206,7 @@ class EditorSession:
 
     async def close(self) -> None:
         """Release the session, so that others can open it."""
+        self.translator.subagents.close()
         self.translator.end()
         self.engine.close()
         self.session.close()

@@ -79,9 +79,11 @@ class EventTranslator:
         match event:
             case events.ToolFinished():
                 self._on_finished(event)
-            case events.SubagentFinished(name=name, title=about, status=status) if not self.is_replaying:
+            case events.SubagentFinished():
+                self.subagents.finish_in_background(event)
                 self._engine.flush()
-                self._sender.send_notice(sentences.subagent_ended(name, about, status), "info")
+                if not self.is_replaying:
+                    self._sender.send_notice(sentences.subagent_ended(event), "info")
             case events.TitleMade(title=title):
                 self._sender.send_title(title)
             case events.SubagentStarted() | events.SubagentEvent():
@@ -97,7 +99,7 @@ class EventTranslator:
                 self.calls.handle(event)
 
     def end(self, status: Status = "failed") -> None:
-        """End the turn: end every open call and send everything that is queued."""
+        """End the turn: end every open call and send everything that is queued. The background works on."""
         self._compactions.end(status)
         self._end_open_calls(UNFINISHED, status)
         self._engine.flush()
@@ -125,8 +127,10 @@ class EventTranslator:
             self._sender.send_plan(todos)
 
     def _on_subagent(self, event: events.SubagentStarted | events.SubagentEvent) -> None:
-        """Show the steps of a sub-agent in the call that started it, and its calls as calls of their own."""
-        if event.call_id in self.calls:
+        """Show the steps of a sub-agent in the call that waits for it, and its calls as calls of their own."""
+        if self.subagents.is_in_background(event):
+            self.subagents.handle_in_background(event)
+        elif event.call_id in self.calls:
             steps = self.subagents.handle(event, self.calls.tool_call_id(event.call_id))
             if steps:
                 self.calls.change(event.call_id, (Text(steps),))
@@ -134,7 +138,8 @@ class EventTranslator:
     def _end_open_calls(self, reason: str, status: Status = "failed") -> None:
         self.subagents.end(reason, status)
         self.calls.end(reason, status)
-        self._engine.end_open_calls(reason, status)  # those that were announced for a permission request alone
+        # Those that were announced for a permission request alone.
+        self._engine.end_open_calls(reason, status, but=self.subagents)
 
 
 class Compactions:

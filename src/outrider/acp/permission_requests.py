@@ -90,6 +90,8 @@ class PermissionRequester:
             response = await self._session.client.request_permission(self._request_for(call, question))
         except RpcError as error:
             return Answer("no", f"the editor could not ask: {error}")
+        if response.outcome.outcome != "selected" and question.in_background:  # a cancelled turn leaves it at work
+            return Answer("no", "they cancelled the turn before they answered")
         selected = response.outcome.option_id if response.outcome.outcome == "selected" else REJECT
         if question.is_plan:
             return Answer(plan_verdict(selected))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import EditorClient
 from outrider.acp.editor_session import EditorSession, SessionOpening
 from outrider.acp.prompt_content import to_prompt
+from outrider.acp.replay import replay_session
 from outrider.acp.schema.content import ContentBlock, TextContent
 from outrider.acp.schema.notifications import AvailableCommandsUpdate
 from outrider.acp.schema.requests import OpenSessionResponse, StopReason
@@ -35,13 +35,11 @@ from outrider.coding.rewind_points import PARSERS, RewindReport, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message
-from outrider.errors import ConversationError, LogError, OutriderError, SessionBusyError, SessionCancelledError
-from outrider.log.entries import CallResult, Record, SubagentLinked
+from outrider.errors import ConversationError, OutriderError, SessionBusyError, SessionCancelledError
 from outrider.log.log import Log
 from outrider.preloading import FOR_REQUESTS, preload
-from outrider.prompts import prompt as prompt_text
-from outrider.runtime.entry_events import EntryEvents
-from outrider.runtime.events import Event, QuestionAnswered, QuestionAsked, SubagentEvent, SubagentStarted
+from outrider.runtime.events import QuestionAnswered, QuestionAsked
+from outrider.runtime.goal import goal_message
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.steering import QueuedMessage
 
@@ -169,7 +167,7 @@ class Turns:
             return reason
         if goal := argument_of(GOAL, command):
             self.editor.session.set_goal(goal)
-            parts = [prompt_text("goal_set").format(goal=self.editor.session.goal)]
+            parts = [goal_message(goal)]
         while run := self.editor.turn:
             try:
                 queued = await self.editor.session.steer(await self._expanded(parts))
@@ -301,49 +299,3 @@ class Turns:
             return "cancelled"
         self.editor.sender.send_notice(result.error or ENDINGS[result.status])
         return "max_turn_requests"
-
-
-def replay_session(log: Log, id: str) -> Iterator[Event]:
-    """Yield the events of a session and of its sub-agents, in the order in which they happened."""
-    children = ReplayedChildren(log)
-    own = EntryEvents()
-    for record in log.shown_records(id):
-        entry = record.entry
-        if isinstance(entry, SubagentLinked):
-            yield from children.start(entry)
-            continue
-        yield from children.until(record.time, entry.result.tool_use_id if isinstance(entry, CallResult) else "")
-        yield from own.of(record)
-    yield from children.until(float("inf"))
-
-
-class ReplayedChildren:
-    """The sub-agents that run at a moment of the replay."""
-
-    def __init__(self, log: Log) -> None:
-        self._log = log
-        self._running: dict[str, tuple[str, deque[Record], EntryEvents]] = {}
-        """By session: the call that started it, and the entries that are not replayed yet."""
-
-    def start(self, link: SubagentLinked) -> Iterator[Event]:
-        """Yield the start of a sub-agent."""
-        try:
-            records = deque(self._log.records(link.session))
-            title = self._log.claimed_settings(link.session).title or ""
-        except LogError:  # it was deleted, or belongs to a log that this session was imported from
-            return
-        name, _, task = title.partition(": ")
-        self._running[link.session] = link.call_id, records, EntryEvents()
-        yield SubagentStarted(link.call_id, link.session, name, task)
-
-    def until(self, moment: float, ended: str = "") -> Iterator[Event]:
-        """Yield what sub-agents did until then, and all that is left of those whose call has ended."""
-        while due := [
-            (records[0].time, session)
-            for session, (call_id, records, _) in self._running.items()
-            if records and (records[0].time <= moment or call_id == ended)
-        ]:
-            session = min(due)[1]
-            call_id, records, events = self._running[session]
-            for event in events.of(records.popleft()):
-                yield SubagentEvent(call_id, session, event)

@@ -16,6 +16,8 @@ QUICK_SECONDS = 10.0
 """A worker that ends before has probably not started at all."""
 MAX_QUICK = 5
 """Workers in a row that may end so quickly."""
+DRAIN = b"drain\n"
+"""What a worker reads when it is to finish its tasks and end."""
 WRONG_USAGE = 2
 """The exit code of a worker that would fail again in the same way."""
 
@@ -27,8 +29,9 @@ class WorkerFailedError(OutriderError):
 class WorkerPool:
     """Keeps a number of worker processes running until they are told to stop.
 
-    Each is in a session of its own, so that Ctrl-C reaches only this process. Its standard input is a lifeline: if this
-    process is killed, the worker finishes its tasks and ends.
+    Each is in a session of its own, so that Ctrl-C reaches only this process. Its standard input is a lifeline: after
+    DRAIN it finishes its tasks and ends; if it ends without that, this process was killed, and the worker puts its
+    tasks back and ends.
     """
 
     def __init__(
@@ -117,7 +120,8 @@ class WorkerPool:
         """Let the processes finish the tasks that they run, and end."""
         self._stopping = True
         for process in self._processes:
-            if process.stdin:
+            if process.stdin and not process.stdin.is_closing():
+                process.stdin.write(DRAIN)
                 process.stdin.close()
 
     def cancel(self) -> None:

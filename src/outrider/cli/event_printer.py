@@ -77,8 +77,8 @@ class EventPrinter:
 
     def _show_state(self, event: events.Event) -> None:
         match event:
-            case events.SubagentFinished(name=name, title=about, status=status):
-                self.line(safe_line(f"    {sentences.subagent_ended(name, about, status)}"))
+            case events.SubagentFinished():
+                self.line(safe_line(f"    {sentences.subagent_ended(event)}"))
             case events.Notice(text=text) | events.ModelSwitched(text=text):
                 self.failure(safe_lines(text))
             case events.HandedOff(text=text):

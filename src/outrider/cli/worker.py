@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING
@@ -24,6 +26,8 @@ Run tasks of the batches in a log, until Ctrl-C, SIGTERM or SIGHUP. The first si
 second puts them back: another worker resumes their sessions. Start as many workers as you like. A task brings its
 prompt, model, permissions, limits and schema with it; tool files and API keys must be here.
 """
+ORPHAN_SECONDS = 5.0
+"""How long a worker may take to put its tasks back after the process that started it was killed."""
 EXAMPLES = """\
 examples:
   outrider worker --log postgresql://db.example.com/outrider
@@ -74,7 +78,7 @@ async def _work(options: argparse.Namespace) -> int:
         stop = asyncio.Event()
         work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
         if options.until_eof:
-            _stop_at_eof(stop)
+            _stop_at_eof(stop, work)
         with _stopping(stop, work), suppress(asyncio.CancelledError):
             await work
         return 0
@@ -89,16 +93,22 @@ def _stopping(stop: asyncio.Event, work: asyncio.Future[None]) -> AbstractContex
     return on_signals(lambda _: work.cancel() if stop.is_set() else stop.set())
 
 
-def _stop_at_eof(stop: asyncio.Event) -> None:
-    """Stop when standard input ends. A thread reads it: it may be a pipe that blocks."""
+def _stop_at_eof(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
+    """Stop when standard input ends. Without a word in it, its process was killed: the tasks are put back at once.
+
+    A thread reads it: it may be a pipe that blocks.
+    """
     loop = asyncio.get_running_loop()
 
     def read() -> None:
+        said = b""
         with suppress(OSError, ValueError):
-            while sys.stdin.buffer.read(4096):
-                pass
+            said = sys.stdin.buffer.read()
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(stop.set)
+            loop.call_soon_threadsafe(stop.set if said else work.cancel)
+        if not said:
+            time.sleep(ORPHAN_SECONDS)
+            os._exit(1)  # something does not end; the log is as after a kill
 
     threading.Thread(target=read, name="outrider-lifeline", daemon=True).start()
 

@@ -86,10 +86,11 @@ def unknown_mode(name: str, allowed: Sequence[Mode] = MODES) -> str:
     return f"Unknown permission mode {name!r}; choose one of {', '.join(allowed)}."
 
 
-def subagent_ended(name: str, title: str, status: str) -> str:
+def subagent_ended(event: SubagentFinished) -> str:
+    """Return that a sub-agent in the background has ended, how, and what became of its worktree."""
     known = {"done": "has finished", "cancelled": "was stopped"}
-    how = known.get(status, f"did not finish ({status.replace('_', ' ')})")
-    return f"{name}: {title} {how}."
+    how = known.get(event.status, f"did not finish ({event.status.replace('_', ' ')})")
+    return f"{event.name}: {event.title} {how}. {event.note}".rstrip()
 
 
 def compacting(tokens: int) -> str:
@@ -116,7 +117,7 @@ def goal_is(session: Session | None) -> str:
 def remark(event: Compacted | ResultsCleared | GoalChecked | SubagentFinished) -> str:
     """Return what was done between two replies."""
     if isinstance(event, SubagentFinished):
-        return subagent_ended(event.name, event.title, event.status)
+        return subagent_ended(event)
     if isinstance(event, GoalChecked):
         return f"{'✓' if event.passed else '✗'} {event.text}"
     return shortened(event)

@@ -92,28 +92,31 @@ class SessionSubagents:
     async def _prepare(self, order: Order) -> AsyncIterator[SubagentSetup]:
         """Set up a sub-agent in the folder, or in a worktree of its own."""
         if not order.isolation:
-            with self.start(order.profile, order.title, order.tier) as setup:
+            with self.start(order) as setup:
                 yield setup
             return
         if self._workspace.forwarded:
             raise ConfigError("isolation by a worktree needs files on this machine; leave it out")
         named = f"{order.profile.name}: {order.title}"
         async with self._worktrees.open(self._folder, order.session, named) as worktree:
-            with self.start(order.profile, order.title, order.tier, worktree.folder) as setup:
+            with self.start(order, worktree.folder) as setup:
                 yield msgspec.structs.replace(setup, settle=partial(self._worktrees.settle, worktree))
 
     @contextmanager
-    def start(self, profile: Profile, title: str, tier: str, worktree: Path | None = None) -> Iterator[SubagentSetup]:
+    def start(self, order: Order, worktree: Path | None = None) -> Iterator[SubagentSetup]:
         """Yield a sub-agent with the session's permissions, and with tools that have their own state."""
-        workspace, sender = self._workspace.for_subagent(worktree), self._sender()
+        workspace, sender, profile = self._workspace.for_subagent(worktree), self._sender(), order.profile
         names = self._tools.names if profile.tools is None else profile.tools
         may_search = profile.tools is None or "WebFetch" in profile.tools
-        asker = f"{profile.name}: {title}"
         approve = self._permissions.on_behalf_of(
-            asker, lambda: workspace.shell_cwd, workspace=workspace.name, folder=worktree
+            f"{profile.name}: {order.title}",
+            lambda: workspace.shell_cwd,
+            workspace=workspace.name,
+            folder=worktree,
+            in_background=order.in_background,
         )
         approve.permit(workspace)
-        agent = self._agent(profile, tier, sender).replace(
+        agent = self._agent(profile, order.tier, sender).replace(
             situation=situation(worktree) if worktree else self._project.situation,
             tools=self._tools.in_workspace(workspace, names),
         )

@@ -12,7 +12,7 @@ from outrider.coding.toolbox.shell.outcomes import exit_sentence
 from outrider.log.background import ID_CHARACTERS
 from outrider.log.entries import BackgroundTask
 from outrider.runtime.background import Background
-from outrider.subagents.managing import state_of
+from outrider.subagents.managing import progress_of, state_of
 from outrider.text.terminal import rendered
 
 USAGE = "Write /tasks, /tasks N, or /tasks end N; for a sub-agent, its id instead of N."
@@ -57,11 +57,12 @@ def task_lines(commands: Iterable[BackgroundCommand]) -> Iterator[str]:
         yield f"{each.number:>4}  {_state(each)}  {_duration(each.seconds):>8}  {shown}"
 
 
-def agent_lines(background: Iterable[BackgroundTask]) -> Iterator[str]:
-    """Yield a line for each sub-agent: its id, state and task."""
+def agent_lines(background: Background) -> Iterator[str]:
+    """Yield a line for each sub-agent: its id, state and task, and what it has done so far."""
     for each in background:
         state = "running" if not each.status else "ended" if each.status == "done" else each.status.replace("_", " ")
-        yield f"{each.session[:ID_CHARACTERS]}  {state:<11}  {each.name}: {each.title}"
+        done = "" if each.status else f" · {progress_of(background, each)}"
+        yield f"{each.session[:ID_CHARACTERS]}  {state:<11}  {each.name}: {each.title}{done}"
 
 
 def unknown_task(name: int | str) -> str:

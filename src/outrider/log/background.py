@@ -57,6 +57,7 @@ def interrupted(log: Log, id: str, state: SessionState, at_work: Collection[str]
         if known and known.parent == id:  # an imported entry must not name another session
             child = log.state(task.session)
             if child.run and child.run.status == "done" and not task.isolation:
-                status = "done"
+                was_denied = child.final is not None and child.final.result.is_error
+                status = "cancelled" if was_denied else "done"
                 words = child.final.result.text if child.final else child.run.text
         yield ended(task, status, words)

@@ -226,6 +226,8 @@ class BackgroundTask(Entry, frozen=True):
     """Whether the model was told."""
     isolation: str = ""
     """`worktree` if it works in a git worktree of its own."""
+    note: str = ""
+    """What the user should know of its end: what became of its worktree."""
 
 
 class SessionRecovered(Entry, frozen=True):

@@ -226,7 +226,14 @@ class Stop(msgspec.Struct, frozen=True, tag="stop", tag_field="kind"):
     """The session of the sub-agent."""
 
 
-Signal: TypeAlias = Say | Stop
+class SetGoal(msgspec.Struct, frozen=True, tag="goal", tag_field="kind"):
+    """Set the goal of the session, and let it work until it is reached."""
+
+    command: str
+    """The command that must succeed; "" ends the goal."""
+
+
+Signal: TypeAlias = Say | Stop | SetGoal
 
 
 _decode_body: Callable[[str], Body] = msgspec.json.Decoder(Body).decode
@@ -292,7 +299,9 @@ def check_answer(body: Body, answer: Answer) -> None:
 
 
 def check_signal(signal: Signal) -> None:
-    """Raise ValidationError if a message is empty or too long."""
+    """Raise ValidationError if a message is empty or too long, or the command of a goal is."""
+    if isinstance(signal, SetGoal) and len(signal.command) > LONGEST_TEXT:
+        raise ValidationError([f"command: at most {LONGEST_TEXT:,} characters"])
     if isinstance(signal, Say) and not clean(signal.text).strip():
         raise ValidationError(["text: the message is empty"])
     if isinstance(signal, Say) and len(signal.text) > LONGEST_TEXT:

@@ -29,6 +29,8 @@ class Ending(NamedTuple):
     status: str
     words: str
     """Its answer, or why there is none."""
+    note: str = ""
+    """What the user should know: what became of its worktree."""
 
 
 class Job:
@@ -104,22 +106,23 @@ class Background:
     async def restart(self, task: BackgroundTask, work: Work, most: int) -> None:
         """Let one that has ended go on. What the model was not told of it yet, it will be."""
         del self._record.tasks[task.session]
-        await self.start(msgspec.structs.replace(task, status="", is_told=False), work, most)
+        await self.start(msgspec.structs.replace(task, status="", is_told=False, note=""), work, most)
 
     async def _work(self, job: Job, task: BackgroundTask, work: Work, most: int, stored: asyncio.Future[None]) -> None:
         try:
             await self._record.append(task)
             stored.set_result(None)
             try:
-                status, words = await work(job)
+                ending = await work(job)
             except asyncio.CancelledError:
                 if self._is_closed:
                     raise
-                status, words = "cancelled", ""
+                ending = Ending("cancelled", "")
             except Exception as error:  # noqa: BLE001 - every sub-agent has an end
-                status, words = "error", clean(f"{type(error).__name__}: {error}")
+                ending = Ending("error", clean(f"{type(error).__name__}: {error}"))
             if not self._is_closed:  # else the next process reports it, as after a kill
-                end = ended(self._record.tasks[task.session], status, words, most=most)
+                noted = msgspec.structs.replace(self._record.tasks[task.session], note=clean(ending.note))
+                end = ended(noted, ending.status, ending.words, most=most)
                 await self._record.append(msgspec.structs.replace(end, report="") if job.is_quiet else end)
         except BaseException as error:
             if not stored.done():

@@ -10,6 +10,8 @@ import msgspec
 
 from outrider.text import dollars
 
+WARNED_SHARE = 0.8
+"""The share of a budget from which on the user is warned."""
 _WHOSE = {"day": "", "folder_day": " of this folder", "owner_day": " of this owner"}
 
 
@@ -63,16 +65,24 @@ class Spent(NamedTuple):
     budget: float
 
     @property
+    def is_warned(self) -> bool:
+        """Whether the budget is nearly used up, or more."""
+        return self.cost >= WARNED_SHARE * self.budget
+
+    @property
     def text(self) -> str:
         """The sum in a few words."""
         return f"{dollars(self.cost)} of {dollars(self.budget)}{_WHOSE[self.name]} today (budget.{self.name})"
 
 
-def spent_today(budget: Budget, spent: Callable[..., float], folder: str, now: float | None = None) -> Iterator[Spent]:
+def spent_today(
+    budget: Budget, spent: Callable[..., float], folder: str, owner: str = "", now: float | None = None
+) -> Iterator[Spent]:
     """Yield what today has cost against each budget, for people. `spent` is that of a log. Blocks."""
     from outrider.log.days import day_of
 
     day = day_of(time.time() if now is None else now)
     for name, limit in budget.parts.items():
-        if name != "owner_day":
-            yield Spent(name, spent(*day, folder=folder if name == "folder_day" else ""), limit)
+        if name != "owner_day" or owner:
+            whose = {"folder": folder} if name == "folder_day" else {"owner": owner} if name == "owner_day" else {}
+            yield Spent(name, spent(*day, **whose), limit)

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from outrider.log.days import Day
     from outrider.runtime.record import SessionRecord
 
-WARNED_SHARE = 0.8
-"""The share of a budget from which on the user is warned."""
-
 
 class BudgetKeeper:
     """Refuses the requests of a session once the budget of the day is used up."""
@@ -39,7 +36,7 @@ class BudgetKeeper:
                     f"today's budget is used up: {found.text}. It is renewed at midnight; to go on now, raise "
                     f"budget.{name} (outrider config set budget.{name} {2 * limit:g}) and continue the session"
                 )
-            if found.cost >= WARNED_SHARE * limit and (name, day.start) not in self._warned:
+            if found.is_warned and (name, day.start) not in self._warned:
                 self._warned.add((name, day.start))
                 self._record.emit(Notice(f"The budget is nearly used up: {found.text}"))
 

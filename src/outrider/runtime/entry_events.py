@@ -62,7 +62,7 @@ def _news(entry: Entry, state: SessionState) -> Sequence[events.OwnEvent]:
         case logged.SessionSettings():
             return (changed,) if (changed := change_of(entry)) else ()
         case logged.BackgroundTask(status=status, is_told=False) if status:
-            return (events.SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status),)
+            return (events.SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status, entry.note),)
         case logged.Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (events.QuestionAnswered(id, allowed, answer, by),)
     return ()

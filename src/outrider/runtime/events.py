@@ -293,6 +293,8 @@ class SubagentFinished(msgspec.Struct, frozen=True, gc=False, tag_field="type", 
     title: str
     status: str
     """How its run ended, as in `RunFinished`; `interrupted` if its process ended before it did."""
+    note: str = ""
+    """What became of its worktree, if it had one."""
 
 
 OwnEvent: TypeAlias = (

@@ -120,11 +120,16 @@ def with_goal(said: list[Message], until: Until | None) -> list[Message]:
     """Return the messages of a prompt with what tells the model the command of its goal."""
     if not isinstance(until, str):
         return said
-    told = prompt_text("goal_set").format(goal=as_goal(until))
+    told = goal_message(until)
     *before, last = said or [Message.user()]
     if last.role != "user":
         return [*said, Message.user(told)]
     return [*before, Message.user(*last.content, f"\n\n{told}" if last.text else told)]
+
+
+def goal_message(command: str) -> str:
+    """Return what tells the model the command of its goal. Raises ConversationError if there is none."""
+    return prompt_text("goal_set").format(goal=as_goal(command))
 
 
 def as_goal(command: str) -> str:

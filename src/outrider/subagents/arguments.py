@@ -20,7 +20,8 @@ def default_profile(names: Collection[str]) -> str | None:
 def parameters(profiles: Sequence[Profile], *, isolates: bool) -> Mapping[str, Any]:
     """Return the schema. `output_schema` and `isolation` are offered only if they can be used.
 
-    Which of the arguments are needed depends on the others, which no API's schema can say.
+    What starting needs is required of all calls: no API's schema can say that it depends on the others. Task adds
+    what other calls leave out.
     """
     if not profiles:
         raise OutriderError("there are no profiles, so no sub-agent could be started")
@@ -29,8 +30,7 @@ def parameters(profiles: Sequence[Profile], *, isolates: bool) -> Mapping[str, A
         "description": _text("The task in three to six words, shown to the user."),
         "prompt": _text(
             "The whole task: the sub-agent knows nothing of this conversation. With agent_id: a message to that one."
-        )
-        | {"minLength": 1},
+        ),
         "subagent_type": _text("Which sub-agent to start.") | {"enum": names},
     }
     if with_schemas := [profile.name for profile in profiles if profile.takes_schemas]:
@@ -54,8 +54,11 @@ def parameters(profiles: Sequence[Profile], *, isolates: bool) -> Mapping[str, A
     properties["agent_id"] = _text(
         "A sub-agent in the background: send it the prompt, also after it has ended, or do the action."
     )
-    properties["action"] = _text("wait: until it ends, without agent_id until all do.") | {"enum": list(ACTIONS)}
-    return {"type": "object", "properties": properties, "required": [], "additionalProperties": False}
+    properties["action"] = _text("Instead of the message. wait: until it ends, without agent_id until all do.") | {
+        "enum": list(ACTIONS)
+    }
+    required = ["description", "prompt"]
+    return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
 def _text(description: str) -> dict[str, Any]:

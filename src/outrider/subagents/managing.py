@@ -43,13 +43,21 @@ def state_of(background: Background, task: BackgroundTask) -> str:
     if task.status:
         return f"{named(task)} has ended: {task.status}."
     child: Session | None = background.child(task)
+    progress = progress_of(background, task)
     if child is None:
-        return f"{named(task)} waits until another sub-agent ends."
-    calls = [call.name for message in child.messages for call in message.tool_calls]
+        return f"{named(task)} {progress}."
     words = shorten(last_words(child), SHOWN_CHARACTERS, "[…]")
-    newest = f", the newest {calls[-1]}" if calls else ""
-    state = f"{named(task)} is at work: {counted(len(calls), 'call')}{newest}."
+    state = f"{named(task)} is at work: {progress}."
     return f"{state} It said last:\n{words}" if words else state
+
+
+def progress_of(background: Background, task: BackgroundTask) -> str:
+    """Return how far a sub-agent at work is, in a few words."""
+    child: Session | None = background.child(task)
+    if child is None:
+        return "waits until another sub-agent ends"
+    calls = [call.name for message in child.messages for call in message.tool_calls]
+    return f"{counted(len(calls), 'call')}, the newest {calls[-1]}" if calls else "no calls yet"
 
 
 def unknown(background: Background, id: str) -> ToolResult:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec import UNSET
 
 from outrider.runtime.run import RunResult
@@ -33,6 +34,8 @@ def tool_result(profile: Profile, child: Session, result: RunResult[Any], note: 
         "turns": result.turns,
         "cost": result.usage.cost,
     }
+    if note:
+        details |= {"worktree": note.strip("[]")}
     if result.value is not UNSET:
         details |= {"structured_output": result.structured_output}
         return ToolResult(f"{result.text}\n\n{note}" if note else result.text, details=details, is_json=not note)
@@ -44,6 +47,14 @@ def tool_result(profile: Profile, child: Session, result: RunResult[Any], note: 
     last = f"\n\nIts last message was:\n{words}" if words and words not in why else ""
     after = f"\n\n{note}" if note else ""
     return ToolResult(f"The sub-agent did not finish: {why}.{last}{after}", is_error=True, details=details)
+
+
+def without_denial(result: RunResult[Any]) -> RunResult[Any]:
+    """Return the result of a run. One that a denial has ended was cancelled, and the denial is no answer."""
+    last = result.messages[-1].tool_results if result.status == "done" else ()
+    if result.value is not UNSET or not any(each.is_error for each in last):
+        return result
+    return msgspec.structs.replace(result, status="cancelled", error=result.text, text="")
 
 
 def last_words(child: Session) -> str:

@@ -26,7 +26,7 @@ from outrider.runtime.toolset import Offer
 from outrider.subagents.arguments import default_profile, parameters
 from outrider.subagents.managing import manage, named, unknown
 from outrider.subagents.profile import Profile, describe_model
-from outrider.subagents.results import tool_result
+from outrider.subagents.results import tool_result, without_denial
 from outrider.text import clean
 from outrider.tools.approval import Approver
 from outrider.tools.context import SubagentTask, ToolContext
@@ -46,6 +46,7 @@ RESULT_CHARACTERS = 10_000
 """Characters that the parent reads of one sub-agent's result; the whole result is stored."""
 TITLE_WORDS = 6
 """Words of the prompt that name a task without a description."""
+_UNSENT = "The prompt was not sent to it: with an action it is not used."
 SHORT_SCHEMA = 10_000
 """Bytes up to which a schema is checked on the event loop."""
 _ALIASES = {"generalpurpose": "General"}
@@ -63,6 +64,7 @@ class Order(msgspec.Struct, frozen=True):
     """The tier that the call asks for; "" for none."""
     isolation: str = ""
     """`worktree` if it works in a git worktree of its own."""
+    in_background: bool = False
 
 
 class SubagentSetup(msgspec.Struct, frozen=True):
@@ -142,7 +144,7 @@ class Task:
         except SchemaError as error:
             return _not_started(f"output_schema cannot be used: {error}")
         task = context.subagent_task(clean(description).strip() or " ".join(clean(prompt).split()[:TITLE_WORDS]))
-        order = Order(profile, task.title, task.session, model, isolation or profile.isolation)
+        order = Order(profile, task.title, task.session, model, isolation or profile.isolation, run_in_background)
         if run_in_background:
             return await self._start(context, task, order, _Assignment(prompt, report))
         result, questions = await self._work(context, task, order, _Assignment(prompt, report))
@@ -161,6 +163,7 @@ class Task:
                 if job:
                     job.child = child
                 result = await child.run(assigned.prompt_for(child), output=assigned.report)
+            result = without_denial(result)
             note = await setup.settle(result.status) if setup.settle else ""
         return tool_result(order.profile, child, result, note), result.questions
 
@@ -178,7 +181,7 @@ class Task:
         async def work(job: Job) -> Ending:
             result, questions = await self._work(context, task, order, assigned, job)
             asked = "".join(f"\nIt waits for an answer of a person: {each.text}" for each in questions)
-            return Ending(result.details["status"], result.text + asked)
+            return Ending(result.details["status"], result.text + asked, result.details.get("worktree", ""))
 
         return work
 
@@ -187,9 +190,11 @@ class Task:
         task = background.find(agent_id) if agent_id else None
         if agent_id and task is None:
             return unknown(background, agent_id)
-        if task is None or not prompt.strip() or action == "stop":
-            return await manage(background, task, action)
-        return await self._tell(context, background, task, prompt)
+        if task and prompt.strip() and not action:
+            return await self._tell(context, background, task, prompt)
+        done = await manage(background, task, action)
+        unsent = task and prompt.strip() and action != "stop"
+        return msgspec.structs.replace(done, note=_UNSENT) if unsent else done
 
     async def _tell(
         self, context: ToolContext, background: Background, task: BackgroundTask, prompt: str
@@ -207,13 +212,16 @@ class Task:
                 task = background.find(task.session) or task
         if (profile := self._profiles.get(task.name)) is None:
             return ToolResult(f"{named(task)} cannot go on: its profile is not available now.", is_error=True)
-        order = Order(profile, task.title, task.session, isolation=task.isolation)
+        order = Order(profile, task.title, task.session, isolation=task.isolation, in_background=True)
         await background.restart(task, self._job(context, task, order, _Assignment(prompt, goes_on=True)), self._most)
         return ToolResult(f"{named(task)} goes on with the message. You are told when it ends.")
 
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Drop arguments that are null, and correct the spelling of the profile's name."""
+        """Drop arguments that are null, add those that may be left out, and correct the name of the profile."""
         given = {name: value for name, value in arguments.items() if value is not None}
+        given.setdefault("description", "")
+        if "agent_id" in given or "action" in given:
+            given.setdefault("prompt", "")
         if (default := default_profile(self._profiles)) and "subagent_type" not in given:
             given["subagent_type"] = default
         if isinstance(name := given.get("subagent_type"), str) and name not in self._profiles:

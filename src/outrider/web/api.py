@@ -75,10 +75,14 @@ class Api:
         yield _post(f"{one}/prompt", "prompt", about, self._prompt, t.Created, t.Said, 202)
         about = "Send a message to the run that goes on, which takes it at its next step."
         yield _post(f"{one}/steer", "steer", about, self._steer, t.Created, t.Said, 202)
+        about = "Set the goal of a session, which works until the command succeeds, or end it with an empty one."
+        yield _post(f"{one}/goal", "setGoal", about, self._goal, t.Created, t.Goal, 202)
         about = "Cancel the run of a session, or stop a sub-agent that works in the background."
         yield _post(f"{one}/cancel", "cancel", about, self._cancel, t.Created, None, 202)
         about = "Copy a session, up to an entry."
         yield _post(f"{one}/fork", "forkSession", about, self._fork, t.Created, t.Fork, 201)
+        about = "Return what today has cost against the budgets that bound a session."
+        yield _get(f"{one}/budget", "getBudget", about, self._budget, t.Budgets)
         about = "Stream what happens in a session: entries, each with its number as the id, and live events."
         yield _get(f"{one}/events", "sessionEvents", about, self._hub.stream, EVENTS, t.EventsQuery)
         about = (
@@ -193,6 +197,19 @@ class Api:
         if not details.working or (live is not None and live.has_ended):
             raise ConversationError("no run goes on in this session; send a prompt")
         return await self._prompt(request, said)
+
+    async def _goal(self, request: Request, goal: t.Goal) -> t.Created:
+        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        self._owners.check_prompt(found.owner, found.id)
+        await self._sessions.set_goal(found.id, goal.command)
+        return t.Created(found.id)
+
+    async def _budget(self, request: Request, _: None) -> t.Budgets:
+        """An owner sees the own budget alone: the others say what all have spent."""
+        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        spent = await asyncio.to_thread(self._sessions.spent_today, found)
+        mine = [each for each in spent if not request.owner or each.name == "owner_day"]
+        return t.Budgets([t.Spent(each.name, each.cost, each.budget, each.text, each.is_warned) for each in mine])
 
     async def _cancel(self, request: Request, _: None) -> t.Created:
         found = await self._found(request)

@@ -54,6 +54,13 @@ class NewSession(msgspec.Struct, frozen=True):
     metadata: dict[str, str] = {}
 
 
+class Goal(msgspec.Struct, frozen=True):
+    """What a session works for."""
+
+    command: Text
+    """The command that must succeed before a run is done. An empty one ends the goal."""
+
+
 class Fork(msgspec.Struct, frozen=True):
     """Which part of a session to copy."""
 
@@ -249,6 +256,14 @@ class ContextFill(msgspec.Struct, frozen=True):
     window: int | None
 
 
+class Check(msgspec.Struct, frozen=True):
+    """The newest check of a goal."""
+
+    passed: bool
+    last_line: str
+    """The last line that the command printed."""
+
+
 class SessionDetails(SessionSummary, frozen=True, kw_only=True):
     """One session: its state, its context, and its sub-agents."""
 
@@ -258,6 +273,8 @@ class SessionDetails(SessionSummary, frozen=True, kw_only=True):
     effort: str
     goal: str
     """The command that must succeed before a run is done."""
+    check: Check | None
+    """Its newest check."""
     tools: list[str]
     context: ContextFill
     shortened: int
@@ -265,6 +282,24 @@ class SessionDetails(SessionSummary, frozen=True, kw_only=True):
     total: Tokens
     """With its sub-agents."""
     ancestors: list[Ancestor]
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """What today has cost against one budget, in US dollars."""
+
+    name: str
+    """Of the budget in the settings: `day`, `folder_day` or `owner_day`."""
+    cost: float
+    budget: float
+    text: str
+    warned: bool
+    """Whether it is nearly used up. When it is, no request is sent until midnight."""
+
+
+class Budgets(msgspec.Struct, frozen=True):
+    """The budgets that bound a session."""
+
+    budgets: list[Spent]
 
 
 class EntriesPage(msgspec.Struct, frozen=True):

@@ -21,6 +21,7 @@ from outrider.runtime.events import (
     TurnStarted,
     encode_json,
 )
+from outrider.runtime.goal import goal_message
 from outrider.web.opener import SERVE, Opened
 
 Json = dict[str, Any]
@@ -93,6 +94,13 @@ class LiveSession:
             self.task = asyncio.get_running_loop().create_task(self._work())
             self.task.add_done_callback(lambda _: self.on_end())
         return message.stored
+
+    def set_goal(self, command: str) -> asyncio.Future[None] | None:
+        """Set the goal, and let the session work for it; "" ends it. The future ends when the message is stored."""
+        if not self._opened.bench:
+            raise ConversationError("a goal is a command, which only sessions of the coding agent run")
+        self.session.set_goal(command)
+        return self.say(goal_message(command)) if command else None
 
     def stop(self) -> None:
         for message in self._said:

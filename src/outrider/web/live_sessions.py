@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from typing import TypeAlias
 from weakref import WeakValueDictionary
 
 from outrider.coding.permissions.question import Mode
 from outrider.coding.remote.control import stop_agent
 from outrider.errors import LogError, OutriderError
 from outrider.log.log import Log
-from outrider.log.questions import Say, Stop, check_signal
+from outrider.log.questions import Say, SetGoal, Signal, Stop, check_signal
 from outrider.log.session_filter import SessionFilter
 from outrider.log.summary import Summary
 from outrider.providers.debugging import logger
+from outrider.runtime.budget import Spent, spent_today
+from outrider.runtime.goal import as_goal
 from outrider.web.api_types import NewSession
 from outrider.web.live_session import Json, LiveSession, ServerFront
 from outrider.web.opener import SERVE, Opened, Opener
 
+Tell: TypeAlias = Callable[[LiveSession], "asyncio.Future[None] | None"]
+"""Tells something to a session that is open here. Returns a future that ends when a message is stored, if it is one."""
 TAKE_SECONDS = 10.0
 """How long to wait until another process has a message. It looks twice a second."""
 LOOK_SECONDS = 0.05
@@ -49,18 +54,23 @@ class LiveSessions:
 
         It returns when the message was taken. If a process ends before it takes it, the session works here.
         """
-        said = Say(text)
+        await self._tell(id, Say(text), lambda live: live.say(text, mode))
+
+    async def set_goal(self, id: str, command: str) -> None:
+        """Set the goal of a session, which then works for it as after a message; "" ends the goal."""
+        goal = as_goal(command) if command.strip() else ""
+        await self._tell(id, SetGoal(goal), lambda live: live.set_goal(goal))
+
+    async def _tell(self, id: str, said: Signal, tell: Tell) -> None:
         check_signal(said)
-        while (number := await self._send(id, said, mode)) is not None:
+        while (number := await self._send(id, said, tell)) is not None:
             if await self._is_taken(number):
                 return
 
-    async def _send(self, id: str, said: Say, mode: Mode | None) -> int | None:
+    async def _send(self, id: str, said: Signal, tell: Tell) -> int | None:
         """Send a message. Return its number if it goes to another process."""
         async with self._lock(id):
-            if live := self._open.get(id):
-                stored = live.say(said.text, mode)
-            else:
+            if (live := self._open.get(id)) is None:
                 inbox = self._log.inbox
                 summary = await asyncio.to_thread(self._log.session, id)
                 if summary.holder is not None and await asyncio.to_thread(inbox.is_listening, id):
@@ -69,8 +79,14 @@ class LiveSessions:
                     except LogError:
                         if await asyncio.to_thread(inbox.is_listening, id):
                             raise  # else it was closed just now
-                stored = (await self._stored(summary)).say(said.text, mode)
-        await stored
+                live = await self._stored(summary)
+            try:
+                stored = tell(live)
+            finally:
+                if live.has_ended:  # it has nothing to do
+                    self._release_soon(id, live)
+        if stored:
+            await stored
         return None
 
     async def _is_taken(self, number: int) -> bool:
@@ -126,6 +142,11 @@ class LiveSessions:
         answered = self._log.summaries(self._log.inbox.answered_sessions()).values()
         killed = self._log.sessions(where=SessionFilter(unfinished=True, origins=(SERVE,)))
         return [each.id for each in (*killed, *answered) if each.origin == SERVE]
+
+    def spent_today(self, summary: Summary) -> list[Spent]:
+        """Return what today has cost against the budgets of a session. Blocks."""
+        found = spent_today(self._opener.budget(summary), self._log.spent, summary.folder, summary.owner)
+        return list(found)
 
     async def cancel(self, id: str, agent: str = "") -> None:
         """Cancel the run of a session, or stop a sub-agent in its background, in whichever process it is."""

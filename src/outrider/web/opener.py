@@ -25,6 +25,7 @@ from outrider.log.session_labels import Origin, labels
 from outrider.log.summary import Summary
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.budget import Budget
 from outrider.runtime.hooks import HookResult, SessionStart
 from outrider.runtime.session import Session
 from outrider.tools.approval import Approver
@@ -64,6 +65,10 @@ class Opener(Protocol):
         """Return whether a session has the same tools here as where it worked before."""
         ...
 
+    def budget(self, summary: Summary) -> Budget:
+        """Return the budget of a session. Blocks. Raises OutriderError."""
+        ...
+
 
 class AgentOpener:
     """Opens all sessions with one agent, or with that of their owner."""
@@ -95,6 +100,10 @@ class AgentOpener:
     def may_go_on(self, id: str) -> bool:
         """Return True: the agent has its tools everywhere."""
         return True
+
+    def budget(self, summary: Summary) -> Budget:
+        """Return that of the agent."""
+        return self._agent_of(summary.owner).budget
 
 
 class CodingOpener:
@@ -136,6 +145,11 @@ class CodingOpener:
     def may_go_on(self, id: str) -> bool:
         """Return whether no tool of the session is a program's own."""
         return not tools_of_programs(self._log.settings(id).tools or ())
+
+    def budget(self, summary: Summary) -> Budget:
+        """Return that of the folder's settings; the user's own if the folder is not here."""
+        folder = cwd_of(self._log.settings(summary.id))
+        return load(Path(folder or Path.home()), environment=os.environ).settings.budget
 
 
 @contextmanager

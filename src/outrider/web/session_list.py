@@ -19,6 +19,7 @@ from outrider.text.visible import safe_lines
 from outrider.web.api_types import (
     Ancestor,
     Branch,
+    Check,
     ContextFill,
     ListQuery,
     Passage,
@@ -94,6 +95,7 @@ def session_details(log: Log, summary: Summary) -> SessionDetails:
         listening=shown.open and log.inbox.is_listening(summary.id),
         effort=settings.effort or "",
         goal=safe_lines(settings.goal or ""),
+        check=_newest_check(newest, settings.goal or ""),
         tools=list(settings.tools or ()),
         context=ContextFill(context_used(newest), window_of_name(summary.model)),
         shortened=len(log.shortenings(summary.id)),
@@ -101,6 +103,14 @@ def session_details(log: Log, summary: Summary) -> SessionDetails:
         total=Tokens.of(usage),
         ancestors=_ancestors(log, summary),
     )
+
+
+def _newest_check(newest: Sequence[entries.Record], goal: str) -> Check | None:
+    """Return how the newest check of the goal ended. One of another goal does not count."""
+    for record in reversed(newest):
+        if isinstance(checked := record.entry, entries.GoalChecked):
+            return Check(checked.passed, safe_lines(checked.last_line)) if checked.command == goal else None
+    return None
 
 
 def _tree(log: Log, summary: Summary, left: list[int]) -> tuple[list[Branch], Usage]:

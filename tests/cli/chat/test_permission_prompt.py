@@ -43,12 +43,14 @@ class Person:
         return "\n".join(self.terminal.all_lines)
 
     @asynccontextmanager
-    async def asked(self, tool: str, always: tuple[str, ...] = (), **input: Any) -> AsyncIterator[asyncio.Task[Answer]]:
+    async def asked(
+        self, tool: str, always: tuple[str, ...] = (), in_background: bool = False, **input: Any
+    ) -> AsyncIterator[asyncio.Task[Answer]]:
         """While a question is open."""
-        question = Question("c1", tool, input, "it changes something", always)
+        question = Question("c1", tool, input, "it changes something", always, in_background=in_background)
         with self.keyboard.watching():
             task = asyncio.ensure_future(self.asker(question))
-            await until(lambda: "esc" in self.sees)
+            await until(lambda: "t no" in self.sees)
             yield task
             task.cancel()
             await asyncio.wait([task])
@@ -61,6 +63,16 @@ async def answer(task: asyncio.Task[Answer]) -> Answer:
 def unbroken(text: str) -> str:
     """The text without the line ends and the room that a panel adds."""
     return re.sub(r"\s+", "", text)
+
+
+async def test_a_no_to_a_sub_agent_in_the_background_leaves_the_turn(keys: PipeInput) -> None:
+    person = Person(keys)
+    for key in ("n", "\x1b"):
+        async with person.asked("Bash", command="ls -la", in_background=True) as task:
+            assert "n no, end this sub-agent" in person.sees
+            assert "cancel the turn" not in person.sees
+            keys.send_text(key)
+            assert (await answer(task), person.interrupts, person.asker.take_denial()) == (Answer("no"), [], False)
 
 
 @pytest.mark.parametrize(

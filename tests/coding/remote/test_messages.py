@@ -13,8 +13,9 @@ from outrider.coding.remote.control import RemoteControl
 from outrider.errors import ConversationError
 from outrider.log.entries import BackgroundTask
 from outrider.log.log import Log
-from outrider.log.questions import Say, Stop
+from outrider.log.questions import Say, SetGoal, Stop
 from outrider.runtime.background import Ending, Job
+from outrider.runtime.goal import goal_message
 from outrider.testing import ScriptedModel
 from tests.log import until_so
 
@@ -67,6 +68,16 @@ async def test_a_message_is_taken_once_it_is_in_the_log(tmp_path: Path) -> None:
         await session.run(front.said[0])
         await until_so(lambda: other.inbox.is_taken(number))
         assert front.said == ["Hello."]
+
+
+async def test_a_goal_is_set_and_told_and_ended(tmp_path: Path) -> None:
+    async with served(tmp_path) as (front, session, other):
+        other.inbox.send(session.id, SetGoal("pytest -q"))
+        await until_so(lambda: bool(front.said))
+        assert (front.said, session.goal) == ([goal_message("pytest -q")], "pytest -q")
+        number = other.inbox.send(session.id, SetGoal(""))
+        await until_so(lambda: other.inbox.is_taken(number))
+        assert (len(front.said), session.goal) == (1, "")
 
 
 async def test_messages_are_told_apart_by_their_text_or_else_taken_in_order(tmp_path: Path) -> None:

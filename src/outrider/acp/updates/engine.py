@@ -125,10 +125,12 @@ class Engine:
         self._pacer.send_now(call)
         return True
 
-    def end_open_calls(self, reason: str, status: Status = "failed", ids: Container[str] | None = None) -> None:
+    def end_open_calls(
+        self, reason: str, status: Status = "failed", ids: Container[str] | None = None, but: Container[str] = ()
+    ) -> None:
         """End every open call, or those with these ids, with this status, and with the reason after its content."""
         for call in list(self._calls.values()):
-            if not call.is_ended and (ids is None or call.id in ids):
+            if not call.is_ended and (ids is None or call.id in ids) and call.id not in but:
                 self.finish(call.id, status, content=(*call.final_content(), Text(reason)))
 
     def forget_ended(self) -> None:

@@ -25,6 +25,8 @@ _KEYS = {"always": "a", "prefix": "p"}
 class PermissionPrompt(QuestionPrompt):
     """Asks the user, one question at a time. Escape and Ctrl-C deny the call and cancel the turn.
 
+    Of a sub-agent in the background, Escape is a no, which ends that one alone.
+
     Only a key that stands alone answers, after the question was on the screen. Answers that last need Enter, too.
     """
 
@@ -75,12 +77,13 @@ class PermissionPrompt(QuestionPrompt):
             if name == "y":
                 return Answer("once")
             if name == "n":
-                self._is_denied = not question.is_for_session
+                self._is_denied = not (question.is_for_session or question.in_background)
                 return Answer("no")
             if name == "t":
                 return Answer("no", await self._read_reason())
             if key.name in ("escape", "c-c"):
-                self._interrupt(key.name == "c-c")
+                if key.name == "c-c" or not question.in_background:
+                    self._interrupt(key.name == "c-c")
                 return Answer("no")
             self._keyboard.give_back(key)
 
@@ -141,7 +144,7 @@ class PermissionPrompt(QuestionPrompt):
         width = self._view.region.width
         asked = list(_question_lines(question, width, self._folder))
         lasting = {key: meaning for key, (_, meaning) in self._lasting(question).items()}
-        keys = list(_key_lines(lasting, width, is_for_session=question.is_for_session))
+        keys = list(_key_lines(question, lasting, width))
         room = self._view.region.height - 3  # less the line above the cursor, the blank line and the status line
         if len(asked) + len(keys) > min(room, PREVIEW_LINES + 6):
             self._view.write(asked)
@@ -167,12 +170,17 @@ def _question_lines(question: Question, width: int, folder: Path) -> Iterator[st
             yield styled(f"  {line}", DIM)
 
 
-def _key_lines(lasting: dict[str, str], width: int, *, is_for_session: bool) -> Iterator[str]:
-    yes, no = ("yes, in this session", "no, go on without") if is_for_session else ("yes, once", "no, stop here")
+def _key_lines(question: Question, lasting: dict[str, str], width: int) -> Iterator[str]:
+    yes, no = "yes, once", "no, stop here"
+    if question.is_for_session:
+        yes, no = "yes, in this session", "no, go on without"
+    elif question.in_background:
+        no = "no, end this sub-agent"
     for key, action in {"y": yes, **lasting}.items():
         for number, line in enumerate(wrap_words(action, width - 4)):
             yield f"  {styled(key if number == 0 else ' ', BOLD)} {line}"
-    yield from key_lines({"n": no, "t": "no, with instructions", "esc": "cancel the turn"}, width)
+    leave = {} if question.in_background else {"esc": "cancel the turn"}
+    yield from key_lines({"n": no, "t": "no, with instructions"} | leave, width)
 
 
 def _preview(question: Question, width: int, *, is_cut: bool) -> Iterator[str]:

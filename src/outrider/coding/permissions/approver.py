@@ -12,7 +12,7 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Ask, Mode, Question, narrower
+from outrider.coding.permissions.question import Answer, Ask, Mode, Question, narrower
 from outrider.coding.permissions.rules import at_any_level, is_shared
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
@@ -216,13 +216,30 @@ class PermissionApprover:
         self.policy = policy
 
     def on_behalf_of(
-        self, asker: str, cwd: Callable[[], Path] | None = None, *, workspace: str = "", folder: Path | None = None
+        self,
+        asker: str,
+        cwd: Callable[[], Path] | None = None,
+        *,
+        workspace: str = "",
+        folder: Path | None = None,
+        in_background: bool = False,
     ) -> SubagentApprover:
         """Return an approver for a sub-agent. Its questions name the sub-agent; it may work in a worktree."""
-        return SubagentApprover(self, asker, cwd or self._cwd, workspace, folder)
+        ask = self._ask_behind if in_background and self._ask else None
+        return SubagentApprover(self, asker, cwd or self._cwd, workspace, folder, ask)
+
+    async def _ask_behind(self, question: Question) -> Answer:
+        assert self._ask
+        return await self._ask(msgspec.structs.replace(question, in_background=True))
 
     async def _attachment(
-        self, use: ToolUseBlock, given: str, real: str, asker: str, folder: Path | None = None
+        self,
+        use: ToolUseBlock,
+        given: str,
+        real: str,
+        asker: str,
+        folder: Path | None = None,
+        ask: Ask | None = None,
     ) -> Allow | Deny:
         """Decide about a file. Its real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))
@@ -234,7 +251,7 @@ class PermissionApprover:
             return Deny(f"this is not permitted: {decision.reason}", "a rule")
         if self.decide(located).verdict == "ask" and self._is_read_of(use, real, folder):
             return Allow("the user")  # who was asked before the call
-        return await self._approval(located, here=True)
+        return await self._approval(located, ask, here=True)
 
     def _is_read_of(self, use: ToolUseBlock, real: str, folder: Path | None) -> bool:
         from outrider.coding.permissions.paths import resolve_tool_path
@@ -365,9 +382,11 @@ class SubagentApprover(msgspec.Struct, frozen=True):
     cwd: Callable[[], Path]
     workspace: str = ""
     folder: Path | None = None
+    ask: Ask | None = None
+    """How it asks, if not as the session."""
 
     async def __call__(self, use: ToolUseBlock, tool: Tool) -> Allow | Deny:
-        return await self.permissions._approval(self._pending(use, tool))
+        return await self.permissions._approval(self._pending(use, tool), self.ask)
 
     def _pending(self, use: ToolUseBlock, tool: Tool) -> PendingCall:
         return PendingCall(use, tool.effect, self.cwd, self.asker, tool.built_in, self.folder, self.workspace)
@@ -377,7 +396,7 @@ class SubagentApprover(msgspec.Struct, frozen=True):
         return partial(self.permissions._decide_answered, ask, self._pending)
 
     async def attach(self, use: ToolUseBlock, given: str, real: str) -> Allow | Deny:
-        return await self.permissions._attachment(use, given, real, self.asker, self.folder)
+        return await self.permissions._attachment(use, given, real, self.asker, self.folder, self.ask)
 
     def permit(self, workspace: Workspace) -> None:
         self.permissions.permit(workspace, self.asker, self.folder)

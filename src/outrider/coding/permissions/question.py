@@ -109,6 +109,8 @@ class Question(msgspec.Struct, frozen=True):
     """Where rules apply that an answer stores, in words."""
     diff: str = ""
     """What an edit changes in the file as it is, as a unified diff without file names; "" if that cannot be told."""
+    in_background: bool = False
+    """Whether the caller works in the background: a plain "no" ends it, and the turn goes on."""
 
     @property
     def is_for_session(self) -> bool:

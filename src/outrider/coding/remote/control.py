@@ -30,11 +30,13 @@ from outrider.log.questions import (
     PermissionQuestion,
     PlanQuestion,
     Say,
+    SetGoal,
     Signal,
     stored,
 )
 from outrider.runtime.events import Event, MessageAdded, RunFinished, SteeringQueued
 from outrider.runtime.exclusive_task import running_loop
+from outrider.runtime.goal import goal_message
 from outrider.runtime.session import Session
 from outrider.tools.approval import Defer
 
@@ -143,6 +145,12 @@ class RemoteControl:
             await inbox.take_signals(self._deliver)
 
     def _deliver(self, signal: Signal) -> asyncio.Future[None] | None:
+        if isinstance(signal, SetGoal):
+            if self.questions.session:
+                self.questions.session.set_goal(signal.command)
+            if not signal.command:
+                return None
+            signal = Say(goal_message(signal.command))
         if not isinstance(signal, Say):
             if signal.agent and self.questions.session:
                 self._do(stop_agent(self.questions.session, signal.agent))
@@ -207,7 +215,10 @@ class Dialogue:
         self._notify = notify
 
     async def ask(self, question: Question) -> Answer:
-        """Ask about a call. A no without words ends the run: the user says next what to do instead."""
+        """Ask about a call. A no without words ends the run: the user says next what to do instead.
+
+        Of a sub-agent in the background it ends that one's run alone.
+        """
         assert self._front_end.ask
         self._notify(f"{question.tool}: {question.reason}")
         if self._remote is None:
@@ -216,11 +227,12 @@ class Dialogue:
             answer = await self._remote.questions.ask(question, self._front_end.ask, self._mode())
         if answer.verdict != "no" or answer.words or question.is_for_session:
             return answer
-        if question.asker:  # a sub-agent would end alone, and its parent go on
+        if question.asker and not question.in_background:  # a sub-agent would end alone, and its parent go on
             if self._front_end.remote is None:
                 return answer
             self._front_end.remote.stop()
-        return msgspec.structs.replace(answer, ends_run=True)
+        words = "they ended this sub-agent" if question.in_background else ""
+        return msgspec.structs.replace(answer, ends_run=True, words=words)
 
     async def ask_later(self, question: Question) -> Answer:
         """Leave a question about a call to whoever answers later."""

@@ -3,7 +3,7 @@
 import { html } from "./vendor/htm/htm-preact.js";
 import { counted, dollars, exactly, size, thousands } from "./format.js";
 
-export function About({ head, id, fork }) {
+export function About({ head, id, fork, budgets }) {
   const { usage, total, context } = head;
   const share = context.used != null && context.window ? Math.round((100 * context.used) / context.window) : null;
   return html`<details class="about">
@@ -15,16 +15,17 @@ export function About({ head, id, fork }) {
       ${share != null && html`<span>${share}% of the context</span>`}
       ${total.input_tokens > 0 && html`<span>${cachedShare(total)}% cached</span>`}
       ${head.children.length > 0 && html`<span>${counted(head.children.length, "sub-agent")}</span>`}
-      ${head.goal && html`<span>goal: ${head.goal}</span>`}
+      ${budgets.map((each) => html`<span class=${each.warned ? "warn" : ""}>${spent(each)} today</span>`)}
     </summary>
     <dl>
       <dt>Id</dt><dd><code>${id}</code></dd>
       ${head.folder && html`<dt>Folder</dt><dd>${head.folder}</dd>`}
-      ${head.goal && html`<dt>Goal</dt><dd><code>${head.goal}</code></dd>`}
       <dt>Started</dt><dd>${exactly(head.created)}</dd>
       <dt>Last entry</dt><dd>${exactly(head.updated)}</dd>
       <dt>Tokens</dt><dd>${thousands(usage.input_tokens)} in (${thousands(usage.cached_tokens)} cached, ${cachedShare(usage)}%), ${thousands(usage.output_tokens)} out</dd>
       ${usage.cost != null && html`<dt>Cost</dt><dd>${dollars(usage.cost)}${head.children.length ? `, ${dollars(total.cost)} with sub-agents` : ""}</dd>`}
+      ${budgets.map((each) => html`<dt>Budget</dt><dd>${each.text}${each.cost >= each.budget ? ". It is used up: no request is sent until midnight" : each.warned ? ". It is nearly used up" : ""}
+        <meter min="0" max=${each.budget} high=${0.8 * each.budget} value=${each.cost} aria-label=${`budget.${each.name}`}></meter></dd>`)}
       ${context.used != null && html`<dt>Context</dt><dd>${thousands(context.used)}${context.window ? ` of ${thousands(context.window)} tokens` : " tokens"}
         ${share != null && html`<meter min="0" max="100" value=${share} aria-label="Context"></meter>`}</dd>`}
       ${head.shortened > 0 && html`<dt>Shortened</dt><dd>${counted(head.shortened, "time")}</dd>`}
@@ -37,6 +38,7 @@ export function About({ head, id, fork }) {
   </details>`;
 }
 
+const spent = (each) => `${dollars(each.cost)} of ${dollars(each.budget)}`;
 const cachedShare = (usage) => Math.round((100 * usage.cached_tokens) / Math.max(1, usage.input_tokens));
 
 function Tree({ branches }) {

@@ -38,6 +38,37 @@ export function Composer({ id, head, working, live }) {
   </div>`;
 }
 
+/** The command that must succeed before a run is done: shown with its newest check, set and ended. */
+export function Goal({ id, head, live, read }) {
+  const [asking, setAsking] = useState(false);
+  const [command, setCommand] = useState("");
+  const [error, setError] = useState("");
+  if (!head || head.parent || (head.open && !head.listening)) return null;
+  const set = async (wanted) => {
+    setError("");
+    try {
+      await post(`sessions/${id}/goal`, { command: wanted });
+      setAsking(false);
+      setCommand("");
+      live.say(wanted ? "The goal is set." : "The goal has ended.");
+      read();
+    } catch (problem) {
+      setError(problem.message);
+    }
+  };
+  const problem = error && html`<p role="alert" class="error">${error}</p>`;
+  if (head.goal) return html`<div class="goal" role="group" aria-label="Goal">${problem}
+    Goal: <code>${head.goal}</code> <span class="muted">${head.check ? `not reached: ${head.check.last_line || "it failed"}` : "not checked yet"}</span>
+    <button type="button" class="quiet small" onClick=${() => set("")}>End the goal</button>
+  </div>`;
+  if (!asking) return html`<div class="goal"><button type="button" class="quiet small" onClick=${() => setAsking(true)}>Set a goal</button></div>`;
+  return html`<form class="goal" onSubmit=${(event) => { event.preventDefault(); set(command); }}>${problem}
+    <input aria-label="Goal: a command that succeeds once it is reached" placeholder="A command that must succeed, such as pytest -q" value=${command} onInput=${(event) => setCommand(event.target.value)} autofocus />
+    <button class="main small" disabled=${!command.trim()}>Work until it succeeds</button>
+    <button type="button" class="quiet small" onClick=${() => setAsking(false)}>Cancel</button>
+  </form>`;
+}
+
 /** The sub-agents in the background. Those of a session that no program has open do not work any more. */
 export function Background({ id, head, tasks, live }) {
   if (!tasks.length) return null;

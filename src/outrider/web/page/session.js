@@ -3,7 +3,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm/htm-preact.js";
 import { get, post } from "./api.js";
 import { About } from "./about.js";
-import { Background, Composer, Draft } from "./composer.js";
+import { Background, Composer, Draft, Goal } from "./composer.js";
 import { grouped, Item } from "./entries.js";
 import { Question } from "./inbox.js";
 import { Wire } from "./wire.js";
@@ -24,6 +24,10 @@ export function Session({ id, place, live }) {
 
   const fail = (problem) => setError(problem.message);
   const readHead = () => get(`sessions/${id}`).then(setHead, fail);
+  const [budgets, setBudgets] = useState([]);
+  useEffect(() => {
+    if (head && head.id === id) get(`sessions/${id}/budget`).then((found) => setBudgets(found.budgets), () => setBudgets([]));
+  }, [id, head?.id, head?.total.cost, head?.working]);
   useEffect(() => {
     setPage(null);
     setError("");
@@ -121,7 +125,7 @@ export function Session({ id, place, live }) {
       <header class="session-head">
         ${head?.ancestors?.length ? html`<nav aria-label="Parents" class="crumbs">${head.ancestors.map((each) => html`<a href=${`#/session/${each.id}`}>${each.title}</a>`)}</nav>` : null}
         <h1>${head ? head.title || "(no title)" : "…"}</h1>
-        ${head && html`<${About} head=${head} id=${id} fork=${() => fork(null)} />`}
+        ${head && html`<${About} ...${{ head, id, budgets }} fork=${() => fork(null)} />`}
       </header>
       ${error && html`<p role="alert" class="error">${error}</p>`}
       ${page?.earlier && html`<button type="button" class="more" onClick=${earlier}>Earlier messages</button>`}
@@ -132,6 +136,7 @@ export function Session({ id, place, live }) {
       ${page && !page.later && html`<${Draft} draft=${draft} working=${working && !questions.length} />`}
       ${questions.map((each) => html`<${Question} key=${each.id} question=${each} live=${live} />`)}
       <${Background} ...${{ id, head, tasks, live }} />
+      <${Goal} ...${{ id, head, live }} read=${readHead} />
       <${Composer} ...${{ id, head, working, live }} />
       ${!atEnd && html`<button type="button" class="to-end" onClick=${() => (page?.later ? newest() : window.scrollTo(0, document.documentElement.scrollHeight))}>↓ <span>Newest</span></button>`}
     </div>

@@ -8,8 +8,7 @@ from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.mcp.server_offers import state_lines
 from outrider.coding.toolbox import EXIT_PLAN
-from outrider.prompts import prompt
-from outrider.runtime.goal import as_goal
+from outrider.runtime.goal import goal_message
 from outrider.text.visible import safe_line
 
 
@@ -86,7 +85,7 @@ def _goal(chat: CommandContext, command: str) -> Next:
         chat.view.dim(safe_line(sentences.goal_is(chat.current.session)))
         return None
     chat.current.open().set_goal(command)
-    return Send(prompt("goal_set").format(goal=as_goal(command)))
+    return Send(goal_message(command))
 
 
 def _list_tools(chat: CommandContext, _: str) -> None:

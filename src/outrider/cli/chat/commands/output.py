@@ -78,8 +78,8 @@ def _tasks(chat: CommandContext, words: str) -> Next:
     elif wanted.agent:
         return _on_agent(chat, wanted)
     elif wanted.number is None:
-        agents = chat.current.session.background if chat.current.session else ()
-        lines = [*tasks.task_lines(commands), *tasks.agent_lines(agents)]
+        session = chat.current.session
+        lines = [*tasks.task_lines(commands), *(tasks.agent_lines(session.background) if session else ())]
         chat.view.write(fit(safe_line(line), chat.view.region.width) for line in lines)
         chat.view.dim("/tasks N follows one, /tasks end N ends it." if lines else tasks.NONE)
     elif (found := commands.find(wanted.number)) is None:
