@@ -1,7 +1,8 @@
 """Struct types that several threads may decode.
 
-msgspec describes a struct type when it decodes it for the first time. A second thread that decodes the type at that
-moment reads a description that is not filled in yet, and the process crashes. So a type is described under a lock.
+msgspec describes a struct type when it decodes it, or makes its schema, for the first time. A second thread that
+decodes the type at that moment reads a description that is not filled in yet, and the process crashes. So a type is
+described under a lock.
 """
 
 from __future__ import annotations

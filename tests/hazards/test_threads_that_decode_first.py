@@ -55,7 +55,9 @@ def test_every_type_that_is_decoded_later_is_described_before() -> None:
 def undescribed(path: Path) -> Iterator[str]:
     """The types that functions of a file give to msgspec as they are. Types at its top are described by its import."""
     text = path.read_text()
-    if path.name == "struct_types.py" or not re.search(r"msgspec\.(convert|\w+\.(decode|Decoder))\(", text):
+    if path.name == "struct_types.py" or not re.search(
+        r"msgspec\.(convert|\w+\.(decode|Decoder|schema|schema_components))\(", text
+    ):
         return
     for function in ast.walk(ast.parse(text)):
         if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -67,9 +69,15 @@ def undescribed(path: Path) -> Iterator[str]:
 
 
 def decoded_type(call: ast.Call) -> ast.expr | None:
-    """The type that a call of msgspec decodes."""
+    """The type that a call of msgspec decodes, or whose schema it makes."""
     function = ast.unparse(call.func)
-    if function in ("msgspec.json.Decoder", "msgspec.msgpack.Decoder"):
+    makers = (
+        "msgspec.json.Decoder",
+        "msgspec.msgpack.Decoder",
+        "msgspec.json.schema",
+        "msgspec.json.schema_components",
+    )
+    if function in makers:
         return call.args[0] if call.args else None
     if function == "msgspec.convert" and len(call.args) > 1:
         return call.args[1]

@@ -9,6 +9,7 @@ import msgspec
 
 from outrider.log.questions import Question
 from outrider.providers.deltas import Delta
+from outrider.struct_types import described
 from outrider.version import __version__
 from outrider.web.api_types import ShownEntry, ShownQuestion
 from outrider.web.entry_view import HIDDEN, PUBLIC
@@ -59,16 +60,16 @@ def document(routes: Iterable[Route], *, is_shared: bool, mount: str = "") -> Js
 
 
 def document_route(routes: Iterable[Route], *, is_shared: bool) -> Route:
-    described = list(routes)
+    shown = list(routes)
 
     async def serve(request: Request, _: None) -> Json:
-        return document(described, is_shared=is_shared, mount=request.mount)
+        return document(shown, is_shared=is_shared, mount=request.mount)
 
     about = "Return this document."
     own = Route(
         method="GET", path="/openapi.json", name="openapi", about=about, handle=serve, answer=dict, is_public=True
     )
-    described.append(own)
+    shown.append(own)
     return own
 
 
@@ -76,7 +77,9 @@ def _schemas(types: list[Any]) -> tuple[Mapping[Any, Json], Json]:
     """Return the schema of each type, and the components that they refer to."""
     entries = list(PUBLIC)
     unique = list({repr(each): each for each in [*types, Problem, ShownEntry, ShownQuestion, Question]}.values())
-    found, components = msgspec.json.schema_components([*unique, *entries, Delta], ref_template=_REF)
+    found, components = msgspec.json.schema_components(
+        [described(each) for each in (*unique, *entries, Delta)], ref_template=_REF
+    )
     names = []
     for entry in entries:
         name = entry.__name__ if entry.__name__.endswith("Entry") else f"{entry.__name__}Entry"

@@ -100,7 +100,7 @@ class Shapes:
         if hasattr(kind, "model_json_schema") and hasattr(kind, "model_validate"):
             return self._foreign(kind, kind.model_json_schema(), kind.model_validate)
         if _is_array_like(kind):
-            return self._foreign(kind, msgspec.json.schema(kind), lambda value: msgspec.convert(value, described(kind)))
+            return self._foreign(kind, msgspec.json.schema(described(kind)), lambda value: msgspec.convert(value, kind))
         if issubclass(kind, os.PathLike) and kind.__module__.startswith("pathlib"):
             return Shape({"type": "string", "format": "path"}, conversions.made_by(kind))
         raise _unsupported(kind, where)
