@@ -227,8 +227,9 @@ async def test_a_second_signal_interrupts_and_resume_continues(tmp_path: Path) -
     assert results_in(tmp_path / "results.jsonl")["a"]["status"] == "done"
 
 
+@pytest.mark.long
 async def test_workers_end_when_the_batch_is_killed(tmp_path: Path) -> None:
-    """They do not wait for their tasks, which others take again."""
+    """They do not wait for long tasks, which others take again. Those of an eval are the same."""
     async with ModelServer(lambda request: Held(Answer("ok"))) as server:
         write_tasks(tmp_path, {"id": "a", "prompt": "x"})
         options = ("--model", f"{server.url}/v1#tester", "--workers", "1")

@@ -16,9 +16,7 @@ import pytest
 from tests.cli.program import clean_environment, outrider
 from tests.evals.folders import make_task
 from tests.lengths import only_long
-from tests.log import until_so
-from tests.modelserver import Held, ModelServer, Recorded, Step
-from tests.processes import children_of, is_alive
+from tests.modelserver import ModelServer, Recorded, Step
 from tests.streams import Answer
 
 
@@ -98,19 +96,6 @@ async def test_a_killed_eval_goes_on_to_the_same_table(tmp_path: Path, kills: in
     assert output.splitlines()[1].split()[1:4] == ["67%", "25%-92%", "12"]
     ids = [msgspec.json.decode(line)["id"] for line in (tmp_path / "r.jsonl").read_bytes().splitlines()]
     assert len(ids) == len(set(ids)) == 12
-
-
-async def test_workers_end_when_the_eval_is_killed(tmp_path: Path) -> None:
-    make_task(tmp_path / "tasks")
-    async with ModelServer(lambda request: Held(Answer("ok"))) as server:
-        arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--repeats", "1")
-        process = await started(tmp_path, *arguments)
-        await server.held.wait()
-        workers = children_of(process.pid)
-        os.kill(process.pid, signal.SIGKILL)
-        await process.communicate()
-        assert workers
-        await until_so(lambda: not any(map(is_alive, workers)))
 
 
 def test_the_oracle_finds_tasks_that_prove_nothing(tmp_path: Path) -> None:

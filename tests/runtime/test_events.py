@@ -194,6 +194,7 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
             "name": "Explore",
             "title": "find it",
             "status": "done",
+            "note": "",
         },
     ),
     (

@@ -30,8 +30,8 @@ class WorkerPool:
     """Keeps a number of worker processes running until they are told to stop.
 
     Each is in a session of its own, so that Ctrl-C reaches only this process. Its standard input is a lifeline: after
-    DRAIN it finishes its tasks and ends; if it ends without that, this process was killed, and the worker puts its
-    tasks back and ends.
+    DRAIN it finishes its tasks and ends; if it ends without that, this process was killed, and the worker has a few
+    seconds to finish them before it puts them back.
     """
 
     def __init__(

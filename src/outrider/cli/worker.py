@@ -26,8 +26,10 @@ Run tasks of the batches in a log, until Ctrl-C, SIGTERM or SIGHUP. The first si
 second puts them back: another worker resumes their sessions. Start as many workers as you like. A task brings its
 prompt, model, permissions, limits and schema with it; tool files and API keys must be here.
 """
-ORPHAN_SECONDS = 5.0
-"""How long a worker may take to put its tasks back after the process that started it was killed."""
+ORPHAN_SECONDS = 10.0
+"""How long a worker may take to finish its tasks after the process that started it was killed."""
+PUT_BACK_SECONDS = 5.0
+"""How long it may take after that to put them back."""
 EXAMPLES = """\
 examples:
   outrider worker --log postgresql://db.example.com/outrider
@@ -94,7 +96,7 @@ def _stopping(stop: asyncio.Event, work: asyncio.Future[None]) -> AbstractContex
 
 
 def _stop_at_eof(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
-    """Stop when standard input ends. Without a word in it, its process was killed: the tasks are put back at once.
+    """Stop when standard input ends. Without a word in it, its process was killed: nobody pays for long tasks any more.
 
     A thread reads it: it may be a pipe that blocks.
     """
@@ -105,10 +107,12 @@ def _stop_at_eof(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
         with suppress(OSError, ValueError):
             said = sys.stdin.buffer.read()
         with suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(stop.set if said else work.cancel)
-        if not said:
-            time.sleep(ORPHAN_SECONDS)
-            os._exit(1)  # something does not end; the log is as after a kill
+            loop.call_soon_threadsafe(stop.set)
+            if not said:
+                time.sleep(ORPHAN_SECONDS)
+                loop.call_soon_threadsafe(work.cancel)
+                time.sleep(PUT_BACK_SECONDS)
+                os._exit(1)  # something does not end; the log is as after a kill
 
     threading.Thread(target=read, name="outrider-lifeline", daemon=True).start()
 
