@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from time import monotonic
 
@@ -77,6 +76,8 @@ class Attempts:
 
     async def wait(self, seconds: float) -> None:
         """Wait for the next attempt. A cancel ends the wait at once."""
+        import asyncio  # settings need the policy alone
+
         await asyncio.sleep(seconds)
 
     def give_up(self, error: ProviderError) -> ProviderError:
