@@ -74,7 +74,7 @@ def test_a_debugger_can_attach_while_debugging_is_on(tmp_path: Path) -> None:
 def test_the_program_hides_itself(arguments: list[str], tmp_path: Path) -> None:
     program = (
         "import ctypes, sys, outrider.cli as cli\n"
-        "cli._command = lambda name: lambda arguments: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n"
+        "cli._run_command = lambda name, arguments: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n"
         f"sys.argv[1:] = {arguments!r}\n"
         "print(cli.main(), cli.main(sys.argv[1:]))"
     )
@@ -87,7 +87,7 @@ def test_the_program_hides_itself(arguments: list[str], tmp_path: Path) -> None:
 def test_a_program_that_calls_main_is_left_alone(tmp_path: Path) -> None:
     program = (
         "import ctypes, outrider.cli as cli\n"
-        "cli._command = lambda name: lambda arguments: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n"
+        "cli._run_command = lambda name, arguments: ctypes.CDLL(None).prctl(3, 0, 0, 0, 0)\n"
         "print(cli.main(['-p', 'hello']))"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -218,15 +218,14 @@ class HeldInbox:
         tables.announce(number, fence)
 
     async def ask(self, asked: Asked) -> str:
-        """Store a question, and return its id. One that waits without a process stays when this holder ends."""
+        """Store a question, and return its id. One that waits without a process stays when this holder ends.
+
+        If this is cancelled or fails, the question may be there: withdraw it, or leave it.
+        """
         text, is_lasting = shown_text(asked.question), bool(asked.waits)
         call_id = clean(asked.call_id)
-        try:
-            await self._tables.ask(self._number, self._fence, asked.id, call_id, text, lasting=is_lasting)
-            await deliver_cancel()
-        except BaseException:
-            self.withdraw(asked.id)
-            raise
+        await self._tables.ask(self._number, self._fence, asked.id, call_id, text, lasting=is_lasting)
+        await deliver_cancel()
         self._asked[asked.id] = text
         return asked.id
 

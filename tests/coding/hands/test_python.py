@@ -74,7 +74,7 @@ def test_mistakes_are_named(tmp_path: Path) -> None:
     with pytest.raises(TypeError, match=r"workspace_at\(…\) for a place"):
         standard_tools("ssh://build/srv")  # type: ignore[arg-type]
     with pytest.raises(ConfigError, match="is not a workspace; write ssh://"):
-        workspace_at("build")
+        workspace_at("no-such-place")
     elsewhere = workspace_at("ssh://build/srv")
     with pytest.raises(TypeError, match="leave shell= out"):
         standard_tools(elsewhere, shell=Shell(Workspace(tmp_path)))

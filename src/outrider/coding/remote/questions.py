@@ -124,33 +124,34 @@ class RemoteQuestions:
         """Return the answer, and where it was given."""
         if self.inbox is None:
             return await here, self._front.place
+        there = self._waiting[asked.id] = asyncio.get_running_loop().create_future()
         try:
-            await self.inbox.ask(asked)
-        except LogError:  # it can still be asked here
-            return await here, self._front.place
-        return await self._first_answer(self.inbox, asked.id, here)
-
-    async def _first_answer(
-        self, inbox: HeldInbox, name: str, here: asyncio.Future[GivenAnswer]
-    ) -> tuple[GivenAnswer, str]:
-        there = self._waiting[name] = asyncio.get_running_loop().create_future()
-        inbox.look_soon()  # it may have been answered already
-        try:
-            await asyncio.wait((here, there), return_when=asyncio.FIRST_COMPLETED)
-            if there.done():
-                return await self._take(there.result(), here)
-            given = here.result()
-            with suppress(LogError):  # the user has answered here, and the session can go on
-                if earlier := await inbox.answer(name, given, self._front.place):
-                    return await self._take(earlier, here)
-            return given, self._front.place
+            try:
+                await self.inbox.ask(asked)
+            except LogError:  # it can still be asked here
+                self.inbox.withdraw(asked.id)
+                return await here, self._front.place
+            return await self._first_answer(self.inbox, asked.id, here, there)
         except BaseException:
             if not (self.session and self.session.is_suspended):
-                inbox.withdraw(name)
+                self.inbox.withdraw(asked.id)
             raise
         finally:
-            del self._waiting[name]
-            inbox.forget(name)
+            del self._waiting[asked.id]
+            self.inbox.forget(asked.id)
+
+    async def _first_answer(
+        self, inbox: HeldInbox, name: str, here: asyncio.Future[GivenAnswer], there: asyncio.Future[StoredQuestion]
+    ) -> tuple[GivenAnswer, str]:
+        inbox.look_soon()  # it may have been answered already
+        await asyncio.wait((here, there), return_when=asyncio.FIRST_COMPLETED)
+        if there.done():
+            return await self._take(there.result(), here)
+        given = here.result()
+        with suppress(LogError):  # the user has answered here, and the session can go on
+            if earlier := await inbox.answer(name, given, self._front.place):
+                return await self._take(earlier, here)
+        return given, self._front.place
 
     async def _take(self, question: StoredQuestion, here: asyncio.Future[GivenAnswer]) -> tuple[GivenAnswer, str]:
         """Close the dialogue here, and show the answer that came from elsewhere."""
