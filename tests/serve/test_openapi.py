@@ -6,7 +6,6 @@ import json
 
 import jsonschema_rs
 import pytest
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from outrider.sync import default_log
 from outrider.web.openapi import document
@@ -19,6 +18,8 @@ from tests.serve.counting import counting
 
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_the_document_is_valid_and_names_every_route(is_shared: bool) -> None:
+    from openapi_spec_validator import OpenAPIV31SpecValidator  # takes seconds to import, in each process of a run
+
     with default_log() as log:
         server = Server(log, CodingOpener(log), ServerLimits(), is_shared=is_shared)
         found = json.loads(json.dumps(document(server._router.routes, is_shared=is_shared)))
