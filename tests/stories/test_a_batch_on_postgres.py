@@ -97,7 +97,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("tasks", "workers", "kills"), [(500, 4, 2)])
+@pytest.mark.parametrize(("tasks", "workers", "kills"), [(200, 4, 2)])
 @pytest.mark.timeout(400)
 async def test_each_receipt_is_booked_and_reported_once_though_workers_are_killed(
     tmp_path: Path, url: str, tasks: int, workers: int, kills: int

@@ -11,7 +11,6 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 
 from outrider.coding.hands.programs import ProgramStreams
 from outrider.coding.hands.starter import Streams
@@ -19,9 +18,7 @@ from outrider.conversation.store import FolderStore
 from outrider.testing import tool_context
 from outrider.tools.result import ToolResult
 from tests.coding.hands.elsewhere import PipeStarter, PipeStreams, hands_of, process_starter, streams
-from tests.lengths import LONG_EXAMPLES
-
-KILLS = 200 if settings.default.max_examples >= LONG_EXAMPLES else 15
+from tests.lengths import only_long
 
 
 class Killable:
@@ -64,8 +61,11 @@ class Place:
         await asyncio.to_thread(self.hands.close)
 
 
+@pytest.mark.parametrize("kills", [15, *only_long(200)])
 @pytest.mark.timeout(900)
-async def test_hands_that_are_killed_at_any_moment_do_nothing_twice_and_lose_nothing(tmp_path: Path) -> None:
+async def test_hands_that_are_killed_at_any_moment_do_nothing_twice_and_lose_nothing(
+    tmp_path: Path, kills: int
+) -> None:
     starter, written = Killable(tmp_path), tmp_path / "lines"
     place = Place(starter)
     dice = random.Random(41)
@@ -73,7 +73,7 @@ async def test_hands_that_are_killed_at_any_moment_do_nothing_twice_and_lose_not
     took = 0.05
     sure: list[str] = []
     unknown: list[str] = []
-    for number in range(KILLS):
+    for number in range(kills):
         line = f"line-{number}"
         working = asyncio.ensure_future(place.call("Bash", command=f"echo {line} >> lines; sleep 0.02", access="write"))
         await asyncio.sleep(dice.uniform(0, 2.5 * took))
