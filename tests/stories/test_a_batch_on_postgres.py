@@ -1,8 +1,8 @@
-"""Story 8: 500 receipts are read and booked on four workers with Postgres, and two of the workers are killed.
+"""Story 8: 200 receipts are read and booked on four workers with Postgres, and two of the workers are killed.
 
 `outrider batch` runs as a user starts it, with a tool file and a schema. Each task books its receipt with a tool that
 must not run twice, and answers with typed data. Two workers die by `kill -9` between the booking and the answer. In the
-end there are 500 results, each once and each of its type, and each receipt is in the books once.
+end there are 200 results, each once and each of its type, and each receipt is in the books once.
 """
 
 from __future__ import annotations
