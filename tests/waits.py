@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 
@@ -11,7 +10,7 @@ from outrider.runtime import retry
 
 
 class Waits(list[float]):
-    """The seconds between attempts. Stands in for asyncio and for the clock in the module of the attempts."""
+    """The seconds between attempts, for which it stands in, and for their clock."""
 
     now = 1000.0
 
@@ -23,13 +22,10 @@ class Waits(list[float]):
     def monotonic(self) -> float:
         return self.now
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
 
 def without_waiting(monkeypatch: pytest.MonkeyPatch) -> Waits:
     """Let no session wait between its attempts."""
     waits = Waits()
-    monkeypatch.setattr(retry, "asyncio", waits)
+    monkeypatch.setattr(retry.Attempts, "wait", lambda _, seconds: waits.sleep(seconds))
     monkeypatch.setattr(retry, "monotonic", waits.monotonic)
     return waits
