@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import threading
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -50,7 +49,6 @@ from outrider.coding.hands.protocol import (
     to_hands,
 )
 from outrider.coding.hands.serving import Server
-from outrider.coding.hands.starter import Streams
 from outrider.coding.permissions.decision import Decision
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
@@ -58,13 +56,13 @@ from outrider.conversation.store import MemoryStore
 from outrider.errors import HandsError
 from outrider.log.entries import SnapshotEntry
 from outrider.testing import tool_context
-from tests.coding.hands.elsewhere import PipeStreams, close, hands_of, streams
+from tests.coding.hands.elsewhere import PipeStarter, close, hands_of, streams
 from tests.lengths import examples
 
 Says = Callable[[Ask], Iterable[object]]
 
 
-class HostileStarter:
+class HostileStarter(PipeStarter):
     """Hands that answer a hello, and then each request with what a test wants."""
 
     def __init__(self, says: Says, folder: str = "/srv/app") -> None:
@@ -73,13 +71,6 @@ class HostileStarter:
 
     def describe(self) -> str:
         return "a hostile host"
-
-    async def start(self) -> Streams:
-        (their_in, our_out), (our_in, their_out) = os.pipe(), os.pipe()
-        server = threading.Thread(target=lambda: asyncio.run(self._serve(their_in, their_out)), daemon=True)
-        server.start()
-        reader, writer = await streams(our_in, our_out)
-        return PipeStreams(reader, writer, server)
 
     async def _serve(self, source: int, sink: int) -> None:
         reader, writer = await streams(source, sink)

@@ -52,14 +52,14 @@ class JudgeElsewhere:
             if stance is None:
                 forwarding.begin(to_do)
             judged = (await self._connection.answered(judging)).value
-            decision = judged.decision
+            decision = sound(judged.decision, policy)
         except HandsError as error:
             return Decision("deny", f"the call could not be checked: {error}")
         finally:
             if decision is None or decision.verdict != "allow":
                 forwarding.drop()
         self._previews = {call.use.id: judged.preview}
-        return sound(decision, policy)
+        return decision
 
     async def preview(self, call: PendingCall) -> Preview:
         """Return what a question shows of the call that was decided on last."""
