@@ -149,6 +149,40 @@ async def test_a_write_that_was_stopped_half_way_is_reported_as_unknown_and_not_
     assert [each.tool for each in found["1"].unknown_calls] == ["book"]
 
 
+async def test_calls_that_a_stopped_worker_has_not_begun_are_run_by_the_next(tmp_path: Path) -> None:
+    """Nobody has cancelled them, so the model does not read that somebody did."""
+    looking, runs = asyncio.Event(), list[str]()
+
+    @tool(effect="read")
+    async def look() -> str:
+        """Look."""
+        runs.append("look")
+        if not looking.is_set():
+            looking.set()
+            await asyncio.Event().wait()
+        return "seen"
+
+    @tool(effect="write", concurrent=False)
+    def book() -> str:
+        """Book it."""
+        runs.append("book")
+        return "booked"
+
+    def step(request: Request) -> Step:
+        results = request.messages[-1].tool_results
+        return " ".join(each.text for each in results) if results else [call("look"), call("book")]
+
+    agent = Agent(ScriptedModel(step), tools=[look, book])
+    with Log(tmp_path) as log:
+        running = asyncio.ensure_future(collect(agent, ["go"], log, name="job"))
+        await looking.wait()
+        running.cancel()
+        await asyncio.wait([running])
+        found = await collect(agent, ["go"], log, name="job")
+    assert (found["1"].text, found["1"].unknown_calls) == ("seen booked", ())
+    assert runs == ["look", "look", "book"]
+
+
 async def test_the_budget_is_one_for_all_tasks(tmp_path: Path) -> None:
     def step(request: Request) -> Step:
         return Reply(Message.assistant("ok"), usage=Usage(cost=0.4))

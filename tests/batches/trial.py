@@ -113,7 +113,8 @@ class Trial:
         lines = Counter(self.ledger.read_text().split())
         assert [name for name, times in lines.items() if times > 1] == []
         unknown = {result.id for result in self.results if result.unknown_calls}
-        assert ids - set(lines) <= unknown
+        lost = ids - set(lines) - unknown
+        assert not lost, [result for result in self.results if result.id in lost]
         assert max(result.attempts for result in self.results) <= self.kills + 1  # waiting is no attempt
         if self._asking:
             self._judge_answers({name for name in ids if asks(name)})

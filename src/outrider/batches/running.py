@@ -181,11 +181,26 @@ async def _run_session(session: Session, task: Task, prompt: str) -> RunResult[A
     News let go of the calls that wait: the answers were given for a workspace that is gone.
     """
     try:
-        return await session.run(prompt, output=task.schema)
+        return await _suspended_by_cancel(session, prompt, task)
     except ConversationError:
         if not session.questions:
             raise
-        return await session.run(output=task.schema)  # there are no answers yet
+        return await _suspended_by_cancel(session, "", task)  # there are no answers yet
+
+
+async def _suspended_by_cancel(session: Session, prompt: str, task: Task) -> RunResult[Any]:
+    """Run the prompt. A cancel leaves the log as a kill would, and the next worker runs what had not begun.
+
+    Nobody has cancelled the calls: a worker has ended, or lost its lease. Results that say so would mislead the model.
+    """
+    run = asyncio.ensure_future(session.run(prompt, output=task.schema))
+    try:
+        return await asyncio.shield(run)
+    except asyncio.CancelledError:
+        session.freeze()
+        run.cancel()
+        await asyncio.wait([run])
+        raise
 
 
 def _spent(session: Session, *, goes_on: bool) -> RunResult[Any] | None:
