@@ -53,14 +53,14 @@ check-rest:
 	$(BIN)/python scripts/api-page --check
 
 test: .venv/.ready
-	$(BIN)/pytest -n 4 --dist worksteal -m "not long"
+	sh scripts/in-memory $(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
 # A time-out ends the worker: an exception inside hypothesis would only begin the example again.
 test-long: .venv/.ready
-	$(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
+	sh scripts/in-memory $(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
 
 test-all: .venv/.ready
-	$(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
+	sh scripts/in-memory $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
 
 test-lowest: .venv/.ready
 	$(BIN)/python scripts/lowest-versions

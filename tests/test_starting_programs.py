@@ -36,7 +36,8 @@ HARMLESS = ("subprocess.PIPE", "subprocess.DEVNULL", "subprocess.STDOUT", "subpr
 @pytest.fixture(scope="module")
 def trees() -> dict[str, ast.AST]:
     """The files of the source in which a word of this page stands, parsed once. Most of the files have none."""
-    words = re.compile(rf"\b({'|'.join(MODULES)}|which|executable)\b|[\"']-m[\"']|\b({'|'.join(STARTS)})")
+    started = rf"\b(os|asyncio|loop)\.({'|'.join(STARTS)})"
+    words = re.compile(rf"\b({'|'.join(MODULES)}|shutil|sys\.executable|from (os|asyncio))\b|[\"']-m[\"']|{started}")
     texts = ((path, path.read_text(encoding="utf-8")) for path in sorted(SOURCE.rglob("*.py")))
     return {path.relative_to(SOURCE).as_posix(): ast.parse(text) for path, text in texts if words.search(text)}
 
