@@ -51,6 +51,7 @@ check-rest:
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/check-api
 	$(BIN)/python scripts/api-page --check
+	$(BIN)/python scripts/price-table --check
 
 test: .venv/.ready
 	sh scripts/in-memory $(BIN)/pytest -n 4 --dist worksteal -m "not long"

@@ -26,7 +26,7 @@ listener = socket.create_server(("127.0.0.1", 0))
 threading.Thread(target=serve, daemon=True).start()
 sys.exit(main(["-p", "What is 2+2?", "--model", f"http://127.0.0.1:{listener.getsockname()[1]}/v1#any"]))
 """
-LIBRARIES = {"PIL", "genai_prices", "jsonschema_rs", "prompt_toolkit", "pypdf", "rich", "wcmatch"}
+LIBRARIES = {"PIL", "jsonschema_rs", "prompt_toolkit", "pypdf", "rich", "wcmatch"}
 FOR_CALLS = {
     "outrider.coding.sandbox.bubblewrap",
     "outrider.coding.sandbox.available",

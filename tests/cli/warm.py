@@ -34,7 +34,6 @@ ROOT = Path(__file__).parents[2]
 IMPORTED_WHEN_NEEDED = (
     "PIL.Image",
     "aiohttp",
-    "genai_prices.data",
     "jsonschema_rs",
     "pypdf",
     "rich.markdown",

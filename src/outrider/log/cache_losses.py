@@ -140,7 +140,7 @@ def _names(known: Requested, new: Requested) -> str:
 
 def _cost(model: str, usage: Usage, tokens: int) -> float | None:
     """Return what tokens cost more than from the cache."""
-    from outrider.providers.catalogue.prices import rates_of  # imports the price list
+    from outrider.providers.catalogue.prices import rates_of
 
     vendor, _, name = model.partition("/")
     for rates in rates_of(vendor, name):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from outrider import Log
 from outrider.conversation.messages import Message, Usage
 from outrider.log.entries import MessageEntry
-from outrider.providers.catalogue import prices
+from outrider.providers.catalogue import price_list, prices
 from outrider.providers.catalogue.prices import context_tokens, rates_of, with_cost
 
 OURS = {"anthropic": "anthropic", "openai": "openai", "google": "gemini"}
@@ -56,15 +56,6 @@ def test_every_model_costs_what_the_price_list_says(model: tuple[str, str, str],
     cost = with_cost(ours, name, usage).cost
     if cost is not None:
         assert cost == pytest.approx(listed_cost(owner, name, usage), rel=1e-9, abs=1e-12)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_a_model_with_a_price_for_tokens_has_a_cost(model: tuple[str, str, str]) -> None:
-    ours, owner, name = model
-    usage = Usage(1000, 100)
-    listed = listed_cost(owner, name, usage)
-    assert with_cost(ours, name, usage).cost == (pytest.approx(listed) if rates_of(ours, name) else None)
-    assert rates_of(ours, name) or listed == 0, "only a model without a price for tokens has no rates"
 
 
 def test_the_figures_by_hand() -> None:
@@ -131,16 +122,23 @@ def test_counts_that_cannot_be_right_still_give_a_cost_and_no_error() -> None:
     assert cost > 0
 
 
-def test_a_price_list_that_is_broken_costs_no_reply(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "genai_prices.data_snapshot", None)  # importing it now fails
-    for cached in (prices._entry, prices._rates):
+@pytest.mark.parametrize("content", [None, b"", b'{"providers": [{"id": "anthropic", "models": [[5]]}]}'])
+def test_a_price_list_that_is_broken_costs_no_reply(
+    content: bytes | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "prices.json"
+    if content is not None:
+        file.write_bytes(content)
+    monkeypatch.setattr(price_list, "FILE", file)
+    caches = (price_list._providers, price_list._models, prices._listed, prices._rates)
+    for cached in caches:
         cached.cache_clear()
     try:
         usage = Usage(1000, 100)
         assert with_cost("anthropic", "claude-sonnet-4-5", usage) is usage
         assert context_tokens("anthropic", "claude-sonnet-4-5") is None
     finally:
-        for cached in (prices._entry, prices._rates):
+        for cached in caches:
             cached.cache_clear()
 
 
@@ -150,15 +148,17 @@ def test_context_sizes() -> None:
     assert context_tokens("ollama", "qwen3") is None
 
 
-def test_the_price_list_is_not_imported_before_a_price_is_asked_for() -> None:
+def test_the_price_list_is_not_read_before_a_price_is_asked_for() -> None:
     code = (
         "import sys\nfrom outrider.conversation.messages import Usage\n"
+        "from outrider.providers.catalogue.price_list import _models, _providers\n"
         "from outrider.providers.catalogue.prices import with_cost\n"
-        "with_cost('ollama', 'qwen3', Usage(1, 1))\nprint('genai_prices' in sys.modules)\n"
-        "print(with_cost('anthropic', 'claude-sonnet-4-5', Usage(1_000_000, 0)).cost)"
+        "with_cost('ollama', 'qwen3', Usage(1, 1))\nprint(_providers.cache_info().currsize)\n"
+        "print(with_cost('anthropic', 'claude-sonnet-4-5', Usage(1_000_000, 0)).cost)\n"
+        "print(_models.cache_info().currsize, 'pydantic' in sys.modules)"
     )
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert printed.split() == ["False", "6.0"]
+    assert printed.split() == ["0", "6.0", "1", "False"], "one provider of the list is decoded"
 
 
 def test_a_price_costs_little_once_it_was_looked_up() -> None:

@@ -1,7 +1,7 @@
-"""Cost of a reply and context window of a model, from the price list of genai-prices.
+"""Cost of a reply and context window of a model, from the price list.
 
-The list comes with that package. The first lookup imports it, which takes about a quarter of a second; nothing is
-fetched. The cost of an unknown or local model is None. A lookup never raises: a failure here must not lose a reply.
+The list comes with Outrider; nothing is fetched. The cost of an unknown or local model is None. A lookup never raises:
+a failure here must not lose a reply.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 
 from outrider.conversation.messages import Usage, rounded_cost
+from outrider.providers.catalogue.price_list import ListedModel, find_model
 from outrider.providers.catalogue.vendors import VENDORS
 
 # The part of a model name before the slash, and the provider in the price list.
@@ -42,8 +42,8 @@ class Rates(msgspec.Struct, frozen=True):
     written: float
     output: float
     reasoning: float
-    request: float  # for the request itself
-    search: float  # for a web search of the API
+    request: float = 0.0  # for the request itself
+    search: float = 0.0  # for a web search of the API
 
 
 def with_cost(provider: str, model: str, usage: Usage) -> Usage:
@@ -66,7 +66,7 @@ def rates_of(provider: str, model: str) -> tuple[Rates, ...]:
 
 
 def context_tokens(provider: str, model: str) -> int | None:
-    found = _entry(provider, model)
+    found = _listed(provider, model)
     return found.context_window if found is not None else None
 
 
@@ -88,52 +88,19 @@ def _cost(rates: Rates, usage: Usage) -> float:
 
 @lru_cache(maxsize=256)
 def _rates(provider: str, model: str, period: int) -> tuple[Rates, ...]:
-    entry = _entry(provider, model)
-    if entry is None:
+    found = _listed(provider, model)
+    if found is None:
         return ()
-    try:
-        prices = entry.get_prices(datetime.fromtimestamp(period * PERIOD, UTC))
-        if prices.input_mtok is None and prices.output_mtok is None:
-            return ()  # priced by the hour or the page, which is not part of the usage
-        # The numbers of input tokens above which a price changes, and -1 for the first price.
-        starts = {-1, *(tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ()))}
-        return tuple(_rates_above(prices, above) for above in sorted(starts, reverse=True))
-    except Exception:  # noqa: BLE001 - the list may have another shape
-        return ()
-
-
-def _rates_above(prices: Any, above: int) -> Rates:
-    def of(name: str, otherwise: float = 0.0, per: int = 1_000_000) -> float:
-        price = getattr(prices, name, None)
-        return otherwise if price is None else float(_at(price, above)) / per
-
-    fresh, output = of("input_mtok"), of("output_mtok")
-    return Rates(
-        above,
-        fresh,
-        of("cache_read_mtok", fresh),
-        of("cache_write_mtok", fresh),
-        output,
-        of("output_reasoning_mtok", output),
-        of("requests_kcount", per=1000),
-        of("web_searches_kcount", of("searches_kcount", per=1000), per=1000),
-    )
-
-
-def _at(price: Any, above: int) -> Any:
-    """Return the price for requests with more than `above` input tokens. It applies to all of their tokens."""
-    tiers = [tier for tier in getattr(price, "tiers", ()) if tier.start <= above]
-    return tiers[-1].price if tiers else getattr(price, "base", price)
+    price = found.price_at(datetime.fromtimestamp(period * PERIOD, UTC))
+    return tuple(Rates(above, *(each / 1_000_000 for each in figures)) for above, figures in price.rates)
 
 
 @lru_cache(maxsize=256)
-def _entry(provider: str, model: str) -> Any:
+def _listed(provider: str, model: str) -> ListedModel | None:
     owner = _OWNERS.get(provider)
     if owner is None or not model:
         return None
     try:
-        from genai_prices.data_snapshot import get_snapshot  # imports pydantic and a megabyte of prices
-
-        return get_snapshot().find_provider_model(model, None, owner, None)[1]
-    except Exception:  # noqa: BLE001 - LookupError for an unknown model; no other error may lose a reply either
+        return find_model(owner, model)
+    except Exception:  # noqa: BLE001 - an installation may be damaged
         return None
