@@ -118,6 +118,29 @@ def test_any_name_is_found_as_genai_prices_finds_it(
     assert_same(provider, whole.upper() if is_upper else whole, NOON)
 
 
+@pytest.mark.parametrize(
+    ("provider", "name", "is_found"),
+    [
+        ("azure", "grok-4-1-fast", True),  # as xAI has it
+        ("openai", "gpt-5.2-20251211", True),
+        ("openai", "gpt-5.2-20251212", False),
+        ("openai", "ft:gpt-4o-20240806", True),
+        ("openai", "ft:gpt-4o-20240231", False),
+        ("litellm", "claude-sonnet-4-5", True),
+        ("litellm", "vertex_ai/gemini-3.8-flash", True),
+        ("litellm", " xAI /grok-4.3", True),
+        ("litellm", "nobody/gpt-5.6", False),
+        ("litellm", "/gpt-5.6", False),
+        ("nvidia", "gpt-5.6", False),
+    ],
+)
+def test_a_name_is_found_by_its_prefix_its_date_or_at_another_provider(
+    provider: str, name: str, is_found: bool
+) -> None:
+    assert (find_model(_OWNERS[provider], name) is not None) == is_found
+    assert_same(provider, name, NOON)
+
+
 def test_the_file_has_every_model_and_a_price_for_each() -> None:
     listed = {provider.id: len(provider.models) for provider in get_snapshot().providers}
     assert {provider.id: len(_models(provider.id)) for provider in _providers()} == listed

@@ -9,12 +9,15 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from outrider.conversation.messages import Usage, rounded_cost
-from outrider.providers.catalogue.price_list import ListedModel, find_model
 from outrider.providers.catalogue.vendors import VENDORS
+
+if TYPE_CHECKING:
+    from outrider.providers.catalogue.price_list import ListedModel
 
 # The part of a model name before the slash, and the provider in the price list.
 _OWNERS = {
@@ -101,6 +104,8 @@ def _listed(provider: str, model: str) -> ListedModel | None:
     if owner is None or not model:
         return None
     try:
+        from outrider.providers.catalogue.price_list import find_model  # many processes need no price
+
         return find_model(owner, model)
     except Exception:  # noqa: BLE001 - an installation may be damaged
         return None
