@@ -43,7 +43,7 @@ def is_lean(wanted: Lean, provider: Provider) -> bool:
         return wanted == "on"
     if look_up := getattr(provider, "look_up_now", None):
         look_up()
-    # Not `window_of`: the price list takes a while to load, and its models have large windows.
+    # Not `window_of`: a model in the price list is one of a vendor, and does without.
     window = getattr(getattr(provider, "capabilities", None), "context_tokens", None)
     return window is not None and window < SMALL_WINDOW
 
