@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
@@ -147,6 +148,17 @@ def rooms() -> list[str]:
 def test_the_map_has_every_room() -> None:
     (layers,) = re.findall(r"^```\n(mcp_server.*?)^```", (ROOT / "docs/architecture.md").read_text(), re.M | re.S)
     assert set(rooms()) - {"version"} <= set(re.findall(r"\w+", layers))
+
+
+def test_the_map_names_every_file_once() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    rows = re.findall(r"^- `.*$", text.partition("## The rooms")[2].partition("### Beside the package")[0], re.M)
+    named = [name for row in rows for name in re.findall(r"`([\w/]+(?:\.py|/))`", row)]
+    assert [name for name, count in Counter(named).items() if count > 1] == []
+    package = ROOT / "src/outrider"
+    files = [path.relative_to(package) for path in package.rglob("*.py") if path.name != "__init__.py"]
+    places = {Path(name) for name in named}
+    assert [str(path) for path in files if places.isdisjoint((path, *path.parents))] == []
 
 
 @pytest.mark.parametrize("page", MAPS)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES, Finding, _sandbox
+from outrider.cli.doctor import OLDEST_PYTHON, PACKAGES, Finding, _sandbox, verdict
 from outrider.coding.config.loading import load
 from outrider.coding.sandbox.available import find_sandbox
 from outrider.environment import data_folder
@@ -49,7 +49,13 @@ def test_a_bare_installation_can_be_used_and_what_is_missing_is_said() -> None:
     assert "Gemini: no key; outrider login gemini, or export GEMINI_API_KEY=… to use gemini/…" in marks["·"]
     assert any("no default model: there is no key" in line for line in marks["·"])
     assert any(line.startswith("no proxy") for line in marks["·"])
-    assert ended.stdout.endswith("Outrider is ready to use.\n")
+    assert ended.stdout.splitlines()[-1].startswith("Nothing is broken. To use a model, enter a key")
+
+
+def test_the_last_line_says_what_to_do_next() -> None:
+    model, key = Finding("fine", "default model: demo"), Finding("broken", "a key")
+    assert verdict([model]) == "Outrider is ready to use."
+    assert verdict([model, key]) == "1 broken: see the lines with ✗."
 
 
 def test_the_oldest_python_is_that_of_the_package() -> None:

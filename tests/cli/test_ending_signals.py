@@ -59,6 +59,22 @@ def test_commands_without_handlers_of_their_own_end_in_order(number: signal.Sign
         assert (process.returncode, err) == (code, said)
 
 
+def test_a_server_that_a_signal_stops_has_done_its_work() -> None:
+    with start(
+        *("serve", "--port", "0"),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=clean_environment(),
+    ) as process:
+        assert process.stdout
+        assert "http://127.0.0.1:" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=60)
+        assert process.returncode == 0
+
+
 @pytest.mark.parametrize("number", ENDING)
 async def test_in_a_loop_each_signal_is_told_and_the_former_handler_comes_back(number: signal.Signals) -> None:
     former = signal.signal(number, signal.default_int_handler)

@@ -106,6 +106,13 @@ def test_a_prompt_gets_its_answer_alone_on_standard_output() -> None:
     assert ended.stderr == f"[demo · 1 turn · $0.0000 · to resume: outrider --resume {latest()[:8]}]\n"
 
 
+def test_a_session_whose_tools_work_elsewhere_is_resumed_there() -> None:
+    place = f"{sys.executable} -P -m outrider hands"
+    ended = outrider("-p", "What is 2+2?", *DEMO, "--in", place)
+    assert (ended.returncode, ended.stdout) == (0, "4\n")
+    assert f"to resume: outrider --resume {latest()[:8]} --in '{place}']" in ended.stderr
+
+
 @pytest.mark.parametrize(
     ("argument", "piped", "asked"),
     [

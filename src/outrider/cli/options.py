@@ -136,6 +136,13 @@ def settings_from(options: argparse.Namespace) -> dict[str, Any]:
     return {key: value for key, value in given.items() if value is not None}
 
 
+def resume_command(session: str, place: str | None) -> str:
+    """Return the command line that resumes a session in the place where its tools worked."""
+    import shlex
+
+    return f"outrider --resume {session[:8]}" + (f" --in {shlex.quote(place)}" if place else "")
+
+
 def tools_and_files(values: Sequence[str]) -> tuple[list[str] | None, list[str]]:
     """Return the names of built-in tools, None for all, and the files with other tools."""
     names: list[str] | None = None

@@ -6,7 +6,7 @@ import argparse
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from outrider.cli.options import UsageError
+from outrider.cli.options import UsageError, resume_command
 from outrider.cli.prompt_options import output_format, parse
 from outrider.processes.signals import exit_code, sentence
 from outrider.text.visible import safe_lines
@@ -28,7 +28,7 @@ def prompt(arguments: list[str]) -> int:
         outcome = _run_prompt(options, output, interrupts) if options else wrong
         with suppress(KeyboardInterrupt):  # the program is ending already
             output.write_result(outcome)
-            _report_end(outcome, interrupts)
+            _report_end(outcome, interrupts, options.workspace if options else None)
     if stdout.failure:
         raise stdout.failure
     if not stdout.has_reader:
@@ -57,11 +57,11 @@ def _run_prompt(options: argparse.Namespace, output: PromptOutput, interrupts: I
         return PromptOutcome("cancelled")
 
 
-def _report_end(outcome: PromptOutcome, interrupts: Interrupts) -> None:
+def _report_end(outcome: PromptOutcome, interrupts: Interrupts, place: str | None) -> None:
     from outrider.cli.prompt_output import print_stderr, question_lines
 
     if outcome.status == "cancelled" and interrupts.caught:
-        hint = f"\n[to resume: outrider --resume {outcome.session[:8]}]" if outcome.session else ""
+        hint = f"\n[to resume: {resume_command(outcome.session, place)}]" if outcome.session else ""
         print_stderr(f"{hint}\n{sentence(interrupts.caught)}")
     elif outcome.status == "waiting":
         for line in question_lines(outcome.questions):

@@ -17,7 +17,7 @@ import msgspec
 
 from outrider.cli.interrupts import Interrupts
 from outrider.cli.mentions import Mentions
-from outrider.cli.options import WRONG_INPUT, UsageError, settings_from
+from outrider.cli.options import WRONG_INPUT, UsageError, resume_command, settings_from
 from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr, question_lines
 from outrider.cli.session_lookup import find_session
@@ -199,7 +199,7 @@ class PromptRun:
         if result is None:
             raise UsageError("standard input has no message; write one JSON object per line, or give a prompt")
         if self._output.show_progress:
-            print_stderr(_summary_line(session, result))
+            print_stderr(_summary_line(session, result, self._options.workspace))
         outcome = self._outcome(result.status, result.error)
         return msgspec.structs.replace(
             outcome,
@@ -304,10 +304,10 @@ def _check_command(prompt: str, bench: Workbench) -> None:
         raise UsageError(safe_line(unknown_command(prompt, bench.prompt_commands.descriptions)))
 
 
-def _summary_line(session: Session, result: RunResult[Any]) -> str:
+def _summary_line(session: Session, result: RunResult[Any], place: str | None) -> str:
     parts = (session.provider.name, counted(result.turns, "turn"), dollars(result.usage.cost))
     summary = " · ".join(part for part in parts if part)
-    return f"[{summary} · to resume: outrider --resume {session.id[:8]}]"
+    return f"[{summary} · to resume: {resume_command(session.id, place)}]"
 
 
 class PromptFront:

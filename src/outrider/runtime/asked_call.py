@@ -21,7 +21,7 @@ from outrider.runtime.waits import Parked, approval_of, question_for, words_of
 from outrider.text import clean, clean_value
 from outrider.tools.approval import AnswerTaker, Defer, Verdict, verdict_of
 from outrider.tools.context import ToolContext
-from outrider.tools.tool import Tool
+from outrider.tools.tool import RESERVED_NAMES, Tool
 
 
 class AskedCall:
@@ -70,7 +70,8 @@ class AskedCall:
             return
         if around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
             await self._ask_hooks(tool)
-        if self.answer or not (around.approve or tool.approval):
+        # A report is the answer of a run, and does nothing: an API that returns it without a call asks nobody either.
+        if self.answer or tool.name in RESERVED_NAMES or not (around.approve or tool.approval):
             return
         try:
             tool.check(self.use.input)

@@ -25,7 +25,7 @@ examples:
   outrider serve --lan                       also for a phone in the same network; prints a QR code
   outrider serve --token-file tokens.txt     also for programs; each line has a token, or an owner and a token
 
-exit codes: 0 stopped with Ctrl-C, 1 the port is taken, 2 wrong usage
+exit codes: 0 stopped with Ctrl-C, SIGTERM or SIGHUP, 1 the port is taken, 2 wrong usage
 """
 
 

@@ -94,4 +94,4 @@ async def test_the_set_up_is_shown_and_changed(project: Path) -> None:
         assert file.read_text() == "[limits]\n"
         assert "Write /config, /config all" in terminal.flowing
         assert "✓ Python" in terminal.transcript
-        assert "Outrider is ready to use." in terminal.flowing or "broken: see the lines with" in terminal.flowing
+        assert "Nothing is broken." in terminal.flowing or "broken: see the lines with" in terminal.flowing

@@ -28,6 +28,7 @@ from outrider.cli.chat.steering import ChatSteering
 from outrider.cli.chat.terminal_codes import LONG_TURN_SECONDS, image_protocol, notify
 from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.live_region import LiveRegion
+from outrider.cli.options import resume_command
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
 from outrider.coding.config.loading import Loaded
@@ -88,7 +89,7 @@ class Chat:
             *(self._view, self._keyboard, self._turn, self._editor, folder, lambda: self._current.mode, self._notify)
         )
         self._cache_warning = CacheWarning(lambda text: self._editor.above(lambda: self._view.dim(text)))
-        if self._current.is_elsewhere:
+        if self._current.place:
             self._editor.list_files = self._current.files_elsewhere
         self._front = ChatFront(self._current, self._view, self._turn, self._steering, self._editor)
         self._current.front_end = self._front_end()
@@ -128,7 +129,7 @@ class Chat:
         greet(self._loaded, self._current, self._view, self._status)
         self._preparation.start(self._on_prepared)
         try:
-            if resume or self._current.is_elsewhere:  # a place that cannot be reached ends the chat
+            if resume or self._current.place:  # a place that cannot be reached ends the chat
                 await self._preparation.finished()
             if resume:
                 show_recent(self._current, self._current.go_to(resume), self._view)
@@ -365,4 +366,4 @@ class Chat:
         if stopped:
             self._view.dim(f"{counted(stopped, 'sub-agent')} in the background stopped; nothing is lost.")
         if session and has_messages:
-            self._view.dim(f"To resume this session: outrider --resume {session.id[:8]}")
+            self._view.dim(f"To resume this session: {resume_command(session.id, self._current.place)}")

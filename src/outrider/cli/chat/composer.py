@@ -34,7 +34,7 @@ class MessageComposer:
             self._view.problem(f"The command was not run: {error.strerror}.")
             return
         self._outputs.append(as_message(command, code, output))
-        if self._current.is_elsewhere:
+        if self._current.place:
             self._view.dim("This ran on your machine, not where the agent's tools work.")
         self._view.dim("The agent sees this with your next message." if code == 0 else f"Exit code {code}.")
 

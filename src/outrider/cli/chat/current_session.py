@@ -94,12 +94,12 @@ class CurrentSession:
     @property
     def where(self) -> str:
         """Where the tools work, for people: the folder, or the place that `--in` names."""
-        return self._settings.workspace or home_relative(self.folder)
+        return self.place or home_relative(self.folder)
 
     @property
-    def is_elsewhere(self) -> bool:
-        """Whether the tools work on another machine or in a container."""
-        return bool(self._settings.workspace)
+    def place(self) -> str | None:
+        """The other machine or the container in which the tools work, as the user wrote it."""
+        return self._settings.workspace
 
     def files_elsewhere(self) -> list[str]:
         """Return the files that Tab completes, if the tools work elsewhere. May block."""

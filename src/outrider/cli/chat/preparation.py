@@ -61,7 +61,7 @@ class Preparation:
         rendered("*warm*", 80)  # imports the Markdown renderer
         self._current.prepare()
         sandbox = "sandboxed" if self._current.bench.project.is_sandboxed else "no sandbox"
-        where = f" in {one_line(self._current.where, SHOWN_PLACE)}" if self._current.is_elsewhere else ""
+        where = f" in {one_line(self._current.where, SHOWN_PLACE)}" if self._current.place else ""
         self._status.sandbox = sandbox + where
 
 

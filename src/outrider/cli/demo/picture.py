@@ -173,8 +173,8 @@ def one_conversation(story: Story) -> str:
     session = Session(Agent(ScriptedModel(steps), tools=[read_file]), store=MemoryStore(), cwd=story.sample)
     for prompt in PROMPTS:
         story.printer.question(prompt)
-        asyncio.run(session.run(prompt))
-    story.print_lines("", f"  {'':<20} {'chart.png':<28} {'the search and its source'}")
+        story.print_lines(asyncio.run(session.run(prompt)).text, "")
+    story.print_lines(f"  {'':<20} {'chart.png':<28} {'the search and its source'}")
     for vendor in VENDORS:
         body = body_for(vendor, session)
         text = json.dumps(body)

@@ -23,9 +23,9 @@ from outrider.tools.result import ToolResult
 from outrider.tools.tool import tool
 
 Json: TypeAlias = dict[str, Any]
-PACE = 0.02
+PACE = 0.01
 """Seconds per word on a terminal."""
-LINE_SECONDS, PAUSE_SECONDS = 0.05, 0.6
+LINE_SECONDS, PAUSE_SECONDS = 0.03, 0.3
 """Seconds per line, and for a pause to read, on a terminal."""
 WIDEST = 120
 LONGEST_STRINGS = (32, 24, 16)

@@ -84,7 +84,7 @@ async def _examine(view: SessionView) -> None:
 
     found = await Threads().run(lambda: [*findings()])
     _write(view, map(finding_line, found))
-    view.dim(verdict(sum(each.state == "broken" for each in found)))
+    view.dim(verdict(found))
 
 
 def _write(view: SessionView, lines: Iterable[str]) -> None:
