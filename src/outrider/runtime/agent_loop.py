@@ -148,6 +148,7 @@ class AgentLoop(CurrentRun):
             raise
         finally:
             terms, self._limits = self._terms, None
+            self._timer = None  # it holds the task of the run
         await self._stop(status, error, terms)
 
     async def _begin(
