@@ -132,7 +132,7 @@ class SessionState:
 
     def is_waiting(self, *, is_attended: bool) -> bool:
         """Return whether no call can go on: each that has no result waits."""
-        waiting = self.waiting_calls(is_attended=is_attended)
+        waiting = self.waiting_calls(is_attended=is_attended) if self.questions else ()
         return bool(waiting) and all(call.id in waiting for call in self.open_calls)
 
     def asked_about(self, call_id: str, waits: str) -> tuple[entries.Asked, entries.Decided | None] | None:

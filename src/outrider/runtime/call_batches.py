@@ -26,7 +26,7 @@ from outrider.runtime.record import SessionRecord
 
 MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more runs in batches."""
-_is_asked, _ends_run = attrgetter("is_asked"), attrgetter("ends_run")
+_is_asked, _is_unstored, _ends_run = map(attrgetter, ("is_asked", "is_unstored", "ends_run"))
 
 
 async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
@@ -63,7 +63,7 @@ async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
             if any(map(_ends_run, batch)):
                 together[0].skip()
             await together[0].ask()
-        if around.watch or not all(call.is_begun and call.decided is None for call in together):
+        if around.watch or any(map(_is_unstored, together)):
             await _record_intents(together)
         for call in together:
             call.start(tools)
@@ -171,7 +171,7 @@ class ReplyCalls:
         limits = self._model.agent.limits.within(window_of(self._model.provider))
         around = around if limits is around.limits else msgspec.structs.replace(around, limits=limits)
         refused = refused_handoffs(uses, tools)
-        waiting = state.waiting_calls(is_attended=around.person is not None)
+        waiting = state.waiting_calls(is_attended=around.person is not None) if state.questions else ()
         calls = []
         for use in uses:  # ids are unique in a conversation, so the first call names the reply
             tool, intent = refused.get(use.id) or tools.get(use.name), state.intents.get(use.id)

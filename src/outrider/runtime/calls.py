@@ -111,6 +111,11 @@ class Call(AskedCall):
         return self._task is not None or self.answer is not None
 
     @property
+    def is_unstored(self) -> bool:
+        """Whether its intent, or the decision that allowed it, is not stored yet."""
+        return not self.is_begun or self.decided is not None
+
+    @property
     def may_write(self) -> bool:
         """Whether the call will run, and may change something."""
         return self._tool is not None and self._tool.effect != "read" and self.intent() is not None

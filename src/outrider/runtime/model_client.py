@@ -119,7 +119,8 @@ class ModelClient:
             await self.admit()
         emit = self.watch(self._record.emit) if self.watch else self._record.emit
         receiver = Receiver(self.provider, emit, self.agent.retry, self._add_failure, keeps_words=True)
-        self.keep_to_mode()
+        if self.offer:
+            self.keep_to_mode()
         try:
             reminder = "\n\n".join(filter(None, (self.tools.now.reminder, reminder)))
             request = self._request(messages, reminder, settings)
