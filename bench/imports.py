@@ -33,7 +33,7 @@ def measure() -> Iterator[Figure]:
     base = best[BASE] - best[BARE]
     for name, code in CANDIDATES.items():
         cost = best[code] - best[BARE]
-        yield Figure(f"{name} / import asyncio, msgspec", cost / base, "x", 1.3, f"{cost * 1e3:.0f} ms")
+        yield Figure(f"{name} / import asyncio, msgspec", cost / base, "x", 1.25, f"{cost * 1e3:.0f} ms")
     yield Figure("heavy modules that these imports load", float(len(_unwanted())), "", 0, ", ".join(_unwanted()))
 
 

@@ -84,7 +84,7 @@ async def _appends_of_turns(journal: Journal) -> None:
 async def _streamed_turns(folder: Path) -> list[Figure]:
     with mockserver.running() as url, Log(folder / "streamed") as log:
         provider = loops.adapter(url, "openai", f"turns-{TURNS}")
-        return [await _on_and_off("CPU of a streamed turn with the log / without", 1.5, provider, loops.ANSWER, log)]
+        return [await _on_and_off("CPU of a streamed turn with the log / without", 1.8, provider, loops.ANSWER, log)]
 
 
 async def _scripted_turns(folder: Path) -> list[Figure]:

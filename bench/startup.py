@@ -47,7 +47,7 @@ def measure() -> Iterator[Figure]:
     bare = f"bare Python {best['bare'] * 1e3:.0f} ms"
     yield Figure("outrider --version, over bare Python", (best["version"] - best["bare"]) * 1e3, "ms", 60, bare)
     yield Figure("outrider --help, over bare Python", (best["help"] - best["bare"]) * 1e3, "ms", 60, bare)
-    yield Figure("first prompt of the chat, over bare Python", (best["chat"] - best["bare"]) * 1e3, "ms", 250, bare)
+    yield Figure("first prompt of the chat, over bare Python", (best["chat"] - best["bare"]) * 1e3, "ms", 200, bare)
     yield Figure(
         "CPU of `outrider -p` until its request leaves", _cpu_until_request() * 1e3, "ms", 350, f"best of {ROUNDS}"
     )

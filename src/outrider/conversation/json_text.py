@@ -19,6 +19,7 @@ A few readable items are worth more than many unreadable ones; for an object, th
 
 _DEEPEST_VALUE = 200
 _FLAT = frozenset((str, int, float, bool, type(None)))
+_NESTED = (dict, list, tuple)
 
 
 def too_deep(value: Any, levels: int = _DEEPEST_VALUE) -> bool:
@@ -28,11 +29,7 @@ def too_deep(value: Any, levels: int = _DEEPEST_VALUE) -> bool:
     (True, False)
     """
     for each in value.values() if isinstance(value, dict) else value:
-        if (
-            type(each) not in _FLAT
-            and isinstance(each, dict | list | tuple)
-            and (levels == 0 or too_deep(each, levels - 1))
-        ):
+        if type(each) not in _FLAT and isinstance(each, _NESTED) and (levels == 0 or too_deep(each, levels - 1)):
             return True
     return False
 

@@ -236,7 +236,7 @@ class Message(_Plain, frozen=True, gc=False):
 
     def __post_init__(self) -> None:
         content: object = self.content
-        if isinstance(content, str | list):
+        if type(content) is not tuple and isinstance(content, str | list):  # a union is slow, and most are tuples
             parts = [content] if isinstance(content, str) else content
             msgspec.structs.force_setattr(self, "content", blocks_of(parts))
 

@@ -80,7 +80,7 @@ class View:
             self._sendable.append(Message.user(BEGINNING))
         self._open = None
         if message is self._normalized:
-            self._calls, self._normalized = tuple(CallId(each.id, each.id) for each in self._normalized_calls), None
+            self._calls, self._normalized = tuple([CallId(each.id, each.id) for each in self._normalized_calls]), None
         else:
             message, self._calls = with_unique_ids(message, self._ids)
         self._ids.taken.update([call.id for call in self._calls])

@@ -132,7 +132,7 @@ class SessionState:
 
     def is_waiting(self, *, is_attended: bool) -> bool:
         """Return whether no call can go on: each that has no result waits."""
-        waiting = self.waiting_calls(is_attended=is_attended)
+        waiting = self.waiting_calls(is_attended=is_attended) if self.questions else ()
         return bool(waiting) and all(call.id in waiting for call in self.open_calls)
 
     def asked_about(self, call_id: str, waits: str) -> tuple[entries.Asked, entries.Decided | None] | None:
@@ -262,8 +262,9 @@ class SessionState:
                 self.run.count_results(self.calls, results)
             self._add(self.results)
             self._expect(())
-            self.final = next((each for each in answers if each.final), None)
-            self.handoff = next((each.handoff for each in answers if each.handoff), "")
+            for each in answers:  # the first of each kind counts
+                self.final = self.final or (each if each.final else None)
+                self.handoff = self.handoff or each.handoff
         return True
 
     def _name_of(self, call_id: str) -> str:
@@ -290,7 +291,7 @@ class SessionState:
     def _use(self, usage: Usage | None, model: str) -> None:
         if usage:
             self.usage += usage
-            if self.is_running and self.run:
+            if self.run and not self.run.status:
                 self.run.use(usage, model)
 
     def _add(self, message: Message) -> None:

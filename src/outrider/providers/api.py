@@ -6,13 +6,13 @@ import asyncio
 import os
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing
 from functools import partial
 from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, files_in
+from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, Usage, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AuthenticationError, MissingKeyError, ProviderError
 from outrider.providers.base import CacheLifetime, ModelSettings, Reply, Request, StopReason
@@ -187,7 +187,9 @@ class ApiProvider(ABC):
 
     def _fit(self, request: Request, name: str) -> Body:
         """Return a body within the limits of the API. The rendered messages are kept under the name."""
-        rendering: Rendering = request.memory.setdefault(name, Rendering())
+        rendering: Rendering | None = request.memory.get(name)
+        if rendering is None:
+            rendering = request.memory[name] = Rendering()
         assemble = partial(self._assemble, request, rendering)
         return rendering.fitting(assemble, self.capabilities, self.label, request.messages)
 
@@ -240,9 +242,10 @@ class ApiProvider(ABC):
 
     def _left_out(self, request: Request) -> Iterator[str]:
         """Yield what the user should know about settings that are not sent, once a session."""
-        name, settings = f"{self._memory_key} temperature", request.settings
-        is_dropped = settings.temperature is not None and not temperature_fields(self.capabilities, settings)
-        if is_dropped and name not in request.memory:
+        settings = request.settings
+        if settings.temperature is None or temperature_fields(self.capabilities, settings):
+            return
+        if (name := f"{self._memory_key} temperature") not in request.memory:
             request.memory[name] = True
             beside = " together with an effort" if self.capabilities.temperature == "without_effort" else ""
             yield f"{self.name} does not take a temperature{beside}; it was left out"
@@ -263,33 +266,28 @@ class ApiProvider(ABC):
         """Send the request once, and again only without files or tools that the API refused. Raise ProviderError."""
         key = self._required_key()
         prepared = PreparedRequest(*await self._prepare(request))
-        tools = {tool.name: tool.parameters for tool in request.tools}
         while True:
             for notice in (*self._left_out(request), *prepared.rendering.take_notices()):
                 yield Notice(notice)
             logger.debug("%s: request of %d bytes to %s", self.name, len(prepared.body), self.host)
-            parser = ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
+            parser = self._parser(request)
             shown = False
             try:
                 response = self._response(key, prepared.body, request.idle_seconds)
-                with self._counting_cancelled(request, parser):
-                    async with aclosing(response) as chunks:  # type: ignore[type-var]
-                        async for chunk in chunks:
-                            for item in merge_deltas(parser.feed(chunk)):
-                                shown = True
-                                yield (
-                                    self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
-                                )
-                            if parser.ended:
-                                return
+                async with aclosing(response) as chunks:  # type: ignore[type-var]
+                    async for chunk in chunks:
+                        for item in merge_deltas(parser.feed(chunk)):
+                            shown = True
+                            yield self._finished(item, request, prepared.rendering)
+                        if parser.ended:
+                            return
                 rest = parser.finish()
-            except ProviderError as error:
-                api_errors.mask_key(error, key)
-                logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
+            except (ProviderError, asyncio.CancelledError, GeneratorExit) as failure:
+                error = self._failure(failure, key, request, parser)
                 if isinstance(error, api_errors.BadCallError):
                     rest = parser.feed(error.body) + parser.finish()
                 elif not parser.complete:
-                    error.usage = with_cost(self.prefix, self.model, parser.usage) if parser.usage else None
+                    error.usage = self._used(parser)
                     yield Notice(
                         await self._without_refused(api_errors.too_long(error) or error, request, prepared, shown)
                     )
@@ -297,18 +295,27 @@ class ApiProvider(ABC):
                 else:
                     rest = parser.finish()  # the failure came after the reply
             for item in rest:
-                yield self._finish(item, request, prepared.rendering) if isinstance(item, Reply) else item
+                yield self._finished(item, request, prepared.rendering)
             return
 
-    @contextmanager
-    def _counting_cancelled(self, request: Request, parser: ReplyParser) -> Iterator[None]:
-        """Tell what a reply has used that is cancelled here."""
-        try:
-            yield
-        except (asyncio.CancelledError, GeneratorExit):
-            if request.on_cancel and parser.usage and not parser.ended:
-                request.on_cancel(with_cost(self.prefix, self.model, parser.usage))
-            raise
+    def _parser(self, request: Request) -> ReplyParser:
+        tools = {tool.name: tool.parameters for tool in request.tools}
+        return ReplyParser(self.incoming(tools, request.store), self.label, request.idle_seconds)
+
+    def _failure(self, error: BaseException, key: str, request: Request, parser: ReplyParser) -> ProviderError:
+        """Return an error without the key in its text. Raise a cancel again, after telling what the reply has used."""
+        if not isinstance(error, ProviderError):
+            if request.on_cancel and not parser.ended and (used := self._used(parser)):
+                request.on_cancel(used)
+            raise error
+        api_errors.mask_key(error, key)
+        logger.debug("%s: %s: %s (status %s)", self.name, type(error).__name__, error, error.status)
+        return error
+
+    def _used(self, parser: ReplyParser) -> Usage | None:
+        """Return what a reply has used so far, if the API has said so."""
+        usage = parser.usage
+        return with_cost(self.prefix, self.model, usage) if usage else None
 
     async def _without_refused(
         self, error: ProviderError, request: Request, prepared: PreparedRequest, shown: bool
@@ -329,8 +336,10 @@ class ApiProvider(ABC):
         """Use older versions of server tools if the API refused the newest ones. Return whether it did."""
         return False
 
-    def _finish(self, reply: Reply, request: Request, rendering: Rendering) -> Reply:
-        """Return the reply with its cost. If the user is next, release the cached bytes."""
+    def _finished(self, reply: Delta | Reply, request: Request, rendering: Rendering) -> Delta | Reply:
+        """Return a reply with its cost. If the user is next, release the cached bytes. A delta stays as it is."""
+        if not isinstance(reply, Reply):
+            return reply
         has_real_calls = self.capabilities.tools or not request.tools  # prompted calls are still text here
         if has_real_calls and not reply.message.has_tool_calls and reply.stop_reason is not StopReason.PAUSE:
             rendering.drop_cache()

@@ -33,18 +33,7 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord, answered
 from outrider.runtime.run import BudgetSpentError
-from outrider.runtime.step import (
-    Act,
-    Await,
-    Check,
-    Correct,
-    Deliver,
-    HandOver,
-    Step,
-    Stop,
-    Think,
-    next_step,
-)
+from outrider.runtime.step import Act, Await, Check, Correct, Deliver, HandOver, Stop, Think, next_step
 
 _DEFAULTS = Limits()
 
@@ -159,6 +148,7 @@ class AgentLoop(CurrentRun):
             raise
         finally:
             terms, self._limits = self._terms, None
+            self._timer = None  # it holds the task of the run
         await self._stop(status, error, terms)
 
     async def _begin(
@@ -201,19 +191,20 @@ class AgentLoop(CurrentRun):
             if steering.moving:
                 await steering.settled()
             match next_step(record.state, self._terms):
+                case Act(calls=calls):
+                    await self._calls.run(calls, self.environment)
+                case Think() as step:
+                    await self._think(step)
                 case Stop() as step:
                     if stopped := await self._ends(step):
                         return stopped
                 case step:
-                    await self._do(step)
+                    await self._go_on(step)
         return self.finished.status
 
-    async def _do(self, step: Step) -> None:
+    async def _go_on(self, step: HandOver | Deliver | Await | Check | Correct) -> None:
+        """Do what comes between the requests and the calls."""
         match step:
-            case Act(calls=calls):
-                await self._calls.run(calls, self.environment)
-            case Think():
-                await self._think(step)
             case HandOver():
                 await self.hand_over()
             case Deliver():
@@ -302,8 +293,8 @@ class AgentLoop(CurrentRun):
     async def _ask_model(self, step: Think | None) -> Reply:
         """Request one reply. If its calls run next, as in a run, their intents are stored in the same commit."""
         record, model = self._record, self.model
-        reminder = model.reminder(step, self._run.repeats) if step else ""
-        if not record.history.is_ready:
+        reminder = model.reminder(step, self._run.repeats) if step and step.reminder else ""
+        if not record.state.history.is_ready:
             await record.load()
         if model.tools.servers:
             await model.join_servers()
@@ -316,7 +307,7 @@ class AgentLoop(CurrentRun):
         except errors.ContextExceededError as error:
             await self.compactor.after_refusal(error)
             reply = await model.reply(reminder, settings)
-        if (normalized := record.history.normalized(reply.message)) is not reply.message:
+        if (normalized := record.state.history.normalized(reply.message)) is not reply.message:
             reply = msgspec.structs.replace(reply, message=normalized)
         requested, entry = self._entries(reply)
         entries: list[Entry] = [requested, entry] if requested else [entry]

@@ -56,8 +56,9 @@ class AskedCall:
 
     @property
     def is_asked(self) -> bool:
-        """Whether something is asked before the call runs."""
-        return self.around.decides or (self._tool is not None and self._tool.approval != "")
+        """Whether something is asked before the call runs: hooks, the approver, or a person."""
+        around, tool = self.around, self._tool
+        return around.approve is not None or bool(around.hooks.before_tool) or bool(tool and tool.approval)
 
     async def ask(self) -> None:
         """Ask the hooks, then the approver. A denial becomes the result; a decision that comes later parks the call."""

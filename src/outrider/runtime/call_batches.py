@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
@@ -25,6 +26,7 @@ from outrider.runtime.record import SessionRecord
 
 MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more runs in batches."""
+_is_asked, _is_unstored, _ends_run = map(attrgetter, ("is_asked", "is_unstored", "ends_run"))
 
 
 async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
@@ -34,7 +36,7 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
     running calls are stopped before LogError is raised. After a denial that ends the run, no further call starts.
     """
     for batch in _batches([call for call in calls if not call.is_parked]):
-        if any(call.ends_run for call in calls):
+        if any(map(_ends_run, calls)):
             for call in batch:
                 call.skip()
         try:
@@ -55,13 +57,13 @@ async def run_calls(calls: Sequence[Call], tools: Iterable[str]) -> None:
 async def _run_batch(batch: Sequence[Call], tools: Iterable[str]) -> None:
     # With an approver or hooks each call starts once it is approved, so that it cannot change meanwhile.
     around = batch[0].around
-    is_asked = any(call.is_asked for call in batch)
+    is_asked = any(map(_is_asked, batch))
     for together in [[call] for call in batch] if is_asked else [batch]:
         if is_asked:
-            if any(call.ends_run for call in batch):
+            if any(map(_ends_run, batch)):
                 together[0].skip()
             await together[0].ask()
-        if around.watch or not all(call.is_begun and call.decided is None for call in together):
+        if around.watch or any(map(_is_unstored, together)):
             await _record_intents(together)
         for call in together:
             call.start(tools)
@@ -79,7 +81,7 @@ def first_intents(calls: Sequence[Call]) -> list[Intent]:
     before it.
     """
     for batch in _batches(calls):
-        if batch[0].around.watch or any(call.is_asked for call in batch):
+        if batch[0].around.watch or any(map(_is_asked, batch)):
             break
         for call in batch:
             call.is_begun = True
@@ -169,7 +171,7 @@ class ReplyCalls:
         limits = self._model.agent.limits.within(window_of(self._model.provider))
         around = around if limits is around.limits else msgspec.structs.replace(around, limits=limits)
         refused = refused_handoffs(uses, tools)
-        waiting = state.waiting_calls(is_attended=around.person is not None)
+        waiting = state.waiting_calls(is_attended=around.person is not None) if state.questions else ()
         calls = []
         for use in uses:  # ids are unique in a conversation, so the first call names the reply
             tool, intent = refused.get(use.id) or tools.get(use.name), state.intents.get(use.id)

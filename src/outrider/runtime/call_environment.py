@@ -60,8 +60,3 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     def is_subagent(self) -> bool:
         """Whether this is the session of a sub-agent."""
         return self.open_child is None
-
-    @property
-    def decides(self) -> bool:
-        """Whether something is asked before a call runs: an approver, or hooks."""
-        return self.approve is not None or bool(self.hooks.before_tool)

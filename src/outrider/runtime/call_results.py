@@ -62,7 +62,7 @@ class ResultBuilder:
         elif len(text) > self._limit:
             text, whole = await self._shortened(text, result.is_json)
         content: list[TextBlock | AttachmentBlock] = [TextBlock(text)] if text else []
-        files = [await self._stored(attachment) for attachment in result.attachments]
+        files = [await self._stored(attachment) for attachment in result.attachments] if result.attachments else []
         nothing_left = not text.strip() and bool(files) and all(isinstance(file, TextBlock) for file in files)
         note = [TextBlock(clean(result.note))] if result.note else []
         block = result_block(self._use.id, [*content, *files, *note], result.is_error or nothing_left, whole)

@@ -82,13 +82,9 @@ class Call(AskedCall):
         own, most = tool.result_characters if tool else None, around.limits.result_characters
         self._limit = most if own is None else min(own, most)
         """The most characters of the result that the model reads."""
-        self._context = self._new_context(reply)
         self._timers: list[asyncio.TimerHandle] = []
         self._loop_thread = threading.get_ident()
-
-    def _new_context(self, reply: str) -> ToolContext:
-        around = self.around
-        return ToolContext(
+        self._context = ToolContext(
             CallRef(self.use.id, self._key, around.session, reply),
             around.cwd,
             around.threads,
@@ -113,6 +109,11 @@ class Call(AskedCall):
     def started(self) -> bool:
         """Whether the call has started or has a result."""
         return self._task is not None or self.answer is not None
+
+    @property
+    def is_unstored(self) -> bool:
+        """Whether its intent, or the decision that allowed it, is not stored yet."""
+        return not self.is_begun or self.decided is not None
 
     @property
     def may_write(self) -> bool:

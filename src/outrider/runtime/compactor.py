@@ -129,7 +129,7 @@ class Compactor:
     @property
     def may_be_full(self) -> bool:
         """Whether the next request may not fit into the context window."""
-        return not self._surely_fits()
+        return not (self.meter.is_new and self._surely_fits())
 
     async def make_room(self) -> None:
         """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is.
@@ -166,8 +166,6 @@ class Compactor:
 
     def _surely_fits(self) -> bool:
         """Return whether the first request fits, without the price list, which takes a while to load."""
-        if not self.meter.is_new:
-            return False
         window = getattr(getattr(self._model.provider, "capabilities", None), "context_tokens", None)
         return window is not None and self.tokens() < window // 8
 

@@ -47,7 +47,7 @@ class CurrentRun:
         """The limits of the run that goes on."""
         self._budget: Limits | None = None
         """Those of the newest run."""
-        self._timer: asyncio.Timeout
+        self._timer: asyncio.Timeout | None = None
         """Its time-out."""
         self._is_ending = False
         """Whether its end is being stored together with its last reply."""
@@ -74,6 +74,7 @@ class CurrentRun:
     def change_limits(self, limits: Limits) -> None:
         """Let other limits hold for the run that goes on, from its beginning."""
         self._limits = self._budget = limits
+        assert self._timer
         self._timer.reschedule(None if limits.max_seconds is None else self._began + limits.max_seconds)
 
     @property

@@ -43,9 +43,16 @@ class Journal:
         """Holds the files of the conversation."""
         self._answers: dict[str, tuple[Answer, str, float]] = {}
         """Answers that were not taken yet, with who gave them and when, by question."""
-        self._state = SessionState()
-        self._forgetful: weakref.WeakValueDictionary[str, Journal] = weakref.WeakValueDictionary()
-        """Those of sub-agents, while something needs them."""
+
+    @cached_property
+    def _state(self) -> SessionState:
+        """The state of a session that is opened again: only sub-agents are."""
+        return SessionState()
+
+    @cached_property
+    def _forgetful(self) -> weakref.WeakValueDictionary[str, Journal]:
+        """The journals of sub-agents, while something needs them."""
+        return weakref.WeakValueDictionary()
 
     def write(self, *entries: Entry) -> PendingWrite:
         """Queue entries, all or none. The write is done when they are kept, and fails only with a LogError."""

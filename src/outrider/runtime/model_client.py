@@ -107,18 +107,20 @@ class ModelClient:
 
     async def admit(self) -> None:
         """Return if the budget of the day allows another request. Raises BudgetError."""
-        if self.agent.budget is not NO_BUDGET and self.agent.budget.parts:
+        if self.agent.budget.parts:
             await self._budget.admit(self.agent.budget)
 
     async def reply(self, reminder: str, settings: ModelSettings) -> Reply:
         """Request the next reply of the conversation, and show its deltas. If it is interrupted, keep its text."""
-        messages = self._record.history.sendable()
+        messages = self._record.state.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
-        await self.admit()
+        if self.agent.budget is not NO_BUDGET:
+            await self.admit()
         emit = self.watch(self._record.emit) if self.watch else self._record.emit
         receiver = Receiver(self.provider, emit, self.agent.retry, self._add_failure, keeps_words=True)
-        self.keep_to_mode()
+        if self.offer:
+            self.keep_to_mode()
         try:
             reminder = "\n\n".join(filter(None, (self.tools.now.reminder, reminder)))
             request = self._request(messages, reminder, settings)

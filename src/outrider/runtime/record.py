@@ -89,7 +89,8 @@ class SessionRecord:
                 from outrider.runtime.journal import KEPT
 
                 return KEPT
-        if changed := {each.session: each for each in entries if type(each) is BackgroundTask}:
+        if BackgroundTask in map(type, entries):
+            changed = {each.session: each for each in entries if type(each) is BackgroundTask}
             self.tasks |= changed
             beside = [each for each in beside if type(each) is not BackgroundTask or each.session not in changed]
         write = self.journal.write(*entries, *beside)

@@ -134,14 +134,7 @@ Step: TypeAlias = Think | Act | HandOver | Deliver | Await | Correct | Check | S
 
 
 def next_step(state: SessionState, terms: Terms) -> Step:
-    """Return what a run does next. One that has a goal is done only once that is reached."""
-    step = _next_step(state, terms)
-    if not terms.has_goal or step != Stop("done"):
-        return step
-    return Check((state.run or RunState()).checks + 1)
-
-
-def _next_step(state: SessionState, terms: Terms) -> Step:
+    """Return what a run does next."""
     run, last = state.run or RunState(), state.history.last
     if state.calls:
         return Stop("waiting") if state.is_waiting(is_attended=terms.is_attended) else Act(state.calls)
@@ -153,7 +146,7 @@ def _next_step(state: SessionState, terms: Terms) -> Step:
     if isinstance(more, Deliver) and not limit:
         return more
     if state.final:
-        return Stop("done")
+        return _done(run, terms)
     if last is not None and last.role == "assistant":  # from before the run
         return more if more and not limit else _after_answer(run, state.history.tail, terms, limit)
     if limit:
@@ -192,7 +185,14 @@ def _after_answer(run: RunState, messages: Sequence[Message], terms: Terms, limi
     fault = ""
     if terms.answer is not None and run.stop_reason not in _REFUSALS:
         fault = terms.answer.correction(messages)
-    return (Stop(limit) if limit else Correct(fault)) if fault else Stop("done")
+    if not fault:
+        return _done(run, terms)
+    return Stop(limit) if limit else Correct(fault)
+
+
+def _done(run: RunState, terms: Terms) -> Check | Stop:
+    """Return the end of a run that has its answer. One that has a goal is done only once that is reached."""
+    return Check(run.checks + 1) if terms.has_goal else Stop("done")
 
 
 def _rest_of_turn(run: RunState, terms: Terms) -> Step | None:

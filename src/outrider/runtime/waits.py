@@ -69,7 +69,8 @@ class Waits:
 
     def about(self, call_id: str, waits: str) -> tuple[Asked, Decided | None] | None:
         """Return the question for which a part of a call waits or waited, with its answer."""
-        found = self._record.state.asked_about(call_id, waits)
+        state = self._record.state
+        found = state.asked_about(call_id, waits) if state.questions or state.answered else None
         return None if found and found[1] and not self._counts(found[0], found[1]) else found
 
     def answer_to(self, id: str) -> Decided | None:

@@ -140,7 +140,7 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
             outcome = await context.threads.run(_call, self.function, args, kwargs, context)
         if inspect.isawaitable(outcome):
             outcome = await outcome
-        if isinstance(outcome, AsyncIterator):
+        if not isinstance(outcome, str) and isinstance(outcome, AsyncIterator):
             outcome = await _consume(outcome, context)
         if isinstance(outcome, str) or not has_pictures(outcome):
             result = as_result(outcome)

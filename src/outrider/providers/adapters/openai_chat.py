@@ -170,7 +170,8 @@ class OpenAIChat(ApiProvider):
 
     def _decoded_tool(self, request: Request) -> ToolSpec | None:
         """Return the tool whose call the server decodes by its schema, if the request leaves only that one."""
-        return decoded_calls.only_call(request) if self.decodes_schemas else None
+        tool = decoded_calls.only_call(request)
+        return tool if tool and self.decodes_schemas else None
 
     def _longest_reply(self, request: Request, size: int) -> dict[str, int]:
         """Return the limit of a reply from a local server, beside `size` bytes: a small model may write on."""

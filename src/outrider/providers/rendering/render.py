@@ -10,7 +10,6 @@ The way of a file: `AttachmentBlock` -> `Renderer.user` -> `File` in a `UserMess
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
 
 import msgspec
 
@@ -61,9 +60,7 @@ class Renderer:
         results: list[Result] = []
         moved: list[Part] = []
         made = self._made(previous, text_bytes)
-        content: list[Part] = list(chain.from_iterable(file.parts for file in made.values()))
-        shown = [*_shown_files(previous, made), *_shown_files(message, dict(enumerate(rendered)))]
-        rendered = [*made.values(), *rendered]
+        content: list[Part] = [part for file in made.values() for part in file.parts]
         for block in message.content:
             if type(block) is ToolResultBlock:
                 result, after = self._result(block, calls.get(block.tool_use_id), files)
@@ -73,8 +70,10 @@ class Renderer:
                 content.append(self._limit(block.text))
             elif type(block) is AttachmentBlock:
                 content += self._label(next(files).parts)
-        if not rendered:
+        if not rendered and not made:
             return UserMessage(tuple(results), (), tuple(content))
+        shown = [*_shown_files(previous, made), *_shown_files(message, dict(enumerate(rendered)))]
+        rendered = [*made.values(), *rendered]
         return UserMessage(
             tuple(results),
             (MOVED, *moved) if moved else (),

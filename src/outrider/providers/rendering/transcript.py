@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any
@@ -98,11 +97,11 @@ class Transcript:
 
     @property
     def size(self) -> int:
-        return len(self._buffer) + sum(len(data) for _, data in self._files)
+        return len(self._buffer) + sum([len(data) for _, data in self._files])
 
     @property
     def images(self) -> int:
-        return sum(file.images for file in self.shown)
+        return sum([file.images for file in self.shown])
 
     @property
     def text_bytes(self) -> int:
@@ -173,7 +172,7 @@ class Rendering:
     ) -> Body:
         """Return a body within the limits of the API. Files that do not fit are left out, the oldest first."""
         body = assemble()
-        left: Counter[str] = Counter()
+        left: dict[str, int] = {}
         while len(body) > limits.request_bytes or self.transcript.images > limits.images:
             shown, too_many = self.transcript.shown, self.transcript.images > limits.images
             room = Room(limits.images, limits.request_bytes - len(body) + sum(file.size for file in shown))
@@ -188,7 +187,7 @@ class Rendering:
                 limit = counted(limits.images, "image") if is_image else human_size(limits.request_bytes)
                 reason = f"{label} takes at most {limit} in a request, and newer files come first"
                 self.leave_out([file], Omission(reason))
-                left[reason] += 1
+                left[reason] = left.get(reason, 0) + 1
             body = assemble()
         for reason, count in left.items():
             self.notify(f"{count} {'file is' if count == 1 else 'files are'} not shown to the model: {reason}")

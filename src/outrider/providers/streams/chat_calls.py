@@ -62,8 +62,7 @@ class Calls:
         found: list[Delta] = []
         touched: list[_Call] = []
         for fragment in fragments:
-            custom = fragment.custom or Custom()
-            function = fragment.function or Function(custom.name, custom.input)
+            function = fragment.function or _as_function(fragment.custom or Custom())
             call_id, name, piece = fragment.id or "", function.name or "", _arguments(function.arguments)
             if not (call_id or name or piece or fragment.extra_content):
                 continue
@@ -101,6 +100,10 @@ def _finished(call: _Call, origin: ProviderState) -> ToolUseBlock:
         state = msgspec.structs.replace(origin, data={"type": "custom"})
         return ToolUseBlock(call.id, call.name, {"input": call.text}, state=state)
     return call.finish(msgspec.structs.replace(origin, data={"extra_content": call.extra}) if call.extra else None)
+
+
+def _as_function(custom: Custom) -> Function:
+    return Function(custom.name, custom.input)
 
 
 def _arguments(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -49,6 +50,9 @@ _FAILURES = frozenset({"error", "abort", "network_error", "insufficient_system_r
 """Finish reasons that report a failure of the server."""
 
 BAD_CALL = "tool_use_failed"  # the code of an error about a call that the model wrote
+_beside = attrgetter("annotations", "extra_content", "images", "executed_tools")
+"""Returns what a delta has beside its text, its reasoning and its calls."""
+_NOTHING = (None,) * 4
 _CALLED = re.compile(r"""<function=([\w.-]+)|"name"\s*:\s*"([\w.-]+)"|tool '([\w.-]+)'""")
 
 
@@ -135,7 +139,7 @@ class IncomingReply:
             self._usage = chunk.usage
         elif chunk.x_groq is not None:
             self._usage = wire.object_of(wire.object_of(chunk.x_groq).get("usage")) or self._usage
-        if failure := chunk.failure:
+        if (chunk.error or not chunk.choices) and (failure := chunk.failure):
             if is_bad_call(failure):
                 return self._take_bad_call(failure)
             error = self._to_error(failure)
@@ -176,9 +180,9 @@ class IncomingReply:
 
     def _take_choice(self, choice: wire.Choice, shown: list[Delta]) -> None:
         if delta := choice.delta or choice.message:
-            if delta.annotations is not None or delta.extra_content is not None or delta.images is not None:
+            if _beside(delta) != _NOTHING:
                 self._take_state(delta)
-            shown += self._executed.take(delta.executed_tools)
+                shown += self._executed.take(delta.executed_tools)
             if delta.reasoning_content is not None or delta.reasoning is not None:
                 shown += self._take_reasoning(delta)
             elif delta.reasoning_details:
@@ -240,9 +244,11 @@ class IncomingReply:
         stop = _STOP_REASONS.get(self._finish_reason or "stop", StopReason.OTHER)
         if self._inline:
             yield from self._separate(self._inline.finish())
-        yield from self._executed.end()
+        blocks: list[Block] = []
+        if self._executed:
+            yield from self._executed.end()
+            blocks += self._executed.blocks(self._state({}))
         calls = self._calls.finish(self._origin, cut=stop in (StopReason.MAX_TOKENS, StopReason.CONTENT_FILTER))
-        blocks: list[Block] = self._executed.blocks(self._state({}))
         blocks += self._thinking(bool(calls))
         if text := "".join(self._text):
             blocks.append(TextBlock(text, citations=citations_of(self._annotations, text)))
