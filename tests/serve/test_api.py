@@ -156,6 +156,7 @@ async def test_what_one_owner_does_at_once_is_limited() -> None:
         ("GET", "/nothing", None, 404),
         ("DELETE", "/sessions", None, 405),
         ("POST", "/sessions", {"text": 7}, 400),
+        ("POST", "/sessions", {"text": "Hi", "modell": "openai/fast"}, 400),
         ("POST", "/sessions", {"text": "x" * 500_001}, 400),
         ("POST", "/sessions", {"text": "x" * 1_000_001}, 413),
         ("POST", "/sessions", {"text": "Hi", "folder": "/"}, 422),

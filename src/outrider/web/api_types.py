@@ -31,7 +31,7 @@ def _either(name: str) -> Meta:
 # Requests
 
 
-class Said(msgspec.Struct, frozen=True):
+class Said(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A message to a session."""
 
     text: Text
@@ -39,7 +39,7 @@ class Said(msgspec.Struct, frozen=True):
     """The permission mode of the run, if the message begins one."""
 
 
-class NewSession(msgspec.Struct, frozen=True):
+class NewSession(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A session to begin."""
 
     text: Text = ""
@@ -54,14 +54,14 @@ class NewSession(msgspec.Struct, frozen=True):
     metadata: dict[str, str] = {}
 
 
-class Goal(msgspec.Struct, frozen=True):
+class Goal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a session works for."""
 
     command: Text
     """The command that must succeed before a run is done. An empty one ends the goal."""
 
 
-class Fork(msgspec.Struct, frozen=True):
+class Fork(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Which part of a session to copy."""
 
     at: Number | None = None
