@@ -107,7 +107,7 @@ class ModelClient:
 
     async def admit(self) -> None:
         """Return if the budget of the day allows another request. Raises BudgetError."""
-        if self.agent.budget.parts:
+        if self.agent.budget is not NO_BUDGET and self.agent.budget.parts:
             await self._budget.admit(self.agent.budget)
 
     async def reply(self, reminder: str, settings: ModelSettings) -> Reply:
@@ -115,8 +115,7 @@ class ModelClient:
         messages = self._record.state.history.sendable()
         if not messages:
             raise ConversationError("there is nothing to answer: the messages are blank")
-        if self.agent.budget is not NO_BUDGET:
-            await self.admit()
+        await self.admit()
         emit = self.watch(self._record.emit) if self.watch else self._record.emit
         receiver = Receiver(self.provider, emit, self.agent.retry, self._add_failure, keeps_words=True)
         if self.offer:

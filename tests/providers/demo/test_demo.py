@@ -82,7 +82,8 @@ def test_it_drives_the_tools_that_fit(question: str, calls: list[str], said: str
 def test_it_says_what_it_is_and_how_to_get_a_real_model() -> None:
     said = think("Write me a poem", model="demo")
     assert "demo model, not an LLM" in said
-    assert "OUTRIDER_MODEL" in said
+    assert "outrider login" in said
+    assert "/model anthropic/balanced" in said
 
 
 def test_on_its_last_turn_it_answers_with_what_it_has() -> None:
