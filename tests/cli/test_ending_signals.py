@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -38,18 +39,17 @@ def test_a_signal_does_not_interrupt_finalizers_and_the_next_one_ends_the_proces
         assert (ended.returncode, ended.stdout, ended.stderr) == (code, said, "")
 
 
+def piped(*arguments: str) -> subprocess.Popen[Any]:
+    """Start the program with pipes for its standard streams."""
+    pipe = subprocess.PIPE
+    return start(*arguments, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=clean_environment())
+
+
 @pytest.mark.parametrize(
     ("number", "code", "said"), [(signal.SIGTERM, 143, "\nTerminated.\n"), (signal.SIGHUP, 129, "\nHung up.\n")]
 )
 def test_commands_without_handlers_of_their_own_end_in_order(number: signal.Signals, code: int, said: str) -> None:
-    with start(
-        *("sessions", "import", "-"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(),
-    ) as process:
+    with piped("sessions", "import", "-") as process:
         assert process.stdin
         pipe = process.stdin.fileno()
         os.write(pipe, b"{")
@@ -60,14 +60,7 @@ def test_commands_without_handlers_of_their_own_end_in_order(number: signal.Sign
 
 
 def test_a_server_that_a_signal_stops_has_done_its_work() -> None:
-    with start(
-        *("serve", "--port", "0"),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=clean_environment(),
-    ) as process:
+    with piped("serve", "--port", "0") as process:
         assert process.stdout
         assert "http://127.0.0.1:" in process.stdout.readline()
         process.send_signal(signal.SIGTERM)

@@ -191,7 +191,7 @@ async def _run_session(session: Session, task: Task, prompt: str) -> RunResult[A
 async def _suspended_by_cancel(session: Session, prompt: str, task: Task) -> RunResult[Any]:
     """Run the prompt. A cancel leaves the log as a kill would, and the next worker runs what had not begun.
 
-    Nobody has cancelled the calls: a worker has ended, or lost its lease. Results that say so would mislead the model.
+    The worker has ended or lost its lease; no user cancelled the calls, so no result may say that.
     """
     run = asyncio.ensure_future(session.run(prompt, output=task.schema))
     try:

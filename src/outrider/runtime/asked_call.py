@@ -71,7 +71,8 @@ class AskedCall:
             return
         if around.hooks.before_tool and not self._is_edited:  # they saw the arguments before they were changed
             await self._ask_hooks(tool)
-        # A report is the answer of a run, and does nothing: an API that returns it without a call asks nobody either.
+        # `report_back` gives the answer of a run and does nothing else. Where an API returns the answer without a call,
+        # there is no question either.
         if self.answer or tool.name in RESERVED_NAMES or not (around.approve or tool.approval):
             return
         try:

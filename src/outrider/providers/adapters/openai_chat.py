@@ -272,8 +272,7 @@ class OpenAIChat(ApiProvider):
         """
         if not model_lookup.is_on() or known_models().knows(self.prefix, self.model.lower()):
             return
-        is_priced = await asyncio.to_thread(context_tokens, self.prefix, self.model)
-        if is_priced and not self.quirks.lists_modalities:
+        if context_tokens(self.prefix, self.model) and not self.quirks.lists_modalities:
             return
         facts = await model_lookup.look_up(
             *(self.base_url, self.model, self.headers(self._required_key())),
