@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from outrider.cli import main
-from outrider.coding.config.settings import Settings
+from outrider.coding.config.loading import load
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.consent.store import Consents
 from outrider.coding.extensions import Extensions
@@ -239,7 +239,8 @@ async def test_a_question_of_the_model_is_told_to_the_hooks(home: Path, project:
             await asyncio.sleep(0.01)
         return Given("decline")
 
-    bench = Workbench(Settings(model="demo"), project, front_end=FrontEnd(choose=choose))
+    settings = load(project, environment=os.environ, flags={"model": "demo"}).settings  # without a sandbox
+    bench = Workbench(settings, project, front_end=FrontEnd(choose=choose))
     await run(bench, [call("AskUser", questions=[{"question": "Which colour?"}]), "Fine."])
     assert json.loads((project / "told.json").read_text())["message"] == "AskUser: Which colour?"
 
