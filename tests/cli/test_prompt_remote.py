@@ -77,6 +77,28 @@ async def test_a_polite_end_leaves_the_question_open(tmp_path: Path, log: Log) -
     assert (tmp_path / "made").exists()
 
 
+SLEEP = ("c2", "Bash", {"command": "sleep 600"})
+DELEGATE = ("c3", "Task", {"title": "Make it", "prompt": "Make the file."})
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [[Answer(calls=(*TOUCH.calls, SLEEP))], [Answer(calls=(DELEGATE,)), Answer(calls=(*TOUCH.calls, SLEEP))]],
+    ids=["own", "of a sub-agent"],
+)
+async def test_a_polite_end_beside_other_work_leaves_the_question_open(
+    replies: list[Answer], tmp_path: Path, log: Log
+) -> None:
+    """The run goes on while the question can be answered already: the end of the program is no answer then either."""
+    async with ModelServer(replies) as server:
+        with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
+            await until(lambda: log.questions())
+            (question,) = log.questions()
+            process.terminate()
+            assert (await ended(process))[0] == 143
+        assert [each.id for each in log.questions()] == [question.id]
+
+
 async def test_json_counts_a_run_that_waited_once(tmp_path: Path, log: Log) -> None:
     wanted = ("--ask-later", "--wait", "--output-format", "json")
     async with ModelServer([TOUCH, Answer("Done.")]) as server:

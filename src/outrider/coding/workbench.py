@@ -342,7 +342,7 @@ class Workbench:
 
     def keep_question(self, session: Session | None) -> None:
         """Leave a question open that waits, because the program has to end: the log then is what a kill leaves."""
-        if session and self._remote and self._remote.questions.is_waiting:
+        if session and (session.is_asking or (self._remote and self._remote.questions.is_waiting)):
             session.freeze()
 
     # The permission mode

@@ -43,6 +43,8 @@ class Journal:
         """Holds the files of the conversation."""
         self._answers: dict[str, tuple[Answer, str, float]] = {}
         """Answers that were not taken yet, with who gave them and when, by question."""
+        self.shown: set[str] = set()
+        """The ids of the questions that others may answer, also those of sub-agents."""
 
     @cached_property
     def _state(self) -> SessionState:
@@ -191,7 +193,7 @@ class LogJournal(Journal):
             try:
                 child = LogJournal(self._log, await asyncio.shield(opening))
                 self._children.add(child)
-                child.is_suspended = self.is_suspended
+                child.is_suspended, child.shown = self.is_suspended, self.shown
                 return child
             except asyncio.CancelledError:
                 with contextlib.suppress(LogError):
@@ -211,6 +213,7 @@ class LogJournal(Journal):
 
     async def ask(self, asked: Asked) -> None:
         """Put it into the inbox, where it stays when this process ends."""
+        self.shown.add(asked.id)  # before others can see it: whoever ends this process then must not withdraw it
         await (await asyncio.to_thread(lambda: self._open_questions)).ask(asked)
 
     async def answer(self, asked: Asked, given: Any, by: str) -> None:
@@ -228,6 +231,7 @@ class LogJournal(Journal):
     async def give_up(self, ids: Sequence[str]) -> None:
         """Take them out of the inbox. After a failure they stay there, answered by no one who waits."""
         if not self.is_suspended:
+            self.shown.difference_update(ids)
             with contextlib.suppress(LogError):
                 await (await asyncio.to_thread(lambda: self._open_questions)).give_up(ids)
 

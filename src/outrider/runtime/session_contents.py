@@ -138,6 +138,11 @@ class SessionContents(SessionBase):
         """What the session waits for: questions that `answer` or `log.answer` answers."""
         return self._waits.questions()
 
+    @property
+    def is_asking(self) -> bool:
+        """Whether others may answer a question of the session or of one of its sub-agents."""
+        return bool(self._record.journal.shown)
+
     async def answer(self, id: str, answer: Any, *, by: str = "") -> None:
         """Answer a question for which the session waits: Allow(), Deny("…"), a choice, a text, a mapping, a result.
 
