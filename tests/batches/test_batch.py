@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import subprocess
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from outrider import Agent, Limits, Log, Retry, Session, Usage, tool
 from outrider.batches import BatchLimits, Task, TaskResult, batch, metering
 from outrider.batches.local_queue import LocalQueue
-from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState
+from outrider.batches.queue import MAX_ATTEMPTS, BatchSettings, BatchState, Claim
 from outrider.conversation.messages import Message
 from outrider.errors import BudgetError, ConfigError, ProviderError, RateLimitedError, RunError
 from outrider.log.holder import Holder
@@ -181,6 +182,35 @@ async def test_calls_that_a_stopped_worker_has_not_begun_are_run_by_the_next(tmp
         found = await collect(agent, ["go"], log, name="job")
     assert (found["1"].text, found["1"].unknown_calls) == ("seen booked", ())
     assert runs == ["look", "look", "book"]
+
+
+async def test_a_task_that_is_taken_while_its_worker_is_stopped_goes_back(tmp_path: Path) -> None:
+    """It would belong to a process that lives and does not run it."""
+    queue, taken, go_on = LocalQueue(tmp_path), threading.Event(), threading.Event()
+    name = queue.begin("job", BatchSettings(), resume=False)
+    queue.add(name, [Task("go", id="1")])
+    claim = queue._claim
+
+    def slow_claim(*given: Any) -> Claim | None:
+        found = claim(*given)
+        taken.set()
+        go_on.wait()
+        return found
+
+    queue._claim = slow_claim  # type: ignore[method-assign]
+
+    async def never(claim: Claim) -> TaskResult:
+        raise AssertionError("a stopped worker runs nothing")
+
+    working = asyncio.ensure_future(queue.work(never, asyncio.Event(), batch=name))
+    await asyncio.to_thread(taken.wait)
+    working.cancel()
+    await asyncio.sleep(0)
+    go_on.set()
+    await asyncio.wait([working])
+    assert working.cancelled()
+    assert queue.state(name).running == 0
+    queue.close()
 
 
 async def test_the_budget_is_one_for_all_tasks(tmp_path: Path) -> None:

@@ -231,8 +231,7 @@ class LocalQueue:
                     searched = time.monotonic()
                     await asyncio.to_thread(self._free_tasks_of_dead_workers)
                     await asyncio.to_thread(self.wake)
-                claim = await asyncio.to_thread(self._claim, batch, offered, len(running))
-                if claim:
+                if claim := await self._claimed(batch, offered, len(running)):
                     task = asyncio.ensure_future(self._run(run, claim))
                     running.add(task)
                     task.add_done_callback(running.discard)
@@ -245,6 +244,17 @@ class LocalQueue:
                 task.cancel()
             if running:
                 await asyncio.wait(running)
+
+    async def _claimed(self, batch: str, tools: frozenset[str], running: int) -> Claim | None:
+        """Take the first task that waits, if any. A task that is taken while this is cancelled goes back."""
+        claiming = asyncio.ensure_future(asyncio.to_thread(self._claim, batch, tools, running))
+        try:
+            return await asyncio.shield(claiming)
+        except asyncio.CancelledError:  # the thread goes on
+            with suppress(LogError):
+                if claim := await claiming:
+                    await asyncio.to_thread(self._put_back, claim)
+            raise
 
     async def _run(self, run: Run, claim: Claim) -> None:
         """Run one task and store its result, park it, or put it back."""
@@ -400,6 +410,8 @@ async def _first(*awaitables: object, seconds: float) -> None:
     """Wait until one is done, or for some seconds. The tasks go on."""
     own = [asyncio.ensure_future(each) for each in awaitables if asyncio.iscoroutine(each)]
     tasks = [each for each in awaitables if isinstance(each, asyncio.Future)]
-    await asyncio.wait([*own, *tasks], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    for each in own:
-        each.cancel()
+    try:
+        await asyncio.wait([*own, *tasks], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in own:
+            each.cancel()
