@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from outrider.coding.worktrees import Worktrees
-from outrider.errors import ConfigError, SessionHeldError
+from outrider.environment import worktrees_folder
+from outrider.errors import ConfigError, OutriderError, SessionHeldError
+from outrider.filesystem import make_private, open_lock, try_lock
 from outrider.processes.programs import Programs
 
 NAME = "ab" * 16
@@ -215,3 +218,20 @@ async def test_many_at_once_are_merged_one_after_the_other(folder: Path) -> None
     said = await asyncio.gather(*map(work, range(4)))
     assert all("merged" in each for each in said)
     assert all((folder / f"file{number}").exists() for number in range(4))
+
+
+async def test_a_worktree_is_not_made_while_another_process_makes_one(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """git fails if it finds one that is half made."""
+    trees = worktrees(folder)
+    make_private(worktrees_folder())
+    lock = open_lock(worktrees_folder() / "turn.lock")
+    assert try_lock(lock)
+    monkeypatch.setattr("outrider.coding.worktrees.TURN_SECONDS", 0)
+    with pytest.raises(OutriderError, match="another process has been at work on worktrees"):
+        async with trees.open(folder, NAME, "A task"):
+            pass
+    os.close(lock)
+    async with trees.open(folder, NAME, "A task") as tree:
+        assert tree.path.is_dir()

@@ -32,8 +32,8 @@ NEW_FILE_BYTES = 10_000_000
 """The largest new file that a worktree gets."""
 SHOWN_FILES = 10
 MERGED = "Its changes were merged into the folder"
-MERGE_SECONDS = 300.0
-"""How long to wait for others that merge."""
+TURN_SECONDS = 300.0
+"""How long to wait for others that merge, or make or remove a worktree."""
 BRANCHES = "outrider/"
 """How the names of branches begin that keep what was not merged."""
 ID_CHARACTERS = 8
@@ -81,7 +81,7 @@ class Worktree:
         names = [os.fsdecode(name) for name in changed.split(b"\0") if name]
         conflict = "it did not finish"
         if merge and names:
-            with _one_merge():
+            with _one_at_a_time():
                 conflict = self._merge(final, secrets)
                 if conflict:
                     self._keep(final)
@@ -129,9 +129,10 @@ class Worktree:
         self._is_over = True
         if forget:
             self._main.run("update-ref", "-d", f"refs/heads/{self.branch}", fails=True)
-        self._main.run("worktree", "remove", "--force", "--force", str(self.path), fails=True)
-        shutil.rmtree(self.path, ignore_errors=True)
-        self._main.run("worktree", "prune", fails=True)
+        with _one_at_a_time():
+            self._main.run("worktree", "remove", "--force", "--force", str(self.path), fails=True)
+            shutil.rmtree(self.path, ignore_errors=True)
+            self._main.run("worktree", "prune", fails=True)
 
 
 class Worktrees:
@@ -194,7 +195,8 @@ class Worktrees:
         base = main.say("rev-parse", f"{kept}^") if kept else snapshot(main, self._secrets, parent=head)
         origin = _Origin(str(top), base, title)
         replace_private(self._folder / f"{name}.json", msgspec.json.encode(origin))
-        main.run("worktree", "add", "--quiet", "--detach", str(path), kept or base)
+        with _one_at_a_time():  # git fails if it finds a worktree that another git has half made
+            main.run("worktree", "add", "--quiet", "--detach", str(path), kept or base)
         path.chmod(0o700)
         return Worktree(path, origin, path / os.path.relpath(os.path.realpath(folder), top), self._programs)
 
@@ -261,14 +263,14 @@ def _is_taken(path: Path, secrets: Callable[[str], bool]) -> bool:
 
 
 @contextmanager
-def _one_merge() -> Iterator[None]:
-    """Wait until no other process merges."""
-    lock = open_lock(worktrees_folder() / "merging.lock")
-    until = time.monotonic() + MERGE_SECONDS
+def _one_at_a_time() -> Iterator[None]:
+    """Wait until nothing else merges, or makes or removes a worktree, in any process."""
+    lock = open_lock(worktrees_folder() / "turn.lock")
+    until = time.monotonic() + TURN_SECONDS
     try:
         while not try_lock(lock):
             if time.monotonic() > until:
-                raise OutriderError("another process has been merging for minutes; the changes wait in their worktree")
+                raise OutriderError("another process has been at work on worktrees for minutes; changes wait in theirs")
             time.sleep(0.05)
         yield
     finally:
