@@ -6,6 +6,8 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.history import DummyHistory, History, InMemoryHistory
+from prompt_toolkit.input import Input, create_input
 from prompt_toolkit.input.typeahead import store_typeahead
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent, merge_key_bindings
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 PROMPT = styled("› ", BOLD, CYAN)
 CONTINUATION = styled("· ", DIM)
+_IS_WRITING = ContextVar("is writing", default=False)
+"""Whether lines are written above the one that is being edited."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,7 @@ class LineEditor:
             enable_open_in_editor=True,
             enable_suspend=True,
             reserve_space_for_menu=5,
+            input=_input(),
             output=ScreenOutput.from_pty(sys.stdout),
         )
         # prompt_toolkit itself would look for the editor on the whole PATH, also in the project.
@@ -144,8 +150,10 @@ class LineEditor:
         if not app.is_running:
             write()
             return
+        writing = _IS_WRITING.set(True)
         with set_app(app):
             run_in_terminal(write)
+        _IS_WRITING.reset(writing)
 
     def close(self) -> None:
         """Delete the pictures that were pasted."""
@@ -155,6 +163,21 @@ class LineEditor:
     def cancelled_text(self) -> str:
         """Return the text of the line when Ctrl-C was pressed."""
         return self._session.default_buffer.text
+
+
+def _input() -> Input:
+    """Return the keys of the terminal, which stays as it is while lines are written above the one that is being edited.
+
+    It would turn an Enter of that moment into a line break, and the text would not be sent.
+    """
+    keys = create_input()
+    usual = keys.cooked_mode
+
+    def cooked_mode() -> AbstractContextManager[None]:
+        return nullcontext() if _IS_WRITING.get() else usual()
+
+    keys.cooked_mode = cooked_mode  # type: ignore[method-assign]
+    return keys
 
 
 def _line_bindings() -> KeyBindings:
