@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from outrider.processes.process_tree import MARK
 from outrider.processes.programs import SYSTEM_PATH
-from outrider.processes.starting import SHELL
+from outrider.processes.starting import SHELL, popen
 
 SECONDS_TO_END = 2.0
 
@@ -55,7 +55,7 @@ class Guard:
     def _start(self) -> int:
         listening, lifeline = os.pipe()
         try:
-            self._process = subprocess.Popen(
+            self._process = popen(
                 [SHELL, "-c", _SCRIPT, "outrider-guard", f"{MARK}={self._mark}"],
                 stdin=listening,
                 stdout=subprocess.DEVNULL,

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 from outrider.processes.guard import Guard
 from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
-from outrider.processes.starting import checked
+from outrider.processes.starting import popen
 
 GRACE = 0.3
 """Seconds between SIGTERM and SIGKILL."""
@@ -139,8 +139,8 @@ class Processes:
 
         Raises OSError, or ValueError if it has a NUL.
         """
-        shell = subprocess.Popen(
-            checked(argv),
+        shell = popen(
+            argv,
             cwd=folder,
             env=environment,
             stdin=input,

@@ -69,8 +69,11 @@ def suspend() -> None:
     """Stop the process group until it is continued, as Ctrl-Z does. Without a shell around it, nothing happens."""
     import os
 
+    from outrider.processes.starting import STARTING
+
     if hasattr(signal, "SIGTSTP"):
-        os.kill(0, signal.SIGTSTP)
+        with STARTING:
+            os.kill(0, signal.SIGTSTP)
 
 
 @contextmanager

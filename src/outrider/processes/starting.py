@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 if TYPE_CHECKING:
+    import subprocess
     from asyncio.subprocess import Process
 
 SHELL = "/bin/sh"
+STARTING = threading.Lock()
+"""Held while a thread starts a program, and while Ctrl-Z stops this one. A thread that starts a program waits for it as
+nothing can interrupt. If the new process is stopped before it is that program, this one can neither go on nor stop, and
+the shell waits for ever."""
 
 
 class Ended(msgspec.Struct, frozen=True):
@@ -51,7 +57,7 @@ def run(
 
     kept = None if shows else subprocess.PIPE
     given = subprocess.PIPE if input is not None else None if shows else subprocess.DEVNULL
-    with subprocess.Popen(checked(argv), cwd=folder, env=environment, stdin=given, stdout=kept, stderr=kept) as process:
+    with popen(argv, cwd=folder, env=environment, stdin=given, stdout=kept, stderr=kept) as process:
         try:
             output, errors = process.communicate(input, timeout=seconds)
         except subprocess.TimeoutExpired:
@@ -59,6 +65,14 @@ def run(
         finally:
             process.kill()
     return Ended(process.returncode, output or b"", errors or b"")
+
+
+def popen(argv: Sequence[str], **options: Any) -> subprocess.Popen[bytes]:
+    """Start a program in any thread, with the options of `Popen`. Raises OSError, or ValueError for a NUL."""
+    import subprocess
+
+    with STARTING:
+        return subprocess.Popen(checked(argv), **options)
 
 
 async def start(

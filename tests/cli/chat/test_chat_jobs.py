@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.cli.chat.terminal import ShellTerminal, Terminal, answered_by, at_the_prompt_with, until
+from tests.log import until as until_now
 from tests.modelserver import ModelServer
 from tests.streams import Answer
 
 WAITS = "echo begun; until [ -e go ]; do echo x >> beats; sleep 0.02; done; echo over"
+
+ROUNDS = 20
+STOPS = f"""
+import sys, threading, time
+from outrider.processes.signals import suspend
+from outrider.processes.starting import popen
+def start_programs():
+    while True:
+        popen([sys.executable, "--version"], stdout=-3, start_new_session=True).wait()
+threading.Thread(target=start_programs, daemon=True).start()
+for round in range({ROUNDS}):
+    time.sleep(0.003 + round * 0.0001)  # at any moment of a start
+    suspend()
+"""
 
 
 def call(command: str, id: str = "c1") -> tuple[str, str, dict[str, str]]:
@@ -71,6 +90,17 @@ async def test_control_z_stops_a_single_prompt(project: Path) -> None:
         (project / "go").touch()
         terminal.say("fg")
         await terminal.wait_for("All done.")
+
+
+def test_a_program_stops_while_its_threads_start_others() -> None:
+    """A shell that is not told that it has stopped waits for ever."""
+    with subprocess.Popen([sys.executable, "-c", STOPS], process_group=0) as process:
+        try:
+            for _ in range(ROUNDS):
+                until_now(lambda: os.waitpid(process.pid, os.WUNTRACED | os.WNOHANG)[0], 30)
+                os.killpg(process.pid, signal.SIGCONT)
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 async def test_control_b_moves_the_running_command_to_the_background(project: Path) -> None:

@@ -39,6 +39,7 @@ from outrider.cli.user_programs import edit_file, page
 from outrider.coding.toolbox.search.ripgrep import file_names
 from outrider.errors import OutriderError
 from outrider.processes.programs import Programs
+from outrider.processes.signals import suspend
 
 if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
@@ -107,7 +108,6 @@ class LineEditor:
             style=_style(),
             editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,
-            enable_suspend=True,
             reserve_space_for_menu=5,
             input=_input(),
             output=ScreenOutput.from_pty(sys.stdout),
@@ -224,6 +224,10 @@ def _action_bindings(actions: Actions, programs: Programs) -> KeyBindings:
     @keys.add("c-l")
     def _(event: KeyPressEvent) -> None:
         event.app.renderer.clear()
+
+    @keys.add("c-z")
+    def _(event: KeyPressEvent) -> None:
+        run_in_terminal(suspend)
 
     @keys.add("c-o")
     def _(event: KeyPressEvent) -> None:

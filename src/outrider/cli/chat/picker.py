@@ -9,6 +9,7 @@ from shutil import get_terminal_size
 from typing import NamedTuple
 
 from prompt_toolkit import Application
+from prompt_toolkit.application import run_in_terminal
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.formatted_text import ANSI
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -18,6 +19,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from outrider.cli.styles import BOLD, CYAN, DIM, columns, fit, styled
 from outrider.errors import OutriderError
+from outrider.processes.signals import suspend
 from outrider.text import counted, thousands
 from outrider.text.visible import safe_line
 
@@ -161,7 +163,7 @@ class Picker:
 
         @keys.add("c-z")
         def _(event: KeyPressEvent) -> None:
-            event.app.suspend_to_background()
+            run_in_terminal(suspend)
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
