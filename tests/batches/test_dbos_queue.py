@@ -200,7 +200,7 @@ async def works(owner: DbosQueue, url: str, seconds: float) -> bool:
     with Log(url) as log:
 
         def approve(use: Any, tool: Any) -> bool:
-            raise Defer("Really?", seconds=0.1)
+            raise Defer("Really?", seconds=2)  # if it is too late before the task is parked, it need not be
 
         def step(request: Request) -> Step:
             is_asking = request.messages[-1].text == "a" and not request.messages[-1].tool_results
