@@ -134,7 +134,7 @@ CHOOSE = Answer(calls=(("c1", "AskUser", {"questions": [{"question": "Which colo
 async def test_a_question_of_the_model_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log) -> None:
     async with ModelServer([CHOOSE, Answer("Done.")]) as server:
         with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
-            await until(lambda: log.questions())
+            await until(lambda: log.questions() and has_stopped(log))
             answer = Given("answer", content={"q1": "red"})
             assert log.inbox.answer(log.questions()[0].id, answer, "on the web page")
             code, out, error = await ended(process)
