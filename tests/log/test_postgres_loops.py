@@ -342,8 +342,7 @@ def test_a_log_may_be_closed_after_its_loops(url: str, end: str) -> None:
         for each in loops:
             shut_down(each)
     del loops, loop
-    gc.collect()
-    until(lambda: execute(url, CONNECTIONS) == [])
+    until(lambda: is_disconnected(url))
 
 
 @pytest.mark.parametrize("end", ["tidy", "closed", "stopped"])
@@ -404,12 +403,12 @@ async def test_a_log_that_is_not_closed_disconnects(url: str) -> None:
     journal = await connected(log)
     journal.close()
     del log, journal
+    await until_so(lambda: is_disconnected(url))
 
-    def is_disconnected() -> bool:
-        gc.collect()  # again: a thread may still have held it
-        return execute(url, CONNECTIONS) == []
 
-    await until_so(is_disconnected)
+def is_disconnected(url: str) -> bool:
+    gc.collect()  # each time: a thread may still have held the log
+    return execute(url, CONNECTIONS) == []
 
 
 def test_a_log_that_its_own_thread_collects_ends_the_thread(url: str) -> None:
