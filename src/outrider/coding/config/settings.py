@@ -136,7 +136,8 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_TOOL_CALLS",
             help='how models of local servers call tools: `"native"`, '
-            '[`"prompted"`](providers/local.md#models-without-native-tool-calls), or `"auto"`: prompted in the lean form',
+            '[`"prompted"`](providers/local.md#models-without-native-tool-calls), or `"auto"`: prompted in the lean '
+            "form",
             consent=None,
         ),
     ] = "auto"
@@ -163,7 +164,7 @@ class Settings(msgspec.Struct, frozen=True):
         str | None,
         Setting(
             flag="--in",
-            help="the [place](hands.md#places) where the tools work, such as `ssh://host/path` or `container:NAME/path`",
+            help="the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path` and others",
             unset="this machine",
             consent=if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
         ),
