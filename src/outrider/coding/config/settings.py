@@ -164,7 +164,7 @@ class Settings(msgspec.Struct, frozen=True):
         str | None,
         Setting(
             flag="--in",
-            help="the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path` and others",
+            help="the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path`, others",
             unset="this machine",
             consent=if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
         ),
