@@ -41,4 +41,4 @@ def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
             case "text":
                 seen += 1
                 assert printed == text
-    assert seen == 7
+    assert seen == 6

@@ -45,7 +45,7 @@ def test_the_table_says_what_is_declared() -> None:
     row = f'| `limits.max_turns` | `"none"` | `OUTRIDER_MAX_TURNS`, `--max-turns` | {turns} |'
     assert rows["limits.max_turns"] == row
     assert rows["limits.max_cost"].startswith('| `limits.max_cost` | `"none"` | `OUTRIDER_MAX_COST`, `--max-cost` |')
-    assert rows["model"].startswith("| `model` | not set | `OUTRIDER_MODEL`, `--model` |")
+    assert rows["model"].startswith("| `model` | a balanced one of the first provider with a key | `OUTRIDER_MODEL`")
     assert rows["permissions.mode"].startswith('| `permissions.mode` | `"ask"` |')
     assert rows["permissions.allow"].startswith("| `permissions.allow` | `[]` | `--allow` |")
     assert rows["web.private_addresses"].startswith("| `web.private_addresses` | `false` |")

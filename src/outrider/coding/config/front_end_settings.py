@@ -19,8 +19,8 @@ class SessionsSettings(msgspec.Struct, frozen=True):
         bool,
         Setting(
             variable="OUTRIDER_TITLES",
-            help="let the provider's fast model make a title from the first exchange, in the chat and in editors; "
-            "otherwise it is the beginning of the first prompt",
+            help="let the provider's fast model make a title in the chat and in editors; otherwise it is the beginning "
+            "of the first prompt",
             consent=if_on("a small request is sent for the title of each session, at a price"),
         ),
     ] = True
@@ -69,7 +69,7 @@ class ChatSettings(msgspec.Struct, frozen=True):
     status_command: Annotated[
         str | None,
         Setting(
-            help="a command whose first line of output is that line; it gets the fields as JSON on standard input",
+            help="a command that prints that line, from the fields as JSON on standard input",
             consent=if_set("this command runs without asking you, with all your rights"),
         ),
     ] = None

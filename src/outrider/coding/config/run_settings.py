@@ -54,7 +54,7 @@ class LimitSettings(Limits, frozen=True):
     result_characters: Annotated[
         int,
         Setting(
-            help="characters of one result that the model reads; the whole is stored",
+            help="characters of a result that the model reads; the whole is stored",
             consent=if_higher("results may be longer than you have set"),
         ),
     ] = _LIMITS.result_characters
@@ -111,8 +111,8 @@ class ContextSettings(msgspec.Struct, frozen=True):
         share(optional=True),
         Setting(
             variable="OUTRIDER_COMPACT_AT",
-            help="the share of the context window at which the conversation is summarised; `none` waits until the "
-            "API refuses a request",
+            help="the share of the [context window](context.md) at which the conversation is summarised; `none` waits "
+            "until the API refuses a request",
             consent=None,
         ),
     ] = _COMPACTION.threshold

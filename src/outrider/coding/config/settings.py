@@ -76,7 +76,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_MODEL",
             flag="--model",
-            help="the model; by default a balanced one of the first provider that has a key",
+            help="the [model](models.md#names)",
             unset="a balanced one of the first provider with a key",
             consent=if_other_provider("the conversation, including files, is sent to another provider"),
         ),
@@ -86,7 +86,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_EFFORT",
             flag="--effort",
-            help='how much the model thinks: `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`, if it has the level',
+            help='how much the model [thinks](models.md#effort): `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`',
             unset="the provider's default",
             consent=if_more_effort("replies may take longer and cost more than you have set"),
         ),
@@ -95,8 +95,7 @@ class Settings(msgspec.Struct, frozen=True):
         CacheLifetime | None,
         Setting(
             variable="OUTRIDER_CACHE",
-            help='how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`, which costs '
-            "more to write; for Anthropic, and for OpenAI's models that offer it",
+            help='how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`',
             unset="the provider's default",
             consent=if_set("requests may cost more than you have set"),
         ),
@@ -107,8 +106,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_TEMPERATURE",
             flag="--temperature",
-            help="the sampling temperature, from 0 to 2, if the model takes one; by default 0 for replies that a local "
-            "server holds to a schema",
+            help="the sampling temperature, from 0 to 2, if the model takes one",
             unset="the provider's default",
             consent=None,
         ),
@@ -118,8 +116,7 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_TOOLS",
             flag="--tools",
-            help='built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; by default all. '
-            '`["Task"]` alone is an error: list those of the sub-agents too',
+            help='built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; not `["Task"]` alone',
             unset="all",
             consent=if_adds_tools("tools that you have left out can be used"),
         ),
@@ -129,8 +126,8 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_LEAN",
             flag="--lean",
-            help='a short prompt and five tools in few words: `"on"`, `"off"`, or `"auto"` for context windows known '
-            "to be under 32k tokens",
+            help='the [lean form](providers/local.md#the-lean-form): `"on"`, `"off"`, or `"auto"` for context windows '
+            "known to be under 32k tokens",
             consent=None,
         ),
     ] = "auto"
@@ -138,8 +135,9 @@ class Settings(msgspec.Struct, frozen=True):
         ToolCalls,
         Setting(
             variable="OUTRIDER_TOOL_CALLS",
-            help='how models of local servers call tools: `"native"`; `"prompted"`: the prompt has the tools, and the '
-            'server holds the reply to their schemas; `"auto"`: prompted in the lean form',
+            help='how models of local servers call tools: `"native"`, '
+            '[`"prompted"`](providers/local.md#models-without-native-tool-calls), or `"auto"`: prompted in the lean '
+            "form",
             consent=None,
         ),
     ] = "auto"
@@ -156,8 +154,8 @@ class Settings(msgspec.Struct, frozen=True):
         Setting(
             variable="OUTRIDER_LOG",
             flag="--log",
-            help="a folder for sessions, or a Postgres database (`postgresql://user@host/database`), its password in "
-            "`OUTRIDER_LOG`, `PGPASSWORD` or a password file",
+            help="a folder for sessions, or a [Postgres database](scale.md#the-log-in-postgres), "
+            "`postgresql://user@host/database`",
             unset="a folder in the data folder",
             consent=if_set("your conversations are kept in another place"),
         ),
@@ -166,8 +164,7 @@ class Settings(msgspec.Struct, frozen=True):
         str | None,
         Setting(
             flag="--in",
-            help="where the tools work: `ssh://[user@]host[:port]/path`, `container:NAME/path`, `pod:NAME/path`, or a "
-            "command line that runs a command there ([hands](hands.md#places))",
+            help="the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path`, others",
             unset="this machine",
             consent=if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
         ),
@@ -175,7 +172,7 @@ class Settings(msgspec.Struct, frozen=True):
     container_program: Annotated[
         str | None,
         Setting(
-            help="the program that runs containers: `docker`, `podman`, or the path of one like them",
+            help="the program that runs containers, or the path of one",
             unset="docker or podman",
             consent=if_set("this program runs here, with all your rights"),
         ),
