@@ -102,7 +102,8 @@ def copy(state: Path, words: list[str]) -> None:
     source, target = words
     name, _, path = target.partition(":")
     into = Container(state / name).root.folder / path.lstrip("/")
-    shutil.copytree(source, into / Path(source).name if into.is_dir() else into)
+    is_inside = into.is_dir() and not source.endswith("/.")
+    shutil.copytree(source, into / Path(source).name if is_inside else into, dirs_exist_ok=True)
 
 
 def start(state: Path, words: list[str]) -> None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.processes.programs import ProgramNotFoundError, Programs
+from outrider.processes import programs as programs_module
+from outrider.processes.programs import ProgramNotFoundError, Programs, own_path
 from outrider.processes.starting import checked, python_module, run
 from tests.lengths import examples
 
@@ -95,8 +95,7 @@ def test_another_name_of_the_working_folder_changes_nothing(tmp_path: Path, proj
 def test_the_environment_that_runs_outrider_is_trusted_inside_a_project(
     tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("prefix", "base_prefix"):
-        monkeypatch.setattr(sys, name, str(project / "envs" / "own"))
+    monkeypatch.setattr(programs_module, "ENVIRONMENTS", {f"{project}/envs/own": f"{project}/envs/own"})
     own = program(project / "envs" / "own" / "bin" / "tool")
     programs = Programs([project], f"{project}/bin:{project}/envs/own/bin")
     assert programs.find("tool") == own
@@ -105,6 +104,24 @@ def test_the_environment_that_runs_outrider_is_trusted_inside_a_project(
     (project / "envs" / "own" / "bin" / "tool2").symlink_to(project / "other" / "tool2")
     assert programs.find("tool2") is None
     assert Programs([project / "envs" / "own" / "src"], f"{project}/envs/own/src").find("tool") is None
+
+
+def test_a_link_to_the_environment_that_runs_outrider_is_resolved_at_the_start(
+    tmp_path: Path, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link, real = project / ".venv", tmp_path / "envs" / "own"
+    good = program(real / "bin" / "tool")
+    link.symlink_to(real)
+    monkeypatch.setattr(programs_module, "ENVIRONMENTS", {str(link): str(real)})
+    programs = Programs([project], f"{link}/bin")
+    assert programs.is_inside(f"{link}/bin/tool"), "the link is the project's"
+    assert own_path(f"{link}/bin/tool") == good
+    assert own_path(f"{link}2/bin/tool") == f"{link}2/bin/tool"
+    assert not programs.is_inside(good)
+    link.unlink()
+    link.symlink_to(project)  # as a model could
+    assert own_path(f"{link}/bin/tool") == good
+    assert Programs([project]).is_inside(f"{project}/bin/tool")
 
 
 def test_an_error_says_what_to_do(project: Path) -> None:

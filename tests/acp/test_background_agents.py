@@ -11,8 +11,13 @@ from outrider import Log, tool
 from outrider.acp.replay import replay_session
 from outrider.coding.tasks import agent_lines
 from outrider.testing import call
+from tests.acp.editor import introduced
 from tests.acp.seen import Seen
 from tests.acp.test_event_translator import Watched
+from tests.cli.asking import everywhere
+from tests.modelserver import Held, ModelServer, Recorded
+from tests.modelserver import Step as Sent
+from tests.streams import Answer
 from tests.subagents.teams import Team, play, task
 
 
@@ -112,3 +117,34 @@ async def test_the_end_of_the_session_ends_its_call(tmp_path: Path) -> None:
         place.watched.translator.subagents.close()
         assert not seen_by(place.watched).open_calls
         await place.team.session.aclose()
+
+
+def answer_in_the_background(request: Recorded) -> Sent:
+    """The sub-agent speaks until it is released; the agent starts it, and says what it was told."""
+    messages = request.json["messages"]
+    if "Task one:" in str(messages[0]):
+        return Held(Answer("Words, and then the end."))
+    if "has finished" in str(messages[-1]):
+        return Answer(f"{request.json['model']} heard of it.")
+    given = {"description": "look at one", "prompt": "Task one: do it.", "run_in_background": True}
+    return Answer("", (("c1", "Task", given),)) if len(messages) == 1 else Answer("I go on.")
+
+
+async def test_it_works_on_when_the_model_is_changed(tmp_path: Path) -> None:
+    async with (
+        ModelServer(answer_in_the_background) as server,
+        introduced(**everywhere(server)) as editor,
+    ):
+        session = await editor.new(tmp_path)
+        turn, seen = editor.say(session, "Go"), editor.seen(session)
+        await editor.until(lambda: "I go on." in seen.text() and len(server.requests) == 3, "the sub-agent at work")
+        editor.tell("session/cancel", sessionId=session)
+        assert await editor.answer(turn) == {"stopReason": "cancelled"}
+        model = "anthropic/claude-opus-4-5"
+        await editor.ask("session/set_config_option", sessionId=session, configId="model", value=model)
+        await editor.prompt(session, "/tasks")
+        assert "running      General: look at one" in seen.text()
+        server.release.set()
+        await editor.until(lambda: not seen.open_calls, "the end of the sub-agent")
+        await editor.prompt(session, "What came of it?")
+        assert seen.text().endswith("claude-opus-4-5 heard of it.")

@@ -37,7 +37,8 @@ async def ready(editor: Editor, session: str) -> None:
 
 
 def commands(editor: Editor, session: str) -> list[str]:
-    updates = [each["params"]["update"] for each in editor.received if each.get("method") == "session/update"]
+    told = [each["params"] for each in editor.received if each.get("method") == "session/update"]
+    updates = [each["update"] for each in told if each["sessionId"] == session]
     lists = [each["availableCommands"] for each in updates if each["sessionUpdate"] == "available_commands_update"]
     return [command["name"] for command in lists[-1]] if lists else []
 

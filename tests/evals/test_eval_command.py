@@ -123,6 +123,7 @@ def test_the_oracle_finds_tasks_that_prove_nothing(tmp_path: Path) -> None:
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--repeats", "0"], "must be 1 or more"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "lean"], "write a key and a value"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "workspace=ssh://a"], "in a copy of its environment"),
+        (["tasks", "-o", "r.jsonl", "--model", "demo", "--in", "ssh://a"], "Use --image IMAGE for a container"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "leann=on"], 'did you mean "lean"?'),
         (["tasks", "-o", "r.jsonl", "--model", "nix/nix"], "there is no model 'nix/nix'"),
         (["nothing", "--oracle"], "nothing has no tasks"),

@@ -10,7 +10,7 @@ import pytest
 from outrider import Agent, Message, Usage
 from outrider.conversation.store import MemoryStore
 from outrider.providers.base import CacheLifetime, ModelSettings, Request, ToolSpec
-from outrider.providers.catalogue.prices import rates_of, with_cost
+from outrider.providers.catalogue.prices import Rates, rates_of, with_cost
 from outrider.providers.resolution import resolve
 from outrider.providers.streams.anthropic_stream import _usage
 
@@ -58,6 +58,12 @@ def test_writing_for_an_hour_costs_twice_the_input() -> None:
     assert with_cost("anthropic", "claude-sonnet-4-5", _usage(counts)).cost == pytest.approx(
         fresh * (10 + 1_000 * 1.25)
     )
+
+
+def test_the_listed_price_of_writing_for_an_hour_counts_and_else_twice_the_input() -> None:
+    assert rates_of("anthropic", "claude-sonnet-4-5")[-1].listed_1h == pytest.approx(6 / 1e6)
+    listed = Rates(-1, 1.0, 0.1, 1.25, 5.0, 5.0, listed_1h=1.5)
+    assert [each.written_1h for each in (listed, Rates(-1, 1.0, 0.1, 1.25, 5.0, 5.0))] == [1.5, 2.0]
 
 
 def test_the_share_of_the_cache() -> None:

@@ -11,7 +11,7 @@ from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.demo.demo import answer
 
-NAMES = ("bash", "grep", "read", "add", "list", "task")
+NAMES = ("bash", "grep", "write", "read", "add", "list", "task")
 TOOLS = tuple(ToolSpec(name, name, {"type": "object", "properties": {}}) for name in NAMES)
 LENGTH = 200_000
 
@@ -34,6 +34,9 @@ LENGTH = 200_000
         "run 'a ",
         "- ",
         "delegate ",
+        "write ",
+        'write "a ',
+        "write a.",
         "5 + ",
     ],
 )

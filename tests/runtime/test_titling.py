@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from outrider.cli.chat.own_command import as_message
 from outrider.coding.config.settings import SessionsSettings, Settings
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import Usage
@@ -194,6 +195,18 @@ async def test_titles_are_made_where_they_are_wanted(tmp_path: Path, wanted: boo
         assert titles.requests == []
     bench.close()
     session.close()
+
+
+@pytest.mark.parametrize("titles", [None, ["Red test"]])
+async def test_the_output_of_the_users_own_command_is_no_title(log: Log, titles: list[str] | None) -> None:
+    titled = Titled(log, ["The clock."], titles)
+    await titled.session.run(["Why?", as_message("pytest -q", 1, "1 failed")])
+    await titled.settled()
+    assert titled.title == ("Red test" if titles else "Why?")
+    if titled.titles:
+        [request] = titled.titles.requests
+        assert "Why?" in request.messages[0].text
+        assert "pytest" not in request.messages[0].text
 
 
 async def test_a_turn_with_calls_has_one_title(log: Log) -> None:

@@ -362,13 +362,25 @@ async def test_the_budget_is_shown_and_a_goal_is_set_and_ended(
         await expect(goal).to_contain_text("not reached: no luck")
         (tmp_path / "made").touch()
         await expect(goal).to_have_count(0)  # it is reached
-        await page.get_by_role("button", name="Set a goal").click()
-        await page.get_by_role("textbox", name="Goal").fill("false")
-        await page.get_by_role("button", name="Work until it succeeds").click()
+        message, said = page.get_by_role("textbox", name="Message"), page.locator(".composer").get_by_role("status")
+        await message.fill("/goal false")
+        await message.press("Enter")
+        await expect(goal).to_contain_text("Goal: false")
+        await message.fill("/goal")
+        await message.press("Enter")
+        await expect(said).to_have_text("Goal: false. The session works until it succeeds; /goal off ends it.")
         await page.set_viewport_size(NARROW)
         assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
         await goal.get_by_role("button", name="End the goal").click()
         await expect(goal).to_have_count(0)
+        await message.fill(" /goal false ")
+        await message.press("Enter")
+        await expect(goal).to_contain_text("Goal: false")
+        await message.fill("/goal off")
+        await message.press("Enter")
+        await expect(goal).to_have_count(0)
+        await expect(said).to_contain_text("There is no goal.")
+        await expect(page.locator(".mine").filter(has_text="/goal")).to_have_count(0)  # the model reads none of it
 
 
 @pytest.mark.long
@@ -385,14 +397,22 @@ async def test_a_session_begins_in_a_folder_that_had_one(
         await page.get_by_role("button", name="New session").click()
         await page.set_viewport_size(NARROW)
         assert await page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
+        await page.get_by_label("First message").fill("/goal")
+        await page.get_by_role("button", name="Start").click()
+        await expect(page.get_by_role("alert")).to_have_text("Write the command after /goal, as in /goal pytest -q.")
+        await page.get_by_label("First message").fill("/goal true")
+        await page.get_by_role("button", name="Start").click()
+        await expect(page.get_by_text("✓ Goal reached: true")).to_be_visible()
+        await page.go_back()
+        await page.get_by_role("button", name="New session").click()
         await page.get_by_label("First message").fill("What is 2+2?")
         await page.get_by_role("button", name="Start").click()
         await expect(page.locator(".mine")).to_have_text(re.compile("What is 2\\+2"))
         await expect(page.locator("article.message").last).to_contain_text("4")
         assert first not in page.url
     with default_log() as log:
-        [new] = [each for each in log.sessions() if each.id != first]
-        assert (log.settings(new.id).cwd, log.settings(new.id).model) == (str(tmp_path), "demo")
+        made = [log.settings(each.id) for each in log.sessions() if each.id != first]
+        assert [(each.cwd, each.model) for each in made] == [(str(tmp_path), "demo")] * 2
 
 
 async def test_a_session_that_waits_without_a_process_goes_on_here_with_the_answer(

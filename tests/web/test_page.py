@@ -15,6 +15,7 @@ from playwright.async_api import Browser, Page, expect
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import ThinkingBlock, Usage
+from outrider.log.entries import BackgroundTask
 from outrider.log.log import Log
 from outrider.sync import default_log
 from outrider.testing import call
@@ -109,6 +110,9 @@ async def test_hostile_content_stays_text_everywhere(browser: Browser) -> None:
             log, HOSTILE, [reply, f"# {HOSTILE}\n\n- {HOSTILE}\n\n```{HOSTILE}\n{HOSTILE}\n```"], tools=[look]
         )
         log.rename(name, HOSTILE)
+        journal = log.open(name)
+        journal.write_now(BackgroundTask("0" * 32, "c1", "General", HOSTILE, status="done", note=f"Kept: {HOSTILE}"))
+        journal.close()
     async with web_server() as server, visitor(browser, server) as guest:
         page = guest.page
         await expect(page.locator(".row")).to_contain_text("<script>")
@@ -120,6 +124,8 @@ async def test_hostile_content_stays_text_everywhere(browser: Browser) -> None:
         )
         await page.locator("details").evaluate_all("all => all.forEach((each) => (each.open = true))")
         await expect(page.locator(".thinking .said")).to_contain_text("onerror")
+        behind = page.get_by_role("list", name="Sub-agents in the background")
+        await expect(behind.get_by_role("listitem")).to_contain_text("done Kept: <script>")
         await page.locator(".file img").first.wait_for()
         assert await page.evaluate("window.hacked") is None
         links = await page.locator("main a").evaluate_all("all => all.map((each) => each.getAttribute('href'))")

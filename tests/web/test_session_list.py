@@ -12,9 +12,10 @@ from outrider.sync import default_log
 from outrider.web.api_types import ListQuery
 from outrider.web.session_list import list_sessions
 from tests.web.logs import session
-from tests.web.pages import ROOT, visitor, web_server
+from tests.web.pages import PATIENCE, ROOT, visitor, web_server
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+expect.set_options(timeout=PATIENCE)
 
 
 async def test_chats_of_the_repository_come_first_and_all_kinds_on_request(tmp_path: Path) -> None:

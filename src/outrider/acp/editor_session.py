@@ -186,8 +186,8 @@ class EditorSession:
         self.bench.models.check(model)
         if self.turn:
             raise SessionBusyError("the model cannot be changed during a turn; wait for the turn to end, or cancel it")
-        self.session.close()
-        self.session = self.bench.open(self.log, self.id, model=model, observer=self.translator.handle, titled=True)
+        # The session stays open: sub-agents in the background go on.
+        self.session.agent = self.bench.agent(model=model, effort=self.bench.effort)
         self._send_config_options()
 
     def set_effort(self, effort: EffortChoice) -> None:

@@ -31,9 +31,10 @@ DESCRIPTION = """\
 Let models try tasks, each several times, and say how many they solve, how sure that is, and what it costs. A task is a
 folder in Harbor's format: task.toml, instruction.md, environment/, tests/test.sh, solution/. Each trial is a session
 in a copy of the environment, with the permissions `all` in the sandbox; the tests run afterwards on a copy of what it
-left. A task with an image or a Dockerfile gets a container for each trial, where docker or podman runs. Results are
-appended to the output file, each once, whatever is killed when; --resume continues. Results at one temperature still
-differ from run to run, so repeat: a task that only some trials solve is listed.
+left. A task with an image or a Dockerfile gets a container for each trial, where docker or podman runs; --image IMAGE
+gives one to the others, with their files in /app. Results are appended to the output file, each once, whatever is
+killed when; --resume continues. Results at one temperature still differ from run to run, so repeat: a task that only
+some trials solve is listed.
 """
 EXAMPLES = """\
 examples:
@@ -41,6 +42,7 @@ examples:
   outrider eval tasks/ -o before.jsonl --model anthropic/fast --repeats 3
   outrider eval tasks/ -o after.jsonl --model anthropic/fast --repeats 3 --set lean=on --against before.jsonl
   outrider eval tasks/ -o both.jsonl --model ollama/qwen3 --model openai/fast --budget 5 --resume
+  outrider eval tasks/ -o boxed.jsonl --model openai/fast --image python:3.12
   outrider eval --show after.jsonl --against before.jsonl
 
 exit codes: 0 all trials have results, 1 error, or the oracle found a task that is wrong, 2 wrong usage, 3 budget used
@@ -58,7 +60,8 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
             return 0
         from outrider.evals.task_folder import find_tasks  # imported late, so that --help stays fast
 
-        return _start(find_tasks(map(Path, options.tasks)), options)
+        tasks = find_tasks(map(Path, options.tasks))
+        return _start([task.in_image(options.image) for task in tasks] if options.image else tasks, options)
 
     return reported("eval", run, (*WRONG_INPUT, ValueError))
 
@@ -77,6 +80,12 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="KEY=VALUE",
         help="a setting of the agent that is measured, as in lean=on; may be repeated",
     )
+    add(
+        *("--image",),
+        metavar="IMAGE",
+        help="make a container of this image for each trial of a task that has none of its own",
+    )
+    add("--in", dest="place", help=argparse.SUPPRESS)  # refused with a reason
     add("--against", metavar="FILE", help="compare with the results of an earlier eval")
     add("--resume", action="store_true", help="continue: run the trials that have no result yet")
     add("--workers", type=int, default=2, metavar="N", help="trials that run at once (default 2)")
@@ -94,6 +103,11 @@ def _check(options: argparse.Namespace) -> None:
 
     if options.show:
         return
+    if options.place is not None:
+        raise UsageError(
+            "an eval has no --in: each trial begins with an untouched environment, which a place that is there already "
+            "cannot give. Use --image IMAGE for a container for each trial, or run outrider eval on the other machine"
+        )
     if not options.tasks:
         raise UsageError("name a folder with tasks, as in outrider eval tasks/")
     if options.oracle:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.wildcards import escaped
 from outrider.environment import config_file, data_folder
-from outrider.processes.programs import Programs
+from outrider.processes.programs import ENVIRONMENTS, Programs
 
 NOWHERE = Path(os.devnull) / "elsewhere"
 """A folder that cannot exist here, in place of one that is elsewhere."""
@@ -79,7 +78,7 @@ def secret_patterns(settings: Settings) -> tuple[str, ...]:
 def protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
     """Yield files that decide about permissions or run without approval: only the user may change them."""
     # A project may hold the environment that runs Outrider, with the sandbox itself.
-    prefixes = {Path(os.path.realpath(each)) for each in (sys.prefix, sys.base_prefix)}
+    prefixes = set(map(Path, ENVIRONMENTS.values()))
     yield from sorted(each for each in prefixes if not folder.is_relative_to(each))
     yield config_file().resolve()
     yield from (config_file().parent.resolve() / name for name in ("mcp.json", "hooks.json", "plugins"))

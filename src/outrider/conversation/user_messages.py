@@ -24,6 +24,12 @@ def is_from_user(message: Message) -> bool:
     return any(not isinstance(block, TextBlock) or block.text.strip() for block in said)
 
 
+def first_text(message: Message) -> str:
+    """Return the first text of a message that has words. Others, such as the output of `!command`, come after it."""
+    texts = (block.text for block in message.content if isinstance(block, TextBlock))
+    return next((text for text in texts if text.strip()), "")
+
+
 def is_failed_check(message: Message) -> bool:
     """Return whether a message tells the model that its goal is not reached."""
     return message.role == "user" and message.text.startswith(prompt("goal_failed").partition("{")[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -34,7 +35,8 @@ class TrialContainers:
 
     def settings(self, trial: Trial) -> dict[str, str]:
         """Return the settings that let the agent's tools work in the container of a trial."""
-        return {"workspace": f"container:{self.names[trial.id]}", "container_program": self._containers.engine.program}
+        place = f"container:{self.names[trial.id]}{trial.task.copied_to}"
+        return {"workspace": place, "container_program": self._containers.engine.program}
 
     async def verify(self, trial: Trial) -> Verdict:
         """Run the tests in the container of a trial, and remove it."""
@@ -51,7 +53,10 @@ class TrialContainers:
     async def _create(self, task: TaskFolder, key: str) -> str:
         if task.path not in self._images:
             self._images[task.path] = task.image or await self._containers.build(task.environment)
-        return await self._containers.create(self._images[task.path], key, task.container_options)
+        name = await self._containers.create(self._images[task.path], key, task.container_options)
+        if task.copied_to and task.environment.is_dir():
+            await self._containers.engine.run("cp", f"{task.environment}/.", f"{name}:{task.copied_to}")
+        return name
 
     async def _judge(self, task: TaskFolder, name: str, script: Path | None = None) -> Verdict:
         run = self._containers.engine.run
@@ -60,7 +65,8 @@ class TrialContainers:
             await run("exec", name, "sh", "-c", CLEAN)
             if script:
                 await run("cp", str(script.parent), f"{name}:/solution")
-                await run("exec", name, "bash", f"/solution/{script.name}", seconds=task.agent_seconds)
+                solve = _in_folder(task, f"bash {shlex.quote(f'/solution/{script.name}')}")
+                await run("exec", name, "sh", "-c", solve, seconds=task.agent_seconds)
             await run("cp", str(task.tests), f"{name}:/tests")
             return verdict(*await self._tested(task, name))
         except HandsError as error:
@@ -71,9 +77,14 @@ class TrialContainers:
     async def _tested(self, task: TaskFolder, name: str) -> tuple[float | None, str]:
         """Return the reward that the tests wrote, and the end of what they printed. Their exit code does not count."""
         run = self._containers.engine.run
-        script = "bash /tests/test.sh 2>&1; true"
+        script = _in_folder(task, "bash /tests/test.sh 2>&1; true")
         said = await run("exec", name, "sh", "-c", script, seconds=task.test_seconds)
         wrote = ""
         with suppress(HandsError):
             wrote = await run("exec", name, "sh", "-c", REWARD)
         return reward_of(wrote), said[-SHOWN:]
+
+
+def _in_folder(task: TaskFolder, command: str) -> str:
+    """Return the command in the working folder of a task, where that is not the container's own."""
+    return f"cd {task.copied_to} && {command}" if task.copied_to else command

@@ -15,6 +15,8 @@ from outrider.struct_types import described
 
 AGENT_SECONDS, TEST_SECONDS = 900.0, 300.0
 """How long an agent, and the tests, may take where the task does not say."""
+CONTAINER_FOLDER = "/app"
+"""Where the files are in a container of `--image`, as in most tasks of Harbor."""
 COMPOSED = ("docker-compose.yaml", "docker-compose.yml")
 _HARMLESS = re.compile(r"\s*(#.*|FROM\s.*|WORKDIR\s.*|COPY\s+\.\s+\S+|)$", re.IGNORECASE)
 """Lines of a Dockerfile that a copy of the environment's files stands for."""
@@ -53,6 +55,8 @@ class TaskFolder(msgspec.Struct, frozen=True):
     """What the container is made with: its share of the machine, and whether it has a network."""
     is_composed: bool = False
     """Whether it needs several containers, which Outrider does not make."""
+    copied_to: str = ""
+    """Where the files of the environment are copied in the container; empty if its image has them."""
 
     @property
     def environment(self) -> Path:
@@ -70,6 +74,13 @@ class TaskFolder(msgspec.Struct, frozen=True):
         """The script that solves it, if there is one."""
         found = self.path / "solution" / "solve.sh"
         return found if found.is_file() else None
+
+    def in_image(self, image: str) -> TaskFolder:
+        """Return the task in a container of this image, unless it has one of its own."""
+        if self.container:
+            return self
+        why = f"--image {image}"
+        return msgspec.structs.replace(self, container=why, image=image, copied_to=CONTAINER_FOLDER)
 
 
 def find_tasks(places: Iterable[Path]) -> list[TaskFolder]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.user_messages import first_text
 from outrider.log.entries import (
     AttachmentStored,
     AttemptFailed,
@@ -116,7 +117,7 @@ class SummaryUpdate:
 
 
 def _title(message: Message) -> str:
-    words = " ".join(clean(message.text)[: 4 * TITLE_CHARACTERS].split())
+    words = " ".join(clean(first_text(message))[: 4 * TITLE_CHARACTERS].split())
     if not words:
         words = next(
             (clean(block.label) for block in message.content if isinstance(block, AttachmentBlock)), "(no words)"

@@ -14,6 +14,9 @@ from pathlib import Path
 
 SYSTEM_PATH = os.pathsep.join(("/usr/bin", "/bin", "/usr/sbin", "/sbin", "/run/current-system/sw/bin"))
 """Where the system keeps its programs; the last is the folder of NixOS."""
+ENVIRONMENTS = {each: os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)}
+"""The Python environments that run Outrider, by name, and where they are. They are resolved once, at the start: a
+project may hold a link to one, as `.venv`, and the link may be changed later."""
 _MOST_LINKS = 40
 
 
@@ -40,7 +43,7 @@ class Programs:
         real = [os.path.realpath(each) for each in folders]
         self.folders = tuple(dict.fromkeys((*real, *filter(None, map(_repository, real)))))
         """The working folders and the repositories around them, resolved."""
-        prefixes = {os.path.realpath(each) for each in (sys.prefix, sys.base_prefix)}
+        prefixes = dict.fromkeys(ENVIRONMENTS.values())
         self._own = tuple(each for each in prefixes if not any(_is_within(one, each) for one in self.folders))
         entries = (os.environ.get("PATH", os.defpath) if path is None else path).split(os.pathsep)
         self._entries = tuple(dict.fromkeys(entry for entry in entries if os.path.isabs(entry)))
@@ -91,6 +94,12 @@ class Programs:
     def _named(name: str, entries: Iterable[str]) -> Iterator[str]:
         paths = (os.path.join(entry, name) for entry in entries if os.path.isabs(entry))
         return (found for path in paths if name and (found := shutil.which(path)))
+
+
+def own_path(path: str) -> str:
+    """Return where a file of the environment that runs Outrider is, without the links that lead to the environment."""
+    named = (each for each in ENVIRONMENTS if _is_within(path, each))
+    return next((ENVIRONMENTS[each] + path[len(each) :] for each in named), path)
 
 
 def _is_path(name: str) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.messages import Message, Usage
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.user_messages import first_text
 from outrider.errors import BudgetError, LogError, ProviderError
 from outrider.log.entries import TitleEntry
 from outrider.prompts import prompt as prompt_text
@@ -53,7 +54,7 @@ class Titler:
         if self._is_done:
             return
         if isinstance(event, MessageAdded) and event.message.role == "user" and not self._prompt:
-            self._prompt = event.message.text.strip()
+            self._prompt = first_text(event.message).strip()
         if isinstance(event, RunFinished) and event.text.strip():
             self._is_done = True
             with suppress(RuntimeError):  # the event loop has ended

@@ -78,7 +78,8 @@ class EntryView:
                 return {"call_id": call_id, "session": session}
             case logged.BackgroundTask(session=session, status=status):
                 named = safe_lines(f"{entry.name}: {entry.title}")
-                return {"session": session, "title": named, "status": safe_lines(status)}
+                note = safe_lines(entry.note)
+                return {"session": session, "title": named, "status": safe_lines(status), "note": note}
         return _note(entry)
 
     def _message_entry(self, entry: logged.MessageEntry) -> Json:

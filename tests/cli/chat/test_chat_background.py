@@ -65,6 +65,8 @@ async def test_the_turn_ends_and_they_work_on(project: Path) -> None:
         terminal.press("escape")
         await terminal.wait_until_gone("› Task one: do it.")
         await terminal.wait_for_prompt()
+        terminal.say("/model anthropic/claude-opus-4-5")  # they work on
+        await terminal.wait_for("Model: anthropic/claude-opus-4-5.")
         terminal.say(f"/tasks end {ids['six']}")
         await terminal.wait_for(f"Sub-agent {ids['six']} was stopped; the model is told.")
         await terminal.wait_for("I heard of six: was stopped.")

@@ -112,18 +112,32 @@ async def test_trials_of_an_eval_run_and_are_judged_in_containers(machine: Machi
         tasks, "boxed", environment={"Dockerfile": "FROM x\nRUN y\n", "notes.txt": "be kind\n"}, settings=settings
     )
     make_task(tasks, "many", environment={"docker-compose.yaml": "services: {}\n"})
-    code, output, errors = await machine.run("eval", str(tasks), "--oracle")
-    assert (code, output) == (0, "ok    boxed\n1 of 1 tasks are sound.\n"), errors
+    make_task(tasks, "plain")  # a container for it is made of --image
+    code, output, errors = await machine.run("eval", str(tasks), "--oracle", "--image", "python:3.11")
+    assert (code, output) == (0, "ok    boxed\nok    plain\n2 of 2 tasks are sound.\n"), errors
     assert "many is left out: it needs a container" in errors
     async with ModelServer(greeter) as server:
-        options = ("--model", f"{server.url}/v1#tiny", "--repeats", "2")
+        options = ("--model", f"{server.url}/v1#tiny", "--image", "python:3.11")
         code, output, errors = await machine.run("eval", str(tasks), "-o", "now.jsonl", *options)
     assert code == 0, errors
     results = [msgspec.json.decode(line) for line in (machine.folder / "work" / "now.jsonl").read_bytes().splitlines()]
     assert [each["metadata"]["reward"] for each in results] == [1, 1], results
-    assert "be kind" in results[0]["text"]
+    assert all("be kind" in each["text"] for each in results)
     assert not machine.containers
-    assert all({"--cpus", "--memory", "--network"} <= set(call) for call in machine.calls("create"))
+    plain, boxed = (
+        [call for call in machine.calls("create") if ("python:3.11" in call) == is_plain] for is_plain in (True, False)
+    )
+    assert len(plain) == len(boxed) == 3  # two for the oracle
+    assert all({"--cpus", "--memory", "--network"} <= set(call) for call in boxed)
+    tests = [call[-1] for call in machine.calls("exec") if "/tests/test.sh" in call[-1]]
+    assert sum(each.startswith("cd /app && ") for each in tests) == len(tests) / 2
+
+
+async def test_the_image_of_a_task_is_no_option_of_the_engine(machine: Machine) -> None:
+    containers = Containers(Engine(str(machine.programs / "docker"), machine.environment), machine.folder / "owners")
+    with pytest.raises(HandsError, match="there is no image '--privileged'"):
+        await containers.create("--privileged", "a task's")
+    assert not (machine.folder / "docker" / "calls").exists()
 
 
 async def test_what_a_kill_has_left_is_removed_by_the_next_start(machine: Machine) -> None:

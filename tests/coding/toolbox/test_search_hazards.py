@@ -24,6 +24,7 @@ from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.search.glob import glob
 from outrider.coding.toolbox.search.grep import grep
 from outrider.coding.toolbox.workspace import Workspace
+from outrider.processes import programs
 from outrider.processes.programs import Programs
 from outrider.tools.tool import Tool
 from tests.coding.toolbox.calling import call, put
@@ -355,6 +356,21 @@ def test_ripgrep_is_found_beside_python_then_on_the_path_but_never_in_the_folder
     beside = program(tmp_path / "scripts/rg", "")
     assert ripgrep.find(Programs([project])) == beside
     assert ripgrep.find(Programs([project, tmp_path / "scripts"])) == on_path
+
+
+def test_ripgrep_is_found_through_a_link_in_the_folder_to_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, link, real = tmp_path / "project", tmp_path / "project/.venv", tmp_path / "real"
+    beside = program(real / "bin/rg", "")
+    project.mkdir()
+    link.symlink_to(real)
+    monkeypatch.setattr(sys, "prefix", str(link))
+    monkeypatch.setattr(sys, "executable", str(link / "bin/python"))
+    monkeypatch.setenv("PATH", str(link / "bin"))
+    assert ripgrep.find(Programs([project])) is None, "it is not the environment that runs Outrider"
+    monkeypatch.setattr(programs, "ENVIRONMENTS", {str(link): str(real)})
+    assert ripgrep.find(Programs([project])) == beside
 
 
 async def test_many_searches_at_once_all_end(folder: Path) -> None:

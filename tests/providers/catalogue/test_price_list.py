@@ -24,6 +24,7 @@ OURS = {theirs: ours for ours, theirs in _OWNERS.items()}
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
 STEP = timedelta(minutes=15)  # rates are those of the quarter of an hour
 COUNTS = {"cached_tokens": 1_009, "cache_write_tokens": 10_007, "reasoning_tokens": 101, "web_searches": 3}
+HOUR = "cache_write_1h_mtok"
 
 
 def texts(clause: Any) -> Iterator[str]:
@@ -56,7 +57,8 @@ def assert_same(provider: str, name: str, at: datetime) -> None:
         assert context_tokens(provider, name) == model.context_window, (provider, name)
         starts = {tier.start for price in vars(prices).values() for tier in getattr(price, "tiers", ())}
         for size in {20_011, *starts, *(start + 1 for start in starts)}:
-            usage = Usage(size, 1_000, **COUNTS)
+            long = 503 if getattr(prices, HOUR, None) is not None else 0  # else we guess
+            usage = Usage(size, 1_000, cache_write_1h_tokens=long, **COUNTS)
             cost, listed = with_cost(provider, name, usage).cost, listed_cost(prices, usage)
             is_same = cost == listed if cost is None or listed is None else isclose(cost, listed, rel_tol=1e-9)
             assert is_same, (provider, name, at, size, cost, listed)
@@ -70,6 +72,7 @@ def listed_cost(prices: types.ModelPrice, usage: Usage) -> float | None:
         output_tokens=usage.output_tokens,
         cache_read_tokens=usage.cached_tokens,
         cache_write_tokens=usage.cache_write_tokens,
+        cache_write_1h_tokens=usage.cache_write_1h_tokens,
         output_reasoning_tokens=usage.reasoning_tokens,
         web_searches=usage.web_searches,
     )

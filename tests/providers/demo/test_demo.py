@@ -29,6 +29,11 @@ def read_file(path: str) -> Any:
     return f"{path} line 1\nline 2"
 
 
+def write_file(path: str, content: str) -> str:
+    """Write."""
+    return f"wrote {content!r} to {path}"
+
+
 def grep(pattern: str, path: str = ".") -> str:
     """Search."""
     return f"found {pattern}"
@@ -67,13 +72,17 @@ def test_it_adds_without_tools(question: str, said: str) -> None:
         ("read missing.txt", ["read_file"], "missing.txt: this failed: read_file failed: FileNotFoundError"),
         ("list the files", ["list_files"], "2 lines"),
         ("search for 'hello'", ["grep"], "found hello"),
+        ("write hello.txt", ["write_file"], r"wrote 'Hello from the demo model.\n' to hello.txt"),
+        ("Please create a new file called a/b.md.", ["write_file"], "to a/b.md"),
+        ('write "2 + 2" to sum.txt', ["write_file"], r"wrote '2 + 2\n' to sum.txt"),
+        ("Who did write notes?\nread notes.txt", ["read_file"], "notes.txt: 2 lines"),
         ("add 2 and 3", ["add"], "5"),
         ("explore this folder", ["list_files", "read_file", "read_file"], "chart.png: a picture"),
         ("Delegate this to a sub-agent", ["Task"], "Explore says: done"),
     ],
 )
 def test_it_drives_the_tools_that_fit(question: str, calls: list[str], said: str) -> None:
-    result = run(question, [list_files, read_file, grep, add, Task], model="demo")
+    result = run(question, [list_files, read_file, write_file, grep, add, Task], model="demo")
     assert result.status == "done"
     assert [use.name for message in result.conversation for use in message.tool_calls] == calls
     assert said in result.text

@@ -234,10 +234,8 @@ class CurrentSession:
             self._settings.managed.check_model(each)
         self._name = providers[0].name
         self.model = model
-        if self.session:
-            name = self.session.id
-            self.session.close()
-            self.session = self.bench.open(self.log, name, model=model, observer=self._observer)
+        if self.session:  # it stays open: sub-agents in the background go on
+            self.session.agent = self.bench.agent(model=model, effort=self.bench.effort)
         self._choice.remember(model=chosen)
 
     @property

@@ -91,6 +91,8 @@ class Containers:
 
         Raises HandsError.
         """
+        if image.startswith("-"):  # it may be from the file of a task, and would be an option of the engine
+            raise HandsError(f"there is no image {image[:60]!r}: an image is named as in python:3.12")
         async with self._beginning:
             if self._owner is None:
                 self._owner = await self._begin()

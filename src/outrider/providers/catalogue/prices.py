@@ -32,7 +32,7 @@ _OWNERS = {
     **{vendor.prefix: vendor.prices or vendor.prefix for vendor in VENDORS.values()},
 }
 LONG_WRITE = 2.0
-"""The price of writing to a cache that lasts an hour, as a multiple of fresh input. The price list does not have it."""
+"""The price of writing to a cache that lasts an hour, as a multiple of fresh input, where the price list has none."""
 PERIOD = 900  # seconds for which rates are cached: prices change at a certain date or hour
 
 
@@ -47,6 +47,12 @@ class Rates(msgspec.Struct, frozen=True):
     reasoning: float
     request: float = 0.0  # for the request itself
     search: float = 0.0  # for a web search of the API
+    listed_1h: float = 0.0  # for writing to a cache that lasts an hour; 0 if the list has no price for it
+
+    @property
+    def written_1h(self) -> float:
+        """The price of writing to a cache that lasts an hour."""
+        return self.listed_1h or max(self.written, LONG_WRITE * self.fresh)
 
 
 def with_cost(provider: str, model: str, usage: Usage) -> Usage:
@@ -76,7 +82,7 @@ def context_tokens(provider: str, model: str) -> int | None:
 def _cost(rates: Rates, usage: Usage) -> float:
     fresh = max(0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens)
     written = max(0, usage.output_tokens - usage.reasoning_tokens)
-    for_an_hour = usage.cache_write_1h_tokens * max(0.0, LONG_WRITE * rates.fresh - rates.written)
+    for_an_hour = usage.cache_write_1h_tokens * (rates.written_1h - rates.written)
     return rounded_cost(
         fresh * rates.fresh
         + for_an_hour

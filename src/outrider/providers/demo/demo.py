@@ -1,8 +1,8 @@
 """The built-in demo model: not an LLM, but a few rules that call real tools.
 
 It lets a newcomer without a key see the product work. It understands plain requests: list, read, look at a picture,
-search, run a command, add, delegate. It calls the tools of the session that fit, several at once, and reports their
-results. The same request always gets the same reply.
+search, write a file, run a command, add, delegate. It calls the tools of the session that fit, several at once, and
+reports their results. The same request always gets the same reply.
 """
 
 from __future__ import annotations
@@ -35,6 +35,12 @@ _SEARCH = re.compile(
 _EVERYTHING = re.compile(r"\b(everything|all (the )?files|explore|(this|the) (folder|directory|project))\b", re.I)
 _LIST = re.compile(r"\b(list|ls|which files|what files|show (me )?the files)\b", re.I)
 _RUN = re.compile(r"""\b(?:run|execute)\s+[`'"]([^`'"\n]+)[`'"]""", re.I)
+_WRITE = re.compile(
+    r"""\b(?:write|create)\s++(?:["“]([^"”\n]{1,500})["”]\s++(?:in|into|to)\s++)?(?:(?:a\s++)?(?:new\s++)?file\s++)?"""
+    rf"""(?:(?:called|named)\s++)?({_FILE.pattern})""",
+    re.I,
+)
+_WRITTEN = "Hello from the demo model."
 _DELEGATE = re.compile(r"\b(delegate|sub-?agent)\b", re.I)
 _PICTURE = re.compile(r"\.(png|jpe?g|gif|webp)$", re.I)
 _TASK = re.compile(
@@ -123,6 +129,8 @@ def _first_calls(question: str, tools: Sequence[ToolSpec]) -> _Calls:
         return [(task.name, arguments) for arguments in tasks(question, task)]
     if (command := _RUN.search(question)) and (shell := _tool(tools, "^bash$|shell")):
         return [(shell.name, _arguments(shell, command=command[1]))]
+    if (wanted := _WRITE.search(question)) and (writer := _tool(tools, "^write")):
+        return [(writer.name, _arguments(writer, path=wanted[2], content=f"{wanted[1] or _WRITTEN}\n"))]
     if (found := _SEARCH.search(question)) and (search := _tool(tools, "search|grep|find")):
         return [(search.name, _arguments(search, pattern=found[1] or found[2]))]
     if calls := _read_calls(_FILE.findall(question), tools):
@@ -150,6 +158,7 @@ _ALIASES = {
     "path": ("path", "file_path", "file", "filename", "folder", "directory", "name"),
     "pattern": ("pattern", "query", "text", "regex", "word"),
     "command": ("command", "cmd", "script"),
+    "content": ("content", "text"),
 }
 
 

@@ -4,9 +4,21 @@ import { html, useState } from "./vendor/htm/htm-preact.js";
 import { post } from "./api.js";
 import { Markdown } from "./markdown.js";
 
-export function Composer({ id, head, working, live }) {
+/** The argument of `/goal`; null for any other message. */
+export function goalIn(text) {
+  return /^\/goal(?=\s|$)/.test(text.trim()) ? text.trim().slice("/goal".length).trim() : null;
+}
+
+async function setGoal(id, command, live, read) {
+  await post(`sessions/${id}/goal`, { command });
+  live.say(command ? "The goal is set." : "The goal has ended.");
+  read();
+}
+
+export function Composer({ id, head, working, live, read }) {
   const [text, setText] = useState("");
   const [error, setError] = useState("");
+  const [hint, setHint] = useState("");
   const [busy, setBusy] = useState(false);
   if (!head || head.parent) return null;
   const canTalk = !head.open || head.listening;
@@ -15,10 +27,18 @@ export function Composer({ id, head, working, live }) {
     if (!text.trim() || busy) return;
     setBusy(true);
     setError("");
+    setHint("");
+    const goal = goalIn(text);
     try {
-      await post(`sessions/${id}/prompt`, { text });
+      if (goal === null) {
+        await post(`sessions/${id}/prompt`, { text });
+        live.say(working ? "Sent. The session takes it at its next step." : "Sent.");
+      } else if (goal) {
+        await setGoal(id, goal === "off" ? "" : goal, live, read);
+      }
+      if (goal === "" && head.goal) setHint(`Goal: ${head.goal}. The session works until it succeeds; /goal off ends it.`);
+      else if (goal === "" || goal === "off") setHint("There is no goal. /goal COMMAND sets one: the session works until the command succeeds.");
       setText("");
-      live.say(working ? "Sent. The session takes it at its next step." : "Sent.");
     } catch (problem) {
       setError(problem.message);
     }
@@ -30,6 +50,7 @@ export function Composer({ id, head, working, live }) {
   };
   return html`<div class="composer">
     ${error && html`<p role="alert" class="error">${error}</p>`}
+    ${hint && html`<p role="status" class="hint">${hint}</p>`}
     ${canTalk ? html`<form onSubmit=${send}>
       <textarea rows="1" aria-label="Message" placeholder=${working ? "Steer: the session takes it at its next step" : "Message"} value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
       ${working && html`<button type="button" class="danger" onClick=${stop}>Stop</button>`}
@@ -47,11 +68,9 @@ export function Goal({ id, head, live, read }) {
   const set = async (wanted) => {
     setError("");
     try {
-      await post(`sessions/${id}/goal`, { command: wanted });
+      await setGoal(id, wanted, live, read);
       setAsking(false);
       setCommand("");
-      live.say(wanted ? "The goal is set." : "The goal has ended.");
-      read();
     } catch (problem) {
       setError(problem.message);
     }
@@ -75,7 +94,7 @@ export function Background({ id, head, tasks, live }) {
   const stop = (task) => post(`sessions/${task.session}/cancel`).then(() => live.say("Stopping."), (problem) => live.say(problem.message));
   return html`<ul class="background" aria-label="Sub-agents in the background">
     ${tasks.map((task) => html`<li key=${task.session}>
-      <a href=${`#/session/${task.session}`}>${task.title}</a> <span>${task.status ? task.status.replace("_", " ") : head?.open ? "at work" : "interrupted"}</span>
+      <a href=${`#/session/${task.session}`}>${task.title}</a> <span>${task.status ? task.status.replace("_", " ") : head?.open ? "at work" : "interrupted"}</span>${task.note && html` <span class="muted">${task.note}</span>`}
       ${!task.status && head?.listening && html` <button type="button" class="quiet small" onClick=${() => stop(task)}>Stop</button>`}
     </li>`)}
   </ul>`;

@@ -137,7 +137,7 @@ export function Session({ id, place, live }) {
       ${questions.map((each) => html`<${Question} key=${each.id} question=${each} live=${live} />`)}
       <${Background} ...${{ id, head, tasks, live }} />
       <${Goal} ...${{ id, head, live }} read=${readHead} />
-      <${Composer} ...${{ id, head, working, live }} />
+      <${Composer} ...${{ id, head, working, live }} read=${readHead} />
       ${!atEnd && html`<button type="button" class="to-end" onClick=${() => (page?.later ? newest() : window.scrollTo(0, document.documentElement.scrollHeight))}>↓ <span>Newest</span></button>`}
     </div>
     ${wire != null && html`<${Wire} id=${id} seq=${wire} model=${head?.model} close=${() => setWire(null)} />`}

@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "./vendor/htm/htm-preact.js";
 import { get, post } from "./api.js";
+import { goalIn } from "./composer.js";
 import { counted, dollars, exactly, isoTime, lastPart, shortModel, thousands, when } from "./format.js";
 
 const DAY = 86400;
@@ -87,14 +88,20 @@ function NewSession({ folders, chosen }) {
   const [error, setError] = useState("");
   const [busy, setBusy] = useState(false);
   const now = folder || chosen || folders[0];
-  const begin = (event) => {
+  const begin = async (event) => {
     event.preventDefault();
+    const goal = goalIn(text);
+    if (goal === "" || goal === "off") return setError("Write the command after /goal, as in /goal pytest -q.");
     setBusy(true);
     setError("");
-    post("sessions", { folder: now, text }).then(
-      ({ id }) => { location.hash = `#/session/${id}`; },
-      (problem) => { setError(problem.message); setBusy(false); },
-    );
+    try {
+      const { id } = await post("sessions", { folder: now, text: goal ? "" : text });
+      if (goal) await post(`sessions/${id}/goal`, { command: goal });
+      location.hash = `#/session/${id}`;
+    } catch (problem) {
+      setError(problem.message);
+      setBusy(false);
+    }
   };
   return html`<div class="new-session">
     <button type="button" aria-expanded=${open} onClick=${() => setOpen(!open)}>New session</button>

@@ -15,7 +15,7 @@ import msgspec
 
 from outrider.coding.toolbox.no_follow import opened_folder, reference
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error
-from outrider.processes.programs import Programs
+from outrider.processes.programs import Programs, own_path
 from outrider.processes.starting import run as run_program
 from outrider.processes.starting import start
 
@@ -48,7 +48,7 @@ def find(programs: Programs) -> Path | None:
     """Return the rg program of this installation, or else the one on the PATH."""
     name = "rg.exe" if os.name == "nt" else "rg"
     for folder in _script_folders():
-        program = folder / name
+        program = Path(own_path(str(folder / name)))
         if os.access(program, os.X_OK) and program.is_file() and not programs.is_inside(str(program)):
             return program
     found = programs.find("rg")
