@@ -334,11 +334,6 @@ class PlayedCompactor(Compactor):
         super().__init__(record, model, cwd)
         self._tape = tape
 
-    @property
-    def may_be_full(self) -> bool:
-        """Whether something has to be asked of the tape: always."""
-        return True
-
     async def make_room(self) -> None:
         """Take the recorded shortenings that come before the next reply, and the requests that failed for them."""
         while self._is_shortened():

@@ -298,8 +298,7 @@ class AgentLoop(CurrentRun):
             await record.load()
         if model.tools.servers:
             await model.join_servers()
-        if self.compactor.may_be_full:
-            await self.compactor.make_room()
+        await self.compactor.make_room()
         settings = model.agent.settings
         settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
         try:
