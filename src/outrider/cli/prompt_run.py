@@ -221,7 +221,7 @@ class PromptRun:
     async def _tell_of_sandbox(self, bench: Workbench) -> None:
         await self._is_answered.wait()
         with suppress(OSError):  # the first command raises it again
-            if note := await asyncio.to_thread(lambda: bench.sandbox_note):
+            if note := await asyncio.to_thread(lambda: bench.project.sandbox_note):
                 self._print_note(safe_line(f"outrider: {note}"))
 
     async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult[Any] | None:
