@@ -25,8 +25,8 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError, NewerLogError
 from outrider.log.entries import (
     Asked,

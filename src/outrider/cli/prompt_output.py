@@ -13,7 +13,8 @@ import msgspec
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.prompt_options import Format
 from outrider.cli.sources import source_lines
-from outrider.conversation.messages import Citation, Usage
+from outrider.conversation.messages import Citation
+from outrider.conversation.usage import Usage
 from outrider.descriptors import fill_closed_streams, reserved_output
 from outrider.log.questions import PermissionQuestion, Question
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta, encode_json

@@ -32,7 +32,7 @@ from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import (
     ConversationError,
     OutriderError,

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.providers.base import ToolSpec
 
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from outrider.conversation.history import repair
-from outrider.conversation.messages import Message, Usage, files_in
+from outrider.conversation.messages import Message, files_in
+from outrider.conversation.usage import Usage
 from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry

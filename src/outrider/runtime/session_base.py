@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from outrider.conversation.codec import MessageLike
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
 from outrider.conversation.store import AttachmentStore, default_store
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from outrider.coding.permissions.question import Mode
 from outrider.conversation.messages import Message
-from outrider.conversation.messages import Usage as AllUsage
+from outrider.conversation.usage import Usage as AllUsage
 from outrider.evals.figures import Figures
 from outrider.log.session_filter import SessionFilter
 

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from outrider.coding.session_lists import MAX_PASSAGES, SessionList
-from outrider.conversation.messages import Usage
 from outrider.conversation.passages import Found
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log import entries
 from outrider.log.log import Log
