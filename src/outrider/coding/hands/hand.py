@@ -10,13 +10,11 @@ import msgspec
 
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.folder_instructions import FolderInstructions
-from outrider.coding.hands.protocol import (
-    CHUNK,
+from outrider.coding.hands.protocol import CHUNK, VERSION, CommandState, Welcome
+from outrider.coding.hands.requests import (
     HANDS_TOOLS,
     MOST_FILES,
-    VERSION,
     CallToDo,
-    CommandState,
     Done,
     FileInfo,
     Judge,
@@ -24,7 +22,6 @@ from outrider.coding.hands.protocol import (
     Run,
     Setup,
     Stance,
-    Welcome,
 )
 from outrider.coding.permissions.approver import Grant, PendingCall, PermissionApprover
 from outrider.coding.permissions.policy import Policy

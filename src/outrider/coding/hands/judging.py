@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 
 from outrider.coding.hands.connection import HandsConnection
-from outrider.coding.hands.protocol import HANDS_TOOLS, Judge, Judged, Stance
+from outrider.coding.hands.requests import HANDS_TOOLS, Judge, Judged, Stance
 from outrider.coding.hands.tools import Forwarding
 from outrider.coding.permissions.approver import PendingCall, Preview
 from outrider.coding.permissions.decision import Decision

@@ -24,18 +24,15 @@ from outrider.coding.hands.protocol import (
     Commands,
     CommandState,
     Failure,
-    Fetch,
     Hello,
-    Judge,
     Progress,
     Refusal,
-    Request,
-    Run,
     encoded,
     frame,
     read_frame,
     to_hands,
 )
+from outrider.coding.hands.requests import Fetch, Judge, Request, Run
 from outrider.descriptors import reserved_input, reserved_output
 from outrider.errors import HandsError, OutriderError
 from outrider.processes.signals import on_signals
