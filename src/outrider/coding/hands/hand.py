@@ -23,7 +23,8 @@ from outrider.coding.hands.requests import (
     Setup,
     Stance,
 )
-from outrider.coding.permissions.approver import Grant, PendingCall, PermissionApprover
+from outrider.coding.permissions.approver import PermissionApprover
+from outrider.coding.permissions.pending_call import Grant, PendingCall
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.session_tools import SessionTools

@@ -36,7 +36,7 @@ from outrider.coding.hands.requests import (
 from outrider.coding.hands.starter import Starter
 from outrider.coding.hands.tools import Forwarding, received
 from outrider.coding.named_files import Kind, NamedFiles
-from outrider.coding.permissions.approver import PendingCall
+from outrider.coding.permissions.pending_call import PendingCall
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE

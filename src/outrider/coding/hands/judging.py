@@ -9,8 +9,8 @@ import msgspec
 from outrider.coding.hands.connection import HandsConnection
 from outrider.coding.hands.requests import HANDS_TOOLS, Judge, Judged, Stance
 from outrider.coding.hands.tools import Forwarding
-from outrider.coding.permissions.approver import PendingCall, Preview
 from outrider.coding.permissions.decision import Decision
+from outrider.coding.permissions.pending_call import PendingCall, Preview
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.errors import ConfigError, HandsError

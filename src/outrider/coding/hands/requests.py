@@ -6,8 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.permissions.approver import Preview
 from outrider.coding.permissions.decision import Decision
+from outrider.coding.permissions.pending_call import Preview
 from outrider.coding.permissions.question import Mode
 from outrider.conversation.attachments import MAX_BYTES
 from outrider.log.entries import RewindEntry, SnapshotEntry
