@@ -35,8 +35,6 @@ from outrider.runtime.record import SessionRecord, answered
 from outrider.runtime.run import BudgetSpentError
 from outrider.runtime.step import Act, Await, Check, Correct, Deliver, HandOver, Stop, Think, next_step
 
-_DEFAULTS = Limits()
-
 
 class Results(msgspec.Struct, frozen=True):
     """The results of the calls of one reply."""

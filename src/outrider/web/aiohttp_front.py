@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
 
@@ -23,7 +22,6 @@ _TYPES = {
     "svg": "image/svg+xml",
     "json": "application/json",
 }
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class AiohttpFront:

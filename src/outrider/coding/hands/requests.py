@@ -11,7 +11,6 @@ from outrider.coding.permissions.pending_call import Preview
 from outrider.coding.permissions.question import Mode
 from outrider.conversation.attachments import MAX_BYTES
 from outrider.log.entries import RewindEntry, SnapshotEntry
-from outrider.log.working_folder import FileChange
 
 HANDS_TOOLS = ("Read", "Write", "Edit", "Glob", "Grep", "Bash")
 """The tools that work where the files are. The others stay with the session."""
@@ -282,4 +281,3 @@ Request: TypeAlias = (
     | MoveRunning
     | Leave
 )
-Changes: TypeAlias = list[FileChange]
