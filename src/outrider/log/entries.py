@@ -258,8 +258,6 @@ class CompactionEntry(Entry, frozen=True):
     """The tokens that the summary used."""
     model: str = ""
     """The model that wrote the summary. Empty if it was made without one."""
-    native: Any = None
-    """A provider's own form of the summary. It is valid only there."""
 
 
 class ResultsClearedEntry(Entry, frozen=True):

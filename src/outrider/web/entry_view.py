@@ -271,7 +271,6 @@ PUBLIC: tuple[type[logged.Entry], ...] = (
 HIDDEN: dict[type[logged.Entry], tuple[str, ...]] = {
     logged.SessionSettings: ("system", "limits", "elsewhere", "seal", "abridged", "rewound"),
     logged.Intent: ("key",),
-    logged.CompactionEntry: ("native",),
     logged.Decided: ("signature",),
 }
 """Fields that are left out: keys, signatures, and what the app tells the model."""
