@@ -33,10 +33,7 @@ from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.usage import Usage
-from outrider.errors import (
-    ConversationError,
-    OutriderError,
-)
+from outrider.errors import ConversationError, OutriderError
 from outrider.log.entries import SessionSettings as Recorded
 from outrider.log.log import Log
 from outrider.providers.debugging import logger

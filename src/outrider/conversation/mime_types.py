@@ -85,10 +85,7 @@ _BY_SUFFIX: Mapping[str, str] = {
 }
 
 # Containers whose content type follows only from the file name.
-_BY_NAME: Mapping[str, frozenset[str]] = {
-    kinds.ZIP: kinds.ZIPPED,
-    kinds.OLE: kinds.OLD,
-}
+_BY_NAME: Mapping[str, frozenset[str]] = {kinds.ZIP: kinds.ZIPPED, kinds.OLE: kinds.OLD}
 
 # The parts of an Office document, by the folder of most of them.
 _OFFICE = {b"word/": kinds.DOCX, b"xl/": kinds.XLSX, b"ppt/": kinds.PPTX}

@@ -17,13 +17,7 @@ from outrider.log.requests import told
 from outrider.log.state import KILLED
 from outrider.providers.base import Reply, Request
 from outrider.providers.deltas import Delta, TextDelta
-from outrider.replay.difference import (
-    about,
-    entry_difference,
-    messages_difference,
-    parts_of,
-    request_difference,
-)
+from outrider.replay.difference import about, entry_difference, messages_difference, parts_of, request_difference
 from outrider.replay.tape import Tape, is_reply, is_step, reply_of
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.events import Compacted, CompactionReason

@@ -18,10 +18,7 @@ STEPS = (
     *(kinds.CompactionEntry, kinds.ResultsClearedEntry, kinds.RewindEntry, kinds.AttemptFailed),
 )
 """Entries that the loop or a verb of the session writes, one after the other."""
-OUTSIDE = (
-    *(kinds.SteeringQueued, kinds.TitleEntry, kinds.Requested),
-    *(kinds.SessionSettings, kinds.Decided),
-)
+OUTSIDE = (kinds.SteeringQueued, kinds.TitleEntry, kinds.Requested, kinds.SessionSettings, kinds.Decided)
 """Entries that came from elsewhere: a replay copies them when it comes to them."""
 REFUSED: dict[type[Entry], str] = {
     kinds.SessionRecovered: "a part of it was lost",

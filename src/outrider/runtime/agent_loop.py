@@ -150,11 +150,7 @@ class AgentLoop(CurrentRun):
         await self._stop(status, error, terms)
 
     async def _begin(
-        self,
-        said: list[Message],
-        limits: Limits,
-        before: Callable[[], Awaitable[None]] | None,
-        goal: Sequence[Entry],
+        self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]] | None, goal: Sequence[Entry]
     ) -> None:
         """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
         state = self._record.state

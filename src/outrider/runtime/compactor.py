@@ -24,12 +24,7 @@ from outrider.providers.catalogue.windows import (
 )
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
-from outrider.runtime.events import (
-    Compacted,
-    CompactionReason,
-    CompactionStarted,
-    Notice,
-)
+from outrider.runtime.events import Compacted, CompactionReason, CompactionStarted, Notice
 from outrider.runtime.hooks import BeforeCompaction, run_hooks
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord

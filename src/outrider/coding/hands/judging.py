@@ -23,10 +23,7 @@ class JudgeElsewhere:
     """Asks the hands. What they allow runs there; they cannot allow anything that runs here."""
 
     def __init__(
-        self,
-        connection: HandsConnection,
-        policy: Callable[[], Policy],
-        forwarding: Callable[[PendingCall], Forwarding],
+        self, connection: HandsConnection, policy: Callable[[], Policy], forwarding: Callable[[PendingCall], Forwarding]
     ) -> None:
         """`policy` returns the session's; `forwarding` returns what sends calls of a call's workspace."""
         self._connection = connection

@@ -184,13 +184,7 @@ class PermissionApprover:
         return await self._ask(msgspec.structs.replace(question, in_background=True))
 
     async def _attachment(
-        self,
-        use: ToolUseBlock,
-        given: str,
-        real: str,
-        asker: str,
-        folder: Path | None = None,
-        ask: Ask | None = None,
+        self, use: ToolUseBlock, given: str, real: str, asker: str, folder: Path | None = None, ask: Ask | None = None
     ) -> Allow | Deny:
         """Decide about a file. Its real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))

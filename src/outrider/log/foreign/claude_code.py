@@ -264,8 +264,5 @@ def _usage(given: dict[str, Any]) -> Usage:
     """Return the tokens of a reply, whose input comes in three parts."""
     cached, written = (number_of(given.get(f"cache_{name}_input_tokens")) for name in ("read", "creation"))
     return Usage(
-        number_of(given.get("input_tokens")) + cached + written,
-        number_of(given.get("output_tokens")),
-        cached,
-        written,
+        number_of(given.get("input_tokens")) + cached + written, number_of(given.get("output_tokens")), cached, written
     )
