@@ -20,7 +20,8 @@ from pathlib import Path
 from bench.figure import Figure
 from bench.long_sessions import LONG, ROUNDS, _fill
 from outrider import Agent, Limits, Log, Session
-from outrider.conversation.messages import Message, TextBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.events import Compacted, Event, ResultsCleared
 from outrider.log.entries import CompactionEntry
 from outrider.providers.api import ApiProvider

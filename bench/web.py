@@ -18,7 +18,8 @@ import aiohttp
 
 from bench.figure import Figure
 from outrider import Log
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, SessionSettings
 from outrider.log.entry_codec import encode
 

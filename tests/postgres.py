@@ -23,10 +23,11 @@ from typing import Any
 
 import pytest
 
+from tests.memory import memory_folder
+
 START_SECONDS = 90.0
-MEMORY = Path("/dev/shm")
 NEEDED = 2_000_000_000
-"""Bytes that must be free there. Each test has a database of some hundred files, for which a disk takes long."""
+"""Bytes that must be free in memory. Each test has a database of some hundred files, for which a disk takes long."""
 USER = "nobody"
 """Who runs the server if the tests run as root, which Postgres refuses."""
 
@@ -171,7 +172,7 @@ def in_own_loop(work: Any) -> Any:
 def own_server(*, durable: bool = False) -> Iterator[Server]:
     """Start a server that a test may kill. The folders of a test are closed to the user that runs it for root."""
     pytest.importorskip("asyncpg", reason="asyncpg is not installed")
-    folder = Path(tempfile.mkdtemp(prefix="outrider-postgres-", dir=_in_memory()))
+    folder = Path(tempfile.mkdtemp(prefix="outrider-postgres-", dir=memory_folder(NEEDED)))
     server: Server | None = None
     try:
         try:
@@ -184,14 +185,6 @@ def own_server(*, durable: bool = False) -> Iterator[Server]:
         if server is not None:
             server.kill()
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _in_memory() -> Path | None:
-    """Return a folder in memory, if there is room."""
-    try:
-        return MEMORY if shutil.disk_usage(MEMORY).free > NEEDED and os.access(MEMORY, os.W_OK) else None
-    except OSError:
-        return None
 
 
 def shared_server(folder: Path) -> int:
@@ -273,7 +266,7 @@ def without(url: str, role: str, right: str, place: str) -> Iterator[None]:
 def keep(folder: Path, run: int) -> None:
     """Start a server, say where it is, and end it when the run of the tests is over."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the server ends, too
-    place = Path(tempfile.mkdtemp(prefix="outrider-postgres-", dir=_in_memory()))
+    place = Path(tempfile.mkdtemp(prefix="outrider-postgres-", dir=memory_folder(NEEDED)))
     server: Server | None = None
     try:
         try:

@@ -95,7 +95,7 @@ if TYPE_CHECKING:
     from outrider.conversation.messages import TextBlock as TextBlock
     from outrider.conversation.messages import ToolResultBlock as ToolResultBlock
     from outrider.conversation.messages import ToolUseBlock as ToolUseBlock
-    from outrider.conversation.messages import Usage as Usage
+    from outrider.conversation.usage import Usage as Usage
     from outrider.errors import OutriderError as OutriderError
     from outrider.errors import ProviderError as ProviderError
     from outrider.errors import RunError as RunError
@@ -130,7 +130,8 @@ if TYPE_CHECKING:
 
 _EXPORTED = {
     "outrider.conversation.attachments": "Attachment",
-    "outrider.conversation.messages": "Message TextBlock ToolResultBlock ToolUseBlock Usage",
+    "outrider.conversation.messages": "Message TextBlock ToolResultBlock ToolUseBlock",
+    "outrider.conversation.usage": "Usage",
     "outrider.errors": "OutriderError ProviderError RunError",
     "outrider.log.log": "Log",
     "outrider.runtime.agent": "Agent",

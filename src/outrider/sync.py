@@ -179,17 +179,12 @@ def run(
     ('done', 1, '4')
     """
     check_may_block("run", "await agent.run(prompt)")
-    limits = limits or Limits()
-    if max_turns is not None:
-        if not isinstance(max_turns, int) or max_turns < 1:
-            raise ValueError(f"max_turns is {max_turns!r}; it must be a whole number, at least 1")
-        limits = msgspec.structs.replace(limits, max_turns=max_turns)
     agent = Agent(
         model=model or default_model(),
         system=system,
         tools=_tool_list(tools),
         mcp=mcp,
-        limits=limits,
+        limits=_limits(limits or Limits(), max_turns),
         compaction=compaction,
         **settings,
     )
@@ -265,6 +260,14 @@ def default_log() -> Log:
     from outrider.log.log import Log  # imports SQLite, which most scripts do not need
 
     return Log(log_place())
+
+
+def _limits(limits: Limits, max_turns: int | None) -> Limits:
+    if max_turns is None:
+        return limits
+    if not isinstance(max_turns, int) or max_turns < 1:
+        raise ValueError(f"max_turns is {max_turns!r}; it must be a whole number, at least 1")
+    return msgspec.structs.replace(limits, max_turns=max_turns)
 
 
 def _tool_list(tools: Tools | None) -> tuple[Callable[..., Any], ...]:

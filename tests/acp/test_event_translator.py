@@ -19,7 +19,8 @@ from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.runtime.events import (
     Compacted,
     CompactionStarted,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.log.entries import CallResult, CompactionEntry, Entry, MessageEntry, ResultsClearedEntry, SessionSettings
 from outrider.sync import default_log
 from tests.cli.asking import ask

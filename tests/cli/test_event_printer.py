@@ -14,7 +14,8 @@ import pytest
 
 from outrider.cli import event_printer
 from outrider.cli.event_printer import EventPrinter
-from outrider.conversation.messages import TextBlock, ToolResultBlock, Usage
+from outrider.conversation.messages import TextBlock, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.runtime.events import (
     Event,
     HandedOff,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log.entries import MessageEntry, SessionSettings
 from outrider.sync import default_log
 from tests.cli.program import outrider

@@ -329,9 +329,9 @@ def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch:
     monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: None)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
-    assert bench.sandbox_note == NO_SANDBOX
+    assert bench.project.sandbox_note == NO_SANDBOX
     assert not bench.permissions.sandboxed
-    assert bench_in(folder, sandbox__use="off").sandbox_note == ""
+    assert bench_in(folder, sandbox__use="off").project.sandbox_note == ""
 
 
 @pytest.mark.parametrize("mode", ["ask", "edits", "all"])
@@ -376,7 +376,7 @@ async def test_a_sandbox_that_works_decides_about_the_first_command(
     (ran,) = await results(bench, ("Bash", {"command": "for each in a b; do echo $each; done"}))
     assert ran.text == "a\nb", "without a sandbox, the user would have been asked about such a loop"
     assert bench.permissions.sandboxed
-    assert bench.sandbox_note == ""
+    assert bench.project.sandbox_note == ""
     assert len(trials) == 1
 
 
@@ -394,7 +394,7 @@ def test_a_sandbox_that_is_needed_during_its_trial_is_waited_for(folder: Path, m
     monkeypatch.delenv("OUTRIDER_SANDBOX")
     bench = bench_in(folder)
     with ThreadPoolExecutor() as threads:
-        note = threads.submit(lambda: bench.sandbox_note)
+        note = threads.submit(lambda: bench.project.sandbox_note)
         assert begun.wait(60)
         verdict = threads.submit(lambda: bench.permissions.verdict("Bash"))
         assert not bench.permissions.sandboxed

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.conversation.attachments import CHUNK, MAX_BYTES, Attachment, sha256, sniff
+from outrider.conversation.attachments import CHUNK, MAX_BYTES, Attachment, sha256
 from outrider.conversation.documents import charsets
 from outrider.conversation.encodings import decoded
+from outrider.conversation.mime_types import sniff
 from outrider.conversation.store import MemoryStore
 from outrider.errors import AttachmentError
 

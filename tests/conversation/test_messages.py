@@ -16,8 +16,8 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 
 HASH = "0123456789abcdef" * 4
 STATE = ProviderState("acme", "large", {"signature": "s"}, "eu")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.crash.nursery import Nursery
+from tests.memory import memory_folder
 
 KEY = "k" * 40
 
@@ -35,8 +35,8 @@ def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def quick_folder(tmp_path: Path) -> Iterator[Path]:
     """A folder in memory, if there can be one. It survives the death of a process as well as one on disk."""
-    memory = Path("/dev/shm")
-    if not os.access(memory, os.W_OK):
+    memory = memory_folder()
+    if memory is None:
         yield tmp_path
         return
     with TemporaryDirectory(dir=memory) as folder:

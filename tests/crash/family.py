@@ -10,7 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from outrider.conversation.messages import Block, Usage
+from outrider.conversation.messages import Block
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Request
 from outrider.runtime.agent import Agent

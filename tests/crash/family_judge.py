@@ -16,7 +16,8 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.history import repair, violations
-from outrider.conversation.messages import Message, ToolResultBlock, Usage
+from outrider.conversation.messages import Message, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.log.entries import CallResult, Intent, MessageEntry, Record, SubagentLinked
 from outrider.log.log import Log
 from outrider.log.state import SessionState

@@ -16,7 +16,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.conversation.history import repair, violations
-from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError
 from outrider.log.entries import CallResult, Intent, MessageEntry, Record
 from outrider.log.log import Log

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Block, Message, ThinkingBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Request, ToolSpec
 from outrider.runtime.agent import Agent

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.providers.base import Reply, Request
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import RunFinished, TextDelta

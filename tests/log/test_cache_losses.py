@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log.cache_losses import CacheLoss, cache_losses, lost_tokens
 from outrider.log.entries import (
     CompactionEntry,

@@ -14,7 +14,8 @@ import msgspec
 import pytest
 
 from outrider.conversation.history import violations
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import SessionLostError
 from outrider.log.entries import CallResult, Intent, RunStopped
 from outrider.log.log import Log

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from outrider import Agent, Compaction, Limits, Log, Session
 from outrider.cli.session_format import format_entry
 from outrider.conversation.history import History, violations
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.events import Compacted, Event, SubagentEvent
 from outrider.log.entries import CallResult, CompactionEntry, Entry, Intent, MessageEntry, ResultsClearedEntry
 from outrider.log.reader import PAGE

@@ -29,7 +29,8 @@ import pytest
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import violations
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, DamagedLogError, LogError, NewerLogError
 from outrider.log.entries import (
     AttachmentStored,
@@ -53,6 +54,7 @@ from outrider.runtime.session import Session
 from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.result import ToolResult
 from tests.lengths import only_long
+from tests.memory import memory_folder
 
 PAGE = 4096
 WAL_HEADER, FRAME_HEADER = 32, 24
@@ -245,8 +247,7 @@ def put(folder: Path, files: dict[str, bytes], original: Path) -> None:
 
 @pytest.fixture(scope="session")
 def memory() -> Iterator[Path]:
-    base = "/dev/shm" if Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="outrider-damage-", dir=base) as folder:
+    with tempfile.TemporaryDirectory(prefix="outrider-damage-", dir=memory_folder()) as folder:
         yield Path(folder)
 
 

@@ -25,8 +25,8 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError, NewerLogError
 from outrider.log.entries import (
     Asked,
@@ -93,7 +93,7 @@ EXAMPLES: list[Entry] = [
     BackgroundTask("4567", "c", "Explore", "find it"),
     BackgroundTask("4567", "c", "Explore", "find it", "done", "It is there.", is_told=True, isolation="worktree"),
     SessionRecovered((2, 3), 2),
-    CompactionEntry(Message.user("The goal."), 4, "manual", 9_000, 800, Usage(3, 4), "demo", {"native": [1]}),
+    CompactionEntry(Message.user("The goal."), 4, "manual", 9_000, 800, Usage(3, 4), "demo"),
     ResultsClearedEntry(3, 700, 2),
     SnapshotEntry("/home/me", "ab" * 32, 3, is_whole=True, opens=True, restores=True),
     RewindEntry(2, 7, conversation=False, files=True, undo=True),

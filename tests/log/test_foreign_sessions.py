@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ConfigError, LogError
 from outrider.log import entries as e
 from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry

@@ -14,7 +14,8 @@ import pytest
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.history import violations
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, DamagedLogError, LogError, SessionHeldError, UnknownSessionError
 from outrider.log.entries import (
     AttachmentStored,

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.history import History, violations
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log.copying import NOT_IN_THIS_COPY
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry

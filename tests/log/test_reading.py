@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Session
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError, SessionHeldError, SessionLostError, UnknownSessionError
 from outrider.log.entries import (
     CompactionEntry,

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.conversation.history import History, violations
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ConversationError, ProviderError, SessionCancelledError
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, RunCancelled, SessionSettings, SessionStarted
 from outrider.log.log import Log

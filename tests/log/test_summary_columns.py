@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log.entries import MessageEntry, SessionSettings
 from outrider.log.log import Log
 

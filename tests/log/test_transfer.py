@@ -20,8 +20,9 @@ from hypothesis import strategies as st
 import outrider
 from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.history import violations
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, ConversationError, LogError, NewerLogError, UnknownSessionError
 from outrider.log.entries import (
     AttachmentStored,

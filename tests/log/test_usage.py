@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log import usage_index
 from outrider.log.entries import AttemptFailed, CompactionEntry, Entry, MessageEntry, SessionSettings, TitleEntry
 from outrider.log.entry_codec import encode

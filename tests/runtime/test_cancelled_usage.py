@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Log, Session
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.providers.adapters.anthropic import Anthropic
 from outrider.runtime.events import Event, MessageAdded, ReplyDiscarded
 from tests.providers.canned import events

@@ -7,7 +7,8 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.runtime.events import (
     Compacted,
     CompactionStarted,

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from outrider.conversation.messages import Message, TextBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Reply, Request, StopReason

@@ -17,9 +17,9 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, ConversationError, ProviderError, SessionBusyError
 from outrider.providers.base import Reply, StopReason
 from outrider.runtime.agent import Agent

@@ -10,7 +10,8 @@ import pytest
 
 from outrider import Agent, Log, Session
 from outrider.conversation.history import History
-from outrider.conversation.messages import Message, TextBlock, Usage
+from outrider.conversation.messages import Message, TextBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ConversationError, LogError, ValidationError
 from outrider.mcp import StdioServer
 from outrider.prompts import prompt

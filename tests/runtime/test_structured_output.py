@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.conversation.messages import Message, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError, SchemaError, ToolDefinitionError
 from outrider.log.log import Log
 from outrider.prompts import prompt

@@ -12,7 +12,7 @@ import pytest
 from outrider.cli.chat.own_command import as_message
 from outrider.coding.config.settings import SessionsSettings, Settings
 from outrider.coding.workbench import Workbench
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.log.entries import TitleEntry
 from outrider.log.log import Log

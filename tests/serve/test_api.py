@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outrider import Agent
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.runtime.budget import Budget
 from outrider.serve import ServerLimits
 from outrider.testing import ScriptedModel, call

@@ -15,7 +15,8 @@ from outrider.coding.front_end import Front, FrontEnd
 from outrider.coding.permissions.question import Ask
 from outrider.coding.workbench import Workbench
 from outrider.conversation.history import violations
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.runtime.events import Event, SubagentEvent, ToolFinished, ToolStarted

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from outrider import Agent, Attachment, Log, Session, Tool, tool
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import UnknownSessionError
 from outrider.providers.base import Provider
 from outrider.testing import Recorded, ScriptedModel, call

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Log, Profile, Session, run, with_subagents
-from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Provider, Reply, Request, StopReason, ToolSpec
 from outrider.runtime.events import Delta, TextDelta, ThinkingDelta, ToolCallDelta

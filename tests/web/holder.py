@@ -16,7 +16,8 @@ from outrider.coding.config.settings import PermissionSettings, Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Mode, Question
 from outrider.coding.workbench import Workbench
-from outrider.conversation.messages import Message, TextBlock, Usage
+from outrider.conversation.messages import Message, TextBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ConversationError
 from outrider.log.questions import Answer as Given
 from outrider.log.questions import ChoiceQuestion

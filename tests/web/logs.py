@@ -8,7 +8,7 @@ from typing import Any
 
 from outrider import Agent, Session, ToolResult, tool
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.log.log import Log
 from outrider.log.session_labels import Origin
 from outrider.testing import ScriptedModel

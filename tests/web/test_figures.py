@@ -7,7 +7,8 @@ import io
 
 import pytest
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log.entries import MessageEntry
 from outrider.sync import default_log
 from outrider.web.figures import Figures, as_csv, context_by_turn, turn_rows

@@ -11,7 +11,7 @@ import pytest
 from outrider.log.log import Log
 from outrider.log.questions import Option, PermissionQuestion
 from outrider.sync import default_log
-from outrider.web.api_types import EventsQuery
+from outrider.web.api_requests import EventsQuery
 from outrider.web.event_stream import EventStream
 from outrider.web.feed import Feed, Place
 from outrider.web.hub import Hub

@@ -21,7 +21,7 @@ from outrider.runtime.events import Notice
 from outrider.runtime.session import Session
 from outrider.sync import default_log
 from outrider.web import live_sessions
-from outrider.web.api_types import NewSession
+from outrider.web.api_requests import NewSession
 from outrider.web.live_sessions import LiveSessions
 from outrider.web.opener import CodingOpener
 from tests.log import until_so

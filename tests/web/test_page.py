@@ -14,7 +14,8 @@ from PIL import Image
 from playwright.async_api import Browser, Page, expect
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import ThinkingBlock, Usage
+from outrider.conversation.messages import ThinkingBlock
+from outrider.conversation.usage import Usage
 from outrider.log.entries import BackgroundTask
 from outrider.log.log import Log
 from outrider.sync import default_log

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, expect
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.sync import default_log
 from outrider.testing import call
 from tests.web.logs import prints, session

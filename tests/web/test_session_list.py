@@ -9,7 +9,7 @@ from playwright.async_api import Browser, expect
 
 from outrider.coding.session_lists import SessionList
 from outrider.sync import default_log
-from outrider.web.api_types import ListQuery
+from outrider.web.api_requests import ListQuery
 from outrider.web.session_list import list_sessions
 from tests.web.logs import session
 from tests.web.pages import PATIENCE, ROOT, visitor, web_server

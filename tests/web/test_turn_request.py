@@ -10,7 +10,8 @@ import pytest
 from outrider.cli.session_format import context_lines
 from outrider.coding import sentences, stored_request
 from outrider.coding.stored_request import session_request
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log.entries import MessageEntry, Requested
 from outrider.log.log import Log
 from outrider.providers.resolution import resolve

@@ -44,11 +44,7 @@ class PermissionRequester:
     """Asks the user through the editor. Implements `Ask`."""
 
     def __init__(
-        self,
-        session: AskingSession,
-        folder: Path,
-        read_attachment: ReadFile,
-        tool_call_id: Callable[[Question], str],
+        self, session: AskingSession, folder: Path, read_attachment: ReadFile, tool_call_id: Callable[[Question], str]
     ) -> None:
         """`tool_call_id` returns the id by which the editor knows the call of a question, or "" if that is no call."""
         self._session, self._folder = session, folder

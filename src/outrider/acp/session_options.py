@@ -27,11 +27,7 @@ def parse_effort(name: str) -> EffortChoice | None:
 
 
 def config_options(
-    mode: PermissionMode,
-    model: str,
-    provider: Provider,
-    effort: str | None,
-    allowed: Sequence[PermissionMode] = MODES,
+    mode: PermissionMode, model: str, provider: Provider, effort: str | None, allowed: Sequence[PermissionMode] = MODES
 ) -> list[ConfigOption]:
     """Return the mode, the model and its effort as config options, with their possible values."""
     modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in allowed]

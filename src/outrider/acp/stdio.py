@@ -11,15 +11,14 @@ import os
 import select
 import signal
 import stat
-import sys
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Literal
 
 from outrider.acp.connection import Connection
 from outrider.acp.writer import EditorWriter, FileWriter, PipeWriter
-from outrider.descriptors import fill_closed_streams
+from outrider.descriptors import reserved_input, reserved_output
 from outrider.processes.signals import ENDING, on_signals
 from outrider.tools.threads import Threads
 
@@ -46,7 +45,7 @@ async def serve(
     caller can stop its work, and the connection is closed. The first of `signals` also ends serving; the second has its
     previous effect. Cancelling this coroutine closes in the same order.
     """
-    with _reserve_descriptors(input, output) as (source, target):
+    with _descriptors(input, output) as (source, target):
         end: asyncio.Future[Ending] = asyncio.get_running_loop().create_future()
         finish = partial(_finish, end)
         writer = (PipeWriter if _can_poll(target) else FileWriter)(target, partial(finish, "gone"))
@@ -143,54 +142,15 @@ class _Reader(asyncio.Protocol):
 
 
 @contextmanager
-def _reserve_descriptors(input: int | None, output: int | None) -> Iterator[tuple[int, int]]:
-    """Provide the descriptors, and restore their blocking mode at the end.
-
-    Standard input and output are hidden from other code in this process and its children: prints go to standard error,
-    and reads find nothing.
-    """
-    with _reserve_input(input) as source, _reserve_output(output) as target:
+def _descriptors(input: int | None, output: int | None) -> Iterator[tuple[int, int]]:
+    """Provide the descriptors, reserved if they are the standard streams; restore their blocking mode at the end."""
+    with (
+        nullcontext(input) if input is not None else reserved_input() as source,
+        nullcontext(output) if output is not None else reserved_output() as target,
+    ):
         blocking = {each: os.get_blocking(each) for each in (source, target)}
         try:
             yield source, target
         finally:
             for each, was in blocking.items():
                 os.set_blocking(each, was)
-
-
-@contextmanager
-def _reserve_input(given: int | None) -> Iterator[int]:
-    if given is not None:
-        yield given
-        return
-    fill_closed_streams()
-    own = os.dup(0)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    try:
-        yield own
-    finally:
-        os.dup2(own, 0)
-        os.close(own)
-
-
-@contextmanager
-def _reserve_output(given: int | None) -> Iterator[int]:
-    if given is not None:
-        yield given
-        return
-    fill_closed_streams()
-    if sys.stderr is None:
-        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - used until the process ends
-    if sys.stdout is not None:
-        with suppress(OSError):
-            sys.stdout.flush()
-    own = os.dup(1)
-    os.dup2(2, 1)
-    try:
-        with redirect_stdout(sys.stderr):
-            yield own
-    finally:
-        os.dup2(own, 1)
-        os.close(own)

@@ -113,7 +113,7 @@ class Turns:
     async def _try_sandbox(self) -> None:
         """Find the sandbox while the user types, and tell the user if there is none."""
         with suppress(OSError):  # the first command raises it again
-            if note := await asyncio.to_thread(lambda: self.editor.bench.sandbox_note):
+            if note := await asyncio.to_thread(lambda: self.editor.bench.project.sandbox_note):
                 self.editor.sender.send_notice(note)
 
     async def _announce_prompts(self, servers: RunningServers) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Generic, cast
 import msgspec
 from msgspec import UNSET
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import RunError
 from outrider.log.questions import Question
 from outrider.providers.base import EFFORTS

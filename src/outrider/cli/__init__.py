@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from outrider.cli.log_option import take_log_option, use_log_setting
+from outrider.descriptors import discard_output
 from outrider.environment import debug_file
 from outrider.version import __version__
 
@@ -182,10 +183,11 @@ def _guarded(work: Callable[[], int]) -> int:
             sys.stdout.flush()
         return code
     except BrokenPipeError:
-        return _discard_output()
+        discard_output(sys.stdout)
+        return 0
     except OSError as error:  # a full disk behind standard output
         print(f"outrider: {error.filename or 'the output'}: {error.strerror or error}", file=sys.stderr)
-        _discard_output()
+        discard_output(sys.stdout)
         return 1
     except SystemExit as stop:  # argparse has printed the error or the help
         return stop.code if isinstance(stop.code, int) else 0
@@ -217,12 +219,6 @@ def _start_debug_log() -> bool:
 
 def module_of(name: str) -> ModuleType:
     return import_module(f"outrider.{MODULES.get(name, f'cli.{name}')}")
-
-
-def _discard_output() -> int:
-    """Discard further output after the reader has gone, as with `| head`, so that the final flush does not fail."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
 
 
 def delay_first_collection() -> None:

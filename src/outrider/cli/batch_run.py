@@ -194,7 +194,6 @@ class BatchRun:
             )
             return WAITING
         print(
-            f"The budget of ${state.budget:g} is used up. Continue with --resume and a larger --budget",
-            file=sys.stderr,
+            f"The budget of ${state.budget:g} is used up. Continue with --resume and a larger --budget", file=sys.stderr
         )
         return 3

@@ -20,6 +20,7 @@ from outrider.coding import sentences
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
+from outrider.descriptors import discard_output
 from outrider.runtime import events
 from outrider.text import counted, human_size
 from outrider.text.terminal import command_output_lines
@@ -209,8 +210,7 @@ class EventPrinter:
             self._stream.write(text)
             self._stream.flush()
         except BrokenPipeError:
-            # The reader has gone, as with `| head`: discard the rest, so that the final flush does not fail.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
+            discard_output(self._stream)
 
 
 def _call_title(name: str, input: dict[str, Any]) -> str:

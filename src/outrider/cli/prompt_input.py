@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.cli.options import UsageError
-from outrider.conversation.attachments import MAX_BYTES, Attachment, sniff
+from outrider.conversation.attachments import MAX_BYTES, Attachment
+from outrider.conversation.mime_types import sniff
 from outrider.errors import AttachmentError, SchemaError
 from outrider.text import human_size
 from outrider.tools.schema.raw_schemas import MAX_BYTES as MAX_SCHEMA_BYTES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import ExitStack, redirect_stdout, suppress
 from typing import Any, TextIO
 
 import msgspec
@@ -13,8 +13,9 @@ import msgspec
 from outrider.cli.event_printer import EventPrinter
 from outrider.cli.prompt_options import Format
 from outrider.cli.sources import source_lines
-from outrider.conversation.messages import Citation, Usage
-from outrider.descriptors import fill_closed_streams
+from outrider.conversation.messages import Citation
+from outrider.conversation.usage import Usage
+from outrider.descriptors import fill_closed_streams, reserved_output
 from outrider.log.questions import PermissionQuestion, Question
 from outrider.runtime.events import Event, MessageAdded, RunStatus, TextDelta, encode_json
 from outrider.text import clean
@@ -77,10 +78,6 @@ class StandardOutput:
 
     def __init__(self) -> None:
         fill_closed_streams()
-        if sys.stderr is None:
-            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
-        if sys.stdout is None:
-            sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
         self.is_terminal = sys.stdout.isatty()
         self.has_reader = True
         """False once a write has failed because the reader closed the pipe."""
@@ -89,21 +86,17 @@ class StandardOutput:
         self._stream: TextIO = sys.stdout
         self._descriptor_copy = -1
         """A copy of descriptor 1 for the result, if sys.stdout is the real standard output; else -1."""
-        self._redirected = redirect_stdout(sys.stderr)
+        self._reserved = ExitStack()
 
     def __enter__(self) -> StandardOutput:
-        self._stream.flush()
         if _descriptor(self._stream) == 1:
-            self._descriptor_copy = os.dup(1)
-            os.dup2(2, 1)
-        self._redirected.__enter__()
+            self._descriptor_copy = self._reserved.enter_context(reserved_output())
+        else:
+            self._reserved.enter_context(redirect_stdout(sys.stderr))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._redirected.__exit__(None, None, None)
-        if self._descriptor_copy >= 0:
-            os.dup2(self._descriptor_copy, 1)
-            os.close(self._descriptor_copy)
+        self._reserved.close()
 
     @property
     def is_open(self) -> bool:

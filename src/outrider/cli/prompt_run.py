@@ -32,11 +32,8 @@ from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES
 from outrider.coding.workbench import Workbench
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Usage
-from outrider.errors import (
-    ConversationError,
-    OutriderError,
-)
+from outrider.conversation.usage import Usage
+from outrider.errors import ConversationError, OutriderError
 from outrider.log.entries import SessionSettings as Recorded
 from outrider.log.log import Log
 from outrider.providers.debugging import logger
@@ -221,7 +218,7 @@ class PromptRun:
     async def _tell_of_sandbox(self, bench: Workbench) -> None:
         await self._is_answered.wait()
         with suppress(OSError):  # the first command raises it again
-            if note := await asyncio.to_thread(lambda: bench.sandbox_note):
+            if note := await asyncio.to_thread(lambda: bench.project.sandbox_note):
                 self._print_note(safe_line(f"outrider: {note}"))
 
     async def _work(self, session: Session, bench: Workbench, parts: list[Any]) -> RunResult[Any] | None:

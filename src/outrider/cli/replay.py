@@ -16,7 +16,8 @@ from outrider.environment import LOG_HELP
 
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
-    from outrider.conversation.messages import Message, Usage
+    from outrider.conversation.messages import Message
+    from outrider.conversation.usage import Usage
     from outrider.log.log import Log
     from outrider.replay.difference import Replayed
     from outrider.replay.other_model import OtherReply
@@ -232,7 +233,7 @@ def _json(reply: OtherReply) -> str:
 
 
 def _print_summary(replies: list[OtherReply], *, as_json: bool) -> None:
-    from outrider.conversation.messages import Usage
+    from outrider.conversation.usage import Usage
     from outrider.text import counted
 
     if as_json or not replies:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.log.log import Log
 from outrider.log.summary import Summary
 from outrider.text import counted, dollars

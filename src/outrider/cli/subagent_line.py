@@ -6,7 +6,7 @@ from pathlib import Path
 
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.runtime import events
 from outrider.text import counted, dollars
 from outrider.text.visible import safe_line

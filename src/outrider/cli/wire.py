@@ -78,9 +78,7 @@ def wire(arguments: list[str]) -> int:
 def make_parser() -> argparse.ArgumentParser:
     parser = command_parser("wire", DESCRIPTION, EXAMPLES)
     parser.add_argument(
-        "conversation",
-        metavar="CONVERSATION",
-        help="a file from dumps(), a session's id, or - for standard input",
+        "conversation", metavar="CONVERSATION", help="a file from dumps(), a session's id, or - for standard input"
     )
     parser.add_argument(
         "--as",

@@ -48,11 +48,7 @@ def make_parser() -> argparse.ArgumentParser:
     parser = command_parser("worker", DESCRIPTION, EXAMPLES)
     add = parser.add_argument
     add("--log", metavar="PLACE", help=LOG_HELP)
-    add_tools_option(
-        parser,
-        "FILE",
-        "a Python file with @tool functions that tasks need; may be repeated",
-    )
+    add_tools_option(parser, "FILE", "a Python file with @tool functions that tasks need; may be repeated")
     add("--batch", default="", metavar="BATCH", help="run tasks of this batch only")
     add("-q", "--quiet", action="store_true", help="print only errors on standard error, no progress")
     # A lifeline for `outrider batch`: when its process ends, standard input does.

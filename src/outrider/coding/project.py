@@ -85,11 +85,7 @@ class ProjectHere:
     """A project in a folder of this machine."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        extensions: Extensions,
-        tools: SessionTools,
-        permissions: PermissionApprover,
+        self, workspace: Workspace, extensions: Extensions, tools: SessionTools, permissions: PermissionApprover
     ) -> None:
         self._workspace = workspace
         self._folder = workspace.folder

@@ -22,7 +22,7 @@ from outrider.text import counted, dollars, thousands
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
-    from outrider.conversation.messages import Usage
+    from outrider.conversation.usage import Usage
     from outrider.log.cache_losses import CacheLoss
     from outrider.log.reader import LogReader
     from outrider.runtime.context import ContextUsage

@@ -167,10 +167,5 @@ class SessionTools:
 def _places(policy: Policy, folder: Path) -> Confinement:
     """Return the places of commands in a folder. Each has its own start and temporary folder."""
     return Confinement(
-        folder=folder,
-        cwd=folder,
-        temporary=folder,
-        writable=policy.folders,
-        secrets=policy.masked,
-        own=policy.own,
+        folder=folder, cwd=folder, temporary=folder, writable=policy.folders, secrets=policy.masked, own=policy.own
     )

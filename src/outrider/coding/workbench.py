@@ -78,48 +78,51 @@ class Workbench:
         self.settings = settings
         self._here = Workspace(folder)
         self._here.programs = Programs(settings.permissions.working_folders(self._here.folder))
-        self.hands: Hands | None = None
-        """Where the tools work, if that is not here."""
-        if workspace is not None or settings.workspace:
-            from outrider.coding.hands.hands import Hands  # most sessions work here
-
-            self.hands = Hands(workspace, settings, lambda: self.permissions.policy, front_end.on_server_notice)
-            self.hands.workspace.programs = self._here.programs
-        self.workspace: Workspace = self.hands.workspace if self.hands else self._here
-        """The state of the tools."""
         self._servers, self._shared = servers, shared or SharedServers(most_idle=0)
         self._front_end = front_end
         self._system_prompt = system_prompt
+        self.hands = self._new_hands(workspace)
+        """Where the tools work, if that is not here."""
+        self.workspace: Workspace = self.hands.workspace if self.hands else self._here
+        """The state of the tools."""
         self._titlers: list[Titler] = []
         self.effort: Effort | None = None
         """The effort that the agent was asked for. Its sub-agents have the same, where their models offer it."""
         self._remote = RemoteControl(front_end.remote, self.folder) if front_end.remote else None
-        self._dialogue = Dialogue(
-            front_end,
-            self._remote,
-            self.folder,
-            mode=lambda: self.permissions.mode,
-            notify=lambda asked: self._hooks.notify(asked),
-        )
+        self._dialogue = self._new_dialogue()
         place = NOWHERE if self.hands else self.folder
         self.extensions = Extensions(place, settings.hooks.files, own_hooks=settings.managed.own_hooks)
         """What the user and the project add: skills, commands and hooks."""
         self.permissions = self._new_approver()
-        self.permissions.permit(self.workspace)
-        self.permissions.command = self.workspace.background.find
-        self.permissions.elsewhere = self.hands.judge if self.hands else None
         self.models = SessionModels(settings, meter)
         self._tools = SessionTools(settings, self.folder, self.permissions, tools)
         self._tools.remove_leftovers()
         self._hooks = SessionHooks(self.extensions, self._here, self._tools, self.permissions, settings.hooks.access)
-        here = ProjectHere(self._here, self.extensions, self._tools, self.permissions)
-        self.project: Project = self.hands or here
+        self.project: Project = self.hands or ProjectHere(self._here, self.extensions, self._tools, self.permissions)
         """What is known of the project."""
         parts = (settings, self.workspace, self._tools, self.permissions, self.models, self.project)
         self.subagents = SessionSubagents(*parts, self.folder, self._sender)
         """The sub-agents, each with tools of its own."""
         self._plan_mode = PlanMode(self.permissions, lambda: self._reading_task)
         self._web_search = WebSearch(settings, self.permissions, is_offered=self._tools.offers_search)
+
+    def _new_hands(self, starter: Starter | None) -> Hands | None:
+        if starter is None and not self.settings.workspace:
+            return None
+        from outrider.coding.hands.hands import Hands  # most sessions work here
+
+        hands = Hands(starter, self.settings, lambda: self.permissions.policy, self._front_end.on_server_notice)
+        hands.workspace.programs = self._here.programs
+        return hands
+
+    def _new_dialogue(self) -> Dialogue:
+        return Dialogue(
+            self._front_end,
+            self._remote,
+            self.folder,
+            mode=lambda: self.permissions.mode,
+            notify=lambda asked: self._hooks.notify(asked),
+        )
 
     def _new_approver(self) -> PermissionApprover:
         front = self._front_end
@@ -133,6 +136,9 @@ class Workbench:
             cwd=lambda: self.workspace.shell_cwd,
         )
         approver.given = self._dialogue.given
+        approver.command = self.workspace.background.find
+        approver.elsewhere = self.hands.judge if self.hands else None
+        approver.permit(self.workspace)
         return approver
 
     @property
@@ -212,10 +218,6 @@ class Workbench:
         refused = [each.name for each in named if not self.settings.managed.allows_server(each)]
         left_out = [f"the MCP server {name} is left out: it is not allowed on this machine" for name in refused]
         return (*profiles, *self.extensions.notes, *self.project.notes, *left_out, *self.subagents.recovered)
-
-    @property
-    def sandbox_note(self) -> str:
-        return self.project.sandbox_note
 
     # The agent and its session
 

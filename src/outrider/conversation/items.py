@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import msgspec
+
 
 class ByItem:
     """A mixin for structs whose fields and properties can also be read as the items of a dict.
@@ -42,6 +44,13 @@ class ByItem:
     @classmethod
     def _properties(cls) -> list[str]:
         return [name for base in cls.__mro__ for name, member in vars(base).items() if isinstance(member, property)]
+
+
+class PlainStruct(ByItem, msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
+    """Frozen, without defaults in JSON, and strict: decoding rejects unknown fields instead of dropping them.
+
+    Plain data has no cycles, so the garbage collector skips it (`gc=False`).
+    """
 
 
 def plain(value: Any) -> Any:

@@ -24,18 +24,11 @@ from typing import Any, Literal, TypeAlias, cast, final, get_args
 import msgspec
 
 from outrider.conversation.attachments import Attachment, not_a_part
-from outrider.conversation.items import ByItem, plain
+from outrider.conversation.items import PlainStruct, plain
 from outrider.errors import ConversationError
 
 
-class _Plain(ByItem, msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Frozen, without defaults in JSON, and strict: decoding rejects unknown fields instead of dropping them.
-
-    Plain data has no cycles, so the garbage collector skips it (`gc=False`).
-    """
-
-
-class ProviderState(_Plain, frozen=True, gc=False):
+class ProviderState(PlainStruct, frozen=True, gc=False):
     """Opaque data that a provider wants back verbatim: a signature, an encrypted reasoning item."""
 
     provider: str
@@ -45,7 +38,7 @@ class ProviderState(_Plain, frozen=True, gc=False):
     route: str = ""
 
 
-class _Block(_Plain, frozen=True, gc=False):
+class _Block(PlainStruct, frozen=True, gc=False):
     """A part of a message.
 
     Blocks have no subclasses: `type(block) is TextBlock` is several times faster than `isinstance`, which asks the
@@ -65,7 +58,7 @@ class _Block(_Plain, frozen=True, gc=False):
         return ("type", *fields[:required], *(name for name, default in optional if getattr(self, name) != default))
 
 
-class Citation(_Plain, frozen=True, gc=False):
+class Citation(PlainStruct, frozen=True, gc=False):
     """A source of a text, as the model's API names it."""
 
     url: str = ""
@@ -218,7 +211,7 @@ BLOCK_TYPES = tuple(str(each.__struct_config__.tag) for each in get_args(Block))
 
 
 @final
-class Message(_Plain, frozen=True, gc=False):
+class Message(PlainStruct, frozen=True, gc=False):
     """A role and a tuple of blocks.
 
     >>> Message.user("Hello").text
@@ -310,71 +303,6 @@ class Message(_Plain, frozen=True, gc=False):
                 f"{files[0].label} is not stored yet, so the message has no plain form; dumps() has it"
             )
         return _short(self.content) if name == "content" else super().__getitem__(name)
-
-
-class Usage(_Plain, frozen=True, gc=False):
-    """The tokens and the cost of a reply, a turn or a run."""
-
-    input_tokens: int = 0
-    """All input, including the cached part."""
-    output_tokens: int = 0
-    """All output, including the reasoning."""
-    cached_tokens: int = 0
-    """The part of the input that came from the provider's cache."""
-    cache_write_tokens: int = 0
-    """The part of the input that was written to the provider's cache."""
-    reasoning_tokens: int = 0
-    """The part of the output that was reasoning."""
-    cost: float | None = None
-    """US dollars; None if the price is unknown."""
-    web_searches: int = 0
-    """Searches that the model's API ran. Most APIs charge for each."""
-    context_tokens: int | None = None
-    """The tokens of the conversation after the reply, where they are not the billed ones: an API that runs tools itself
-    bills the input of each of its steps. 0 if the API does not tell. A sum has none."""
-    cache_write_1h_tokens: int = 0
-    """The part of `cache_write_tokens` that is kept for an hour, which costs more."""
-
-    def keys(self) -> tuple[str, ...]:
-        """Return the names that `dict(…)` uses: the fields, the sum and the share."""
-        return *super().keys(), "total_tokens", "cached_share"
-
-    @property
-    def cached_share(self) -> float | None:
-        """The part of the input that came from the provider's cache, from 0 to 1; None if there was no input."""
-        return round(self.cached_tokens / self.input_tokens, 4) if self.input_tokens else None
-
-    @property
-    def total_tokens(self) -> int:
-        """Input and output together, as they are billed."""
-        return self.input_tokens + self.output_tokens
-
-    @property
-    def context(self) -> int:
-        """The tokens of the conversation after the reply; 0 if they are unknown."""
-        return self.total_tokens if self.context_tokens is None else self.context_tokens
-
-    def __add__(self, other: Usage) -> Usage:
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-            self.cache_write_tokens + other.cache_write_tokens,
-            self.reasoning_tokens + other.reasoning_tokens,
-            self.cost if other.cost is None else rounded_cost(other.cost + (self.cost or 0.0)),
-            self.web_searches + other.web_searches,
-            None,
-            self.cache_write_1h_tokens + other.cache_write_1h_tokens,
-        )
-
-
-def rounded_cost(cost: float) -> float:
-    """Return a cost in US dollars without the noise of binary fractions. A token costs far more than is cut off.
-
-    >>> 0.1 + 0.2, rounded_cost(0.1 + 0.2)
-    (0.30000000000000004, 0.3)
-    """
-    return round(cost, 12)
 
 
 def files_in(message: Message) -> list[AttachmentBlock]:

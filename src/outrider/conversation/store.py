@@ -194,3 +194,9 @@ def changed(reference: AttachmentBlock) -> AttachmentError:
 def missing(reference: AttachmentBlock) -> AttachmentError:
     """Return the error for a file that is not in the store."""
     return AttachmentError(f"{reference.label} is not in the attachment store (sha256 {reference.sha256[:12]}…)")
+
+
+def check_store(store: object) -> None:
+    """Raise TypeError for what could not keep a file in the middle of a run."""
+    if store is not None and not hasattr(store, "put"):
+        raise TypeError(f"store must be MemoryStore() or FolderStore(folder), not {type(store).__name__}")

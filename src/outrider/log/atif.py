@@ -15,8 +15,8 @@ from outrider.conversation.messages import (
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log.entries import CallResult, CompactionEntry, MessageEntry, Record, SubagentLinked
 from outrider.providers.base import ToolSpec

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import UNSET
 
-from outrider.conversation.messages import Usage, rounded_cost
+from outrider.conversation.usage import Usage, rounded_cost
 from outrider.log.entries import (
     CompactionEntry,
     Entry,

@@ -9,7 +9,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.log import entries, entry_codec
 from outrider.log.chain import Chain
 from outrider.log.key import LogKey

@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.providers.base import ToolSpec
 
 
@@ -257,8 +258,6 @@ class CompactionEntry(Entry, frozen=True):
     """The tokens that the summary used."""
     model: str = ""
     """The model that wrote the summary. Empty if it was made without one."""
-    native: Any = None
-    """A provider's own form of the summary. It is valid only there."""
 
 
 class ResultsClearedEntry(Entry, frozen=True):

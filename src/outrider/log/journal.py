@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log.append import Append
 from outrider.log.backend import Backend

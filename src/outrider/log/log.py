@@ -13,7 +13,7 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import AnsweredError, LogError, SessionHeldError
 from outrider.log.entries import SessionSettings, SessionStarted, SubagentLinked
 from outrider.log.reader import LogReader

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import UnknownSessionError
 from outrider.log.entries import (
     CompactionEntry,

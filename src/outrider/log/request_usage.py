@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, Record, TitleEntry
 from outrider.log.rows import Row
 

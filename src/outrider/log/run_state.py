@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 
-from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.log.entries import GoalChecked, MessageEntry
 from outrider.providers.base import StopReason
 

@@ -11,7 +11,8 @@ from typing import NamedTuple
 import msgspec
 
 from outrider.conversation.history import History
-from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.log import entries
 from outrider.log.run_state import RunState
 from outrider.providers.catalogue.windows import tells_context

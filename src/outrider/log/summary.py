@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from outrider.conversation.messages import Usage, rounded_cost
+from outrider.conversation.usage import Usage, rounded_cost
 from outrider.errors import DamagedLogError
 from outrider.log.entries import SessionSettings
 from outrider.log.holder import Holder

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from outrider.conversation.messages import AttachmentBlock, Message, Usage
+from outrider.conversation.messages import AttachmentBlock, Message
+from outrider.conversation.usage import Usage
 from outrider.conversation.user_messages import first_text
 from outrider.log.entries import (
     AttachmentStored,

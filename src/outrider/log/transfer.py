@@ -20,8 +20,9 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.codec import from_json
-from outrider.conversation.messages import AttachmentBlock, Usage, files_in
+from outrider.conversation.messages import AttachmentBlock, files_in
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
 from outrider.log.copying import ImportedEntry, endings

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import rounded_cost
+from outrider.conversation.usage import rounded_cost
 from outrider.log.request_usage import RequestUsage
 from outrider.log.sql import IndexDatabase, IndexedUpTo, Statement, Work, take_state
 

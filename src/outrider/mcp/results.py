@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from outrider.conversation.attachments import Attachment, is_text_type
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.mime_types import is_text_type
 from outrider.errors import AttachmentError
 from outrider.mcp.protocol import CallToolResult, ContentBlock, GetPromptResult, ResourceContents
 from outrider.struct_types import described

@@ -22,7 +22,6 @@ from outrider.version import __version__
 INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
 INSTRUCTIONS = f"Outrider is a coding agent. {NAME} lets it work on a task in a folder of this machine."
 CAPABILITIES: dict[str, Any] = {"tools": {}}
-VERSIONS = (*protocol.MODERN_VERSIONS, *protocol.HANDSHAKE_VERSIONS)
 ANSWER_SECONDS = 600.0
 """How long a task waits for the client to come back with an answer."""
 MOST_WAITING = 50

@@ -192,7 +192,7 @@ class HttpServer:
         version, meta = request.headers.get(VERSION), params.get("_meta")
         named = meta.get(protocol.VERSION_KEY) if isinstance(meta, dict) else None
         if named is not None or version in protocol.MODERN_VERSIONS or method == protocol.DISCOVER:
-            _check_headers(request, method, params, version, named)
+            _check_headers(request, method, params, named)
             return _Session({})
         if version is not None and version not in protocol.HANDSHAKE_VERSIONS:
             raise unsupported(version)
@@ -223,9 +223,7 @@ class HttpServer:
         return web.Response(status=202)
 
 
-def _check_headers(
-    request: web.Request, method: str, params: dict[str, Any], version: str | None, named: object
-) -> None:
+def _check_headers(request: web.Request, method: str, params: dict[str, Any], named: object) -> None:
     """Raise RpcError unless the headers say what the body does: whoever forwards the request decides by them."""
     if named is None:
         raise RpcError.invalid_params(f"The request has no _meta with {protocol.VERSION_KEY}.")

@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, Usage, files_in
+from outrider.conversation.messages import AttachmentBlock, Message, ProviderState, files_in
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.errors import AuthenticationError, MissingKeyError, ProviderError
 from outrider.providers.base import CacheLifetime, ModelSettings, Reply, Request, StopReason
 from outrider.providers.catalogue.capabilities import Capabilities, capabilities_of, is_overridden

@@ -8,8 +8,9 @@ from typing import Any, Literal, Protocol, TypeAlias, get_args, runtime_checkabl
 
 import msgspec
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.providers.deltas import Delta, Notice
 from outrider.tools.server_tool import ServerTool
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log.entries import AttemptFailed, MessageEntry
 from outrider.log.requests import restored

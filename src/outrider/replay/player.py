@@ -17,13 +17,7 @@ from outrider.log.requests import told
 from outrider.log.state import KILLED
 from outrider.providers.base import Reply, Request
 from outrider.providers.deltas import Delta, TextDelta
-from outrider.replay.difference import (
-    about,
-    entry_difference,
-    messages_difference,
-    parts_of,
-    request_difference,
-)
+from outrider.replay.difference import about, entry_difference, messages_difference, parts_of, request_difference
 from outrider.replay.tape import Tape, is_reply, is_step, reply_of
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.events import Compacted, CompactionReason
@@ -333,11 +327,6 @@ class PlayedCompactor(Compactor):
     def __init__(self, record: Any, model: Any, cwd: Any, tape: Tape) -> None:
         super().__init__(record, model, cwd)
         self._tape = tape
-
-    @property
-    def may_be_full(self) -> bool:
-        """Whether something has to be asked of the tape: always."""
-        return True
 
     async def make_room(self) -> None:
         """Take the recorded shortenings that come before the next reply, and the requests that failed for them."""

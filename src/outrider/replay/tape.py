@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry, MessageEntry, Record
@@ -17,10 +18,7 @@ STEPS = (
     *(kinds.CompactionEntry, kinds.ResultsClearedEntry, kinds.RewindEntry, kinds.AttemptFailed),
 )
 """Entries that the loop or a verb of the session writes, one after the other."""
-OUTSIDE = (
-    *(kinds.SteeringQueued, kinds.TitleEntry, kinds.Requested),
-    *(kinds.SessionSettings, kinds.Decided),
-)
+OUTSIDE = (kinds.SteeringQueued, kinds.TitleEntry, kinds.Requested, kinds.SessionSettings, kinds.Decided)
 """Entries that came from elsewhere: a replay copies them when it comes to them."""
 REFUSED: dict[type[Entry], str] = {
     kinds.SessionRecovered: "a part of it was lost",

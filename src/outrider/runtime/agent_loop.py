@@ -35,8 +35,6 @@ from outrider.runtime.record import SessionRecord, answered
 from outrider.runtime.run import BudgetSpentError
 from outrider.runtime.step import Act, Await, Check, Correct, Deliver, HandOver, Stop, Think, next_step
 
-_DEFAULTS = Limits()
-
 
 class Results(msgspec.Struct, frozen=True):
     """The results of the calls of one reply."""
@@ -152,11 +150,7 @@ class AgentLoop(CurrentRun):
         await self._stop(status, error, terms)
 
     async def _begin(
-        self,
-        said: list[Message],
-        limits: Limits,
-        before: Callable[[], Awaitable[None]] | None,
-        goal: Sequence[Entry],
+        self, said: list[Message], limits: Limits, before: Callable[[], Awaitable[None]] | None, goal: Sequence[Entry]
     ) -> None:
         """Store that the run begins, with the prompt. A run that was interrupted goes on if there is no prompt."""
         state = self._record.state
@@ -298,8 +292,7 @@ class AgentLoop(CurrentRun):
             await record.load()
         if model.tools.servers:
             await model.join_servers()
-        if self.compactor.may_be_full:
-            await self.compactor.make_room()
+        await self.compactor.make_room()
         settings = model.agent.settings
         settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
         try:

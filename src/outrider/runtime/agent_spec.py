@@ -229,3 +229,8 @@ def _checked_servers(mcp: Mcp) -> Mcp:
     from outrider.mcp.session_servers import checked_servers  # imports MCP, which most agents do not need
 
     return checked_servers(mcp)
+
+
+def check_agent(agent: object) -> None:
+    if not isinstance(agent, AgentSpec):
+        raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")

@@ -147,10 +147,7 @@ def error_result(call_id: str, text: str, *, final: bool = False) -> CallResult:
 
 
 def result_block(
-    call_id: str,
-    content: Iterable[TextBlock | AttachmentBlock],
-    is_error: bool,
-    whole: AttachmentBlock | None = None,
+    call_id: str, content: Iterable[TextBlock | AttachmentBlock], is_error: bool, whole: AttachmentBlock | None = None
 ) -> ToolResultBlock:
     """Return the block with the result of a call."""
     return ToolResultBlock(call_id, tuple(content), is_error, whole)

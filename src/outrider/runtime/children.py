@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import OutriderError
 from outrider.log.run_state import joined
 from outrider.runtime import events

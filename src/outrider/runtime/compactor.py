@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from outrider.conversation.history import repair
-from outrider.conversation.messages import Message, Usage, files_in
+from outrider.conversation.messages import Message, files_in
+from outrider.conversation.usage import Usage
 from outrider.conversation.view import cleared, cuts
 from outrider.errors import ContextExceededError, ConversationError, RequestRefusedError
 from outrider.log.entries import CompactionEntry, ResultsClearedEntry
@@ -23,12 +24,7 @@ from outrider.providers.catalogue.windows import (
 )
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.context import ContextMeter, ContextUsage, tool_tokens, usage_of
-from outrider.runtime.events import (
-    Compacted,
-    CompactionReason,
-    CompactionStarted,
-    Notice,
-)
+from outrider.runtime.events import Compacted, CompactionReason, CompactionStarted, Notice
 from outrider.runtime.hooks import BeforeCompaction, run_hooks
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
@@ -126,11 +122,6 @@ class Compactor:
 
     # Making room
 
-    @property
-    def may_be_full(self) -> bool:
-        """Whether the next request may not fit into the context window."""
-        return not (self.meter.is_new and self._surely_fits())
-
     async def make_room(self) -> None:
         """Shorten what the next request sends if it would be too long. Raise ContextExceededError if it still is.
 
@@ -163,11 +154,6 @@ class Compactor:
             raise ContextExceededError(
                 f"the conversation has {used:,} tokens and {name} takes {room.window:,}: {WHOLE}"
             )
-
-    def _surely_fits(self) -> bool:
-        """Return whether the first request fits, without the price list, which takes a while to load."""
-        window = getattr(getattr(self._model.provider, "capabilities", None), "context_tokens", None)
-        return window is not None and self.tokens() < window // 8
 
     async def _clear(self, tail: int | None, least: float = 0) -> None:
         """Clear the results before the newest messages, or all (`tail` is None), if that saves at least so much."""

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outrider.conversation.messages import Message, Usage, files_in
+from outrider.conversation.messages import Message, files_in
+from outrider.conversation.usage import Usage
 from outrider.providers.base import ToolSpec
 from outrider.providers.catalogue.windows import file_tokens, json_tokens, message_tokens, tells_context
 

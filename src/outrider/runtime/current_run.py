@@ -7,7 +7,8 @@ import contextlib
 
 import msgspec
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError, ValidationError
 from outrider.log.entries import MessageEntry, RunStopped
 from outrider.log.run_state import RunState

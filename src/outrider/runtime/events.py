@@ -13,7 +13,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import Message, ToolResultBlock, Usage
+from outrider.conversation.messages import Message, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.providers.deltas import Delta as Delta
 from outrider.providers.deltas import Notice as Notice
 from outrider.providers.deltas import ServerToolFinished as ServerToolFinished

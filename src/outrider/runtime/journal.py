@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from outrider.conversation.messages import Usage
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.errors import AnsweredError, ConversationError, LogError
 from outrider.log.pending_write import PendingWrite
 from outrider.log.state import SessionState

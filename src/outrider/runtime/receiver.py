@@ -20,8 +20,8 @@ from outrider.conversation.messages import (
     ServerToolUseBlock,
     ThinkingBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.log.entries import AttemptFailed
 from outrider.providers.base import Provider, Reply, Request

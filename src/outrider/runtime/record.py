@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from outrider.conversation.codec import MessageLike, read_conversation, refuse_stray_results, stored_messages
 from outrider.conversation.history import History, unanswered
-from outrider.conversation.messages import Block, Message, ToolResultBlock, Usage
+from outrider.conversation.messages import Block, Message, ToolResultBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import ConversationError, LogError
 from outrider.log.background import told
 from outrider.log.entries import (

@@ -9,8 +9,9 @@ import msgspec
 from msgspec import UNSET
 
 from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Citation, Message, Usage
+from outrider.conversation.messages import Citation, Message
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.errors import RunError
 from outrider.log.questions import Question
 from outrider.providers.base import StopReason

@@ -13,7 +13,7 @@ from outrider.conversation.prompt import Prompt, messages_of, user_message
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import ConversationError, SessionBusyError
 from outrider.providers.base import Effort, Reply
-from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.agent_spec import AgentSpec, check_agent
 from outrider.runtime.deps import check_deps
 from outrider.runtime.event_loop import run_sync
 from outrider.runtime.events import Compacted, Event
@@ -22,7 +22,6 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Observer
 from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import ModelOptions, RunOptions, RunScope
-from outrider.runtime.session_base import check_agent
 from outrider.runtime.session_contents import SessionContents
 from outrider.tools.approval import Approver
 from outrider.tools.context import AnyDepsT, OpenedDepsT
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from outrider.log.log import Log
-    from outrider.log.rewinding import RewindPoint, RewindPreview, Rewound
+    from outrider.log.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
     from outrider.log.session_labels import Origin
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
@@ -236,6 +235,21 @@ class Session(SessionContents, Generic[AnyDepsT]):
         """Return the messages of the user, to which the session can go back."""
         return await self._do(self._loop.environment.threads.run(self._rewinder().points))
 
+    def _rewinder(self) -> Rewinder:
+        watch = self._loop.environment.watch
+        return self._record.journal.rewinder(watch.folder if watch else None)
+
+    async def _restoring(self, rewind: Callable[[], Rewound]) -> Rewound:
+        """Rewind in a thread, and continue from what the log then says."""
+        done = asyncio.ensure_future(self._loop.environment.threads.run(rewind))
+        try:
+            return await asyncio.shield(done)
+        finally:
+            # A cancel does not stop the restoring of files halfway.
+            await asyncio.wait([done])
+            self._record.resume()
+            self._loop.restart()
+
     @overload
     async def run(
         self, prompt: Prompt = "", *, output: None = None, **options: Unpack[RunOptions[AnyDepsT]]
@@ -272,7 +286,7 @@ class Session(SessionContents, Generic[AnyDepsT]):
             await self._begin()
             return await self._run(said, limits)
         if deps is not None:
-            check_deps(self._first.deps_type, deps)
+            check_deps(self._team.first.deps_type, deps)
         return await self._run_in(RunScope(_report(output), deps, _changed(**settings), until), said, limits)
 
     async def steer(self, prompt: Prompt) -> QueuedMessage:

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from outrider.conversation.codec import MessageLike
-from outrider.conversation.messages import Message, Usage
-from outrider.conversation.store import AttachmentStore, default_store
+from outrider.conversation.messages import Message
+from outrider.conversation.store import AttachmentStore, check_store, default_store
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
@@ -21,7 +22,7 @@ from outrider.log.run_state import joined
 from outrider.log.session_labels import origin_after
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
-from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.agent_spec import AgentSpec, check_agent
 from outrider.runtime.deps import check_deps, fits
 from outrider.runtime.events import Notice, RunFinished
 from outrider.runtime.exclusive_task import ExclusiveTask, busy
@@ -31,8 +32,9 @@ from outrider.runtime.observers import Observers
 from outrider.runtime.run import RunResult
 from outrider.runtime.run_scope import RunScope
 from outrider.runtime.system_prompt import RunContext, system_text
+from outrider.runtime.team import Team
 from outrider.text import clean
-from outrider.tools.approval import Approver, for_subagent
+from outrider.tools.approval import Approver, check_approver, for_subagent
 from outrider.tools.context import SubagentTask
 from outrider.tools.threads import Threads
 
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
     from typing import Self
 
     from outrider.log.log import Log
-    from outrider.log.rewinding import Rewinder, Rewound
     from outrider.runtime.background import Background
     from outrider.runtime.journal import Journal
 
@@ -66,10 +67,11 @@ class SessionBase:
         deps: Any = None,
     ) -> None:
         check_agent(agent)
-        check_functions(approve, store)
+        check_approver(approve)
+        check_store(store)
         if deps is not None:
             check_deps(agent.deps_type, deps)
-        self._begin_with(agent)
+        self._team = Team(agent)
         self._deps = deps
         self._scope: RunScope | None = None
         """How the run under way differs from the others, if it does."""
@@ -153,36 +155,20 @@ class SessionBase:
     def _attach(self, journal: Journal, known: SessionSettings, *, whole: bool = False) -> None:
         """Continue where the journal says that the session stopped. `known` are settings beside those of the agent."""
         self._record.attach(journal, whole=whole)
-        self._return_to(self._record.state.settings)
+        before = self._agent
+        if note := self._team.resume(self._record.state.settings):
+            self._emit(Notice(note))
+        if self._agent is not before:
+            self._use_agent()
         self._record.change_settings(self._settings.merged(known))
         self._change_environment(session=journal.id, store=journal.store)
         self._loop.restart()
         self._children.usage = journal.children_usage() if self._record.history.last else Usage()
 
-    def _begin_with(self, agent: AgentSpec) -> None:
-        """Take an agent, and those that it can hand over to."""
-        self._first = self._agent = agent
-        """The agent that the session was opened with, and the one that has the conversation."""
-        self._team = {agent.name: agent}
-        """The agents that may have the conversation, by name, each with the model that it uses now."""
-        if agent.handoffs:
-            from outrider.runtime.handoffs import team_of
-
-            self._team = team_of(agent, is_whole=True)
-
-    def _return_to(self, stored: SessionSettings) -> None:
-        """Go on with the agent and the model that had the conversation last, if they are still there."""
-        before = self._agent
-        if stored.agent:
-            self._agent = self._team.get(stored.agent, before)
-            if self._agent.name != stored.agent:
-                note = f"this session was handed over to {stored.agent!r}, an agent that is not there now"
-                self._emit(Notice(f"{note}; {before.name} goes on"))
-        models = self._agent.alternatives() if stored.model != self._agent.model else ()
-        named = (each for each in models if stored.model in (each.model, each.provider.name))
-        self._agent = self._team[self._agent.name] = next(named, self._agent)
-        if self._agent is not before:
-            self._use_agent()
+    @property
+    def _agent(self) -> AgentSpec:
+        """The agent that has the conversation."""
+        return self._team.current
 
     def _change_environment(self, **changes: Any) -> None:
         self._loop.environment = msgspec.structs.replace(self._loop.environment, **changes)
@@ -197,12 +183,12 @@ class SessionBase:
     def _change_agent(self, agent: AgentSpec) -> None:
         """Take the model, the tools, the prompt and the limits of an agent, and store them."""
         agent.provider  # noqa: B018 - raises for an unknown model before anything is written
-        before = self._first, self._agent, self._team
-        self._begin_with(agent)
+        before = self._team
+        self._team = Team(agent)
         try:
             self._record.change_settings(self._settings)
         except LogError:
-            self._first, self._agent, self._team = before
+            self._team = before
             raise
         self._use_agent()
 
@@ -266,8 +252,8 @@ class SessionBase:
 
     def _check_deps(self) -> None:
         """Raise TypeError if the tools would miss their dependencies."""
-        if self._first.deps_type is not None:
-            check_deps(self._first.deps_type, self._loop.environment.deps)
+        if self._team.first.deps_type is not None:
+            check_deps(self._team.first.deps_type, self._loop.environment.deps)
 
     async def _begin(self) -> None:
         """Wait for a run that is being cancelled. Raises SessionBusyError if one goes on.
@@ -318,21 +304,6 @@ class SessionBase:
             questions=self._waits.questions() if end.status == "waiting" else (),
         )
 
-    def _rewinder(self) -> Rewinder:
-        watch = self._loop.environment.watch
-        return self._record.journal.rewinder(watch.folder if watch else None)
-
-    async def _restoring(self, rewind: Callable[[], Rewound]) -> Rewound:
-        """Rewind in a thread, and continue from what the log then says."""
-        done = asyncio.ensure_future(self._loop.environment.threads.run(rewind))
-        try:
-            return await asyncio.shield(done)
-        finally:
-            # A cancel does not stop the restoring of files halfway.
-            await asyncio.wait([done])
-            self._record.resume()
-            self._loop.restart()
-
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         """Do something that is not a run, one thing at a time, and record a cancel."""
         try:
@@ -362,20 +333,15 @@ class SessionBase:
 
 async def _fall_back(session_of: weakref.ref[SessionBase], error: ProviderError, tried: Sequence[Provider]) -> bool:
     """Let the next model of the agent go on that was not tried. Return whether there is one."""
-    from outrider.runtime.fallback import may_follow
-
     session = session_of()
     assert session is not None  # it is at work
-    former = session._agent.provider
-    for agent in session._agent.alternatives():
-        provider = agent.provider
-        if not any(provider is each for each in tried) and may_follow(error, former, provider):
-            reason = clean(getattr(error, "sentence", str(error)))
-            await session._record.append(SessionSettings(model=provider.name, former=former.name, reason=reason))
-            session._agent = session._team[agent.name] = agent
-            session._use_agent()
-            return True
-    return False
+    if (agent := session._team.fallback(error, tried)) is None:
+        return False
+    former, reason = session._agent.provider, clean(getattr(error, "sentence", str(error)))
+    await session._record.append(SessionSettings(model=agent.provider.name, former=former.name, reason=reason))
+    session._team.use(agent)
+    session._use_agent()
+    return True
 
 
 async def _hand_over(session_of: weakref.ref[SessionBase]) -> None:
@@ -392,7 +358,8 @@ async def _hand_over(session_of: weakref.ref[SessionBase]) -> None:
     entry = session._record.state.settings.changes(settings_of(agent, session._loop.environment.cwd))
     handed = SessionSettings(agent=agent.name, former=former.name)
     await session._record.append(entry.merged(handed) if entry else handed)
-    session._agent, session._system = agent, None
+    session._team.use(agent)
+    session._system = None
     if session._loop.is_running and session._loop.limits is former.limits:  # not those of the run itself
         session._loop.change_limits(agent.limits)
     session._use_agent()
@@ -430,18 +397,3 @@ async def _open_child(
     child._loop.parent, child._loop.continues = loop, child._record.history.last is not None
     child._observers.add(parent._children.announce(task, journal.id, child._agent))
     return child
-
-
-def check_agent(agent: object) -> None:
-    if not isinstance(agent, AgentSpec):
-        raise TypeError(f"a session is held with an Agent, not with {type(agent).__name__}; write Agent(model)")
-
-
-def check_functions(approve: object, store: object) -> None:
-    """Refuse what a session would call later, in the middle of a run, if it cannot be called."""
-    if approve is not None and not callable(approve):
-        raise TypeError(
-            f"approve must be a function of a call and its tool, not {approve!r:.60}; leave it out for none"
-        )
-    if store is not None and not hasattr(store, "put"):
-        raise TypeError(f"store must be MemoryStore() or FolderStore(folder), not {type(store).__name__}")

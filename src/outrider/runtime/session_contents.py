@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.errors import AnsweredError
 from outrider.log.entries import Asked, Decided, SessionSettings
 from outrider.runtime.goal import as_goal

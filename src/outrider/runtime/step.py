@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import Message, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.log.run_state import RunState
 from outrider.providers.base import StopReason
 from outrider.runtime.events import RunStatus

@@ -8,8 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.conversation.user_messages import first_text
 from outrider.errors import BudgetError, LogError, ProviderError
 from outrider.log.entries import TitleEntry

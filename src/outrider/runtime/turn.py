@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 import msgspec
 
 from outrider.conversation.items import ByItem
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, Usage, plain_calls
+from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock, plain_calls
 from outrider.conversation.prompt import Prompt
 from outrider.conversation.store import AttachmentStore, default_store
+from outrider.conversation.usage import Usage
 from outrider.providers.base import StopReason
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.deps import check_tool_deps

@@ -43,10 +43,7 @@ def parameters(profiles: Sequence[Profile], *, isolates: bool) -> Mapping[str, A
     properties["model"] = _text("The model's tier; leave it out unless the task needs another than the profile's.") | {
         "enum": list(TIERS)
     }
-    properties["run_in_background"] = {
-        "type": "boolean",
-        "description": "Return at once with an id.",
-    }
+    properties["run_in_background"] = {"type": "boolean", "description": "Return at once with an id."}
     if isolates:
         properties["isolation"] = _text(
             "A git worktree of its own, merged when it ends: for sub-agents that change files at the same time."

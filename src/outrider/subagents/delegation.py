@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from outrider.errors import ToolDefinitionError
 from outrider.runtime.agent import Agent
-from outrider.subagents.profile import Profile, built_in
+from outrider.subagents.profile import Profile, built_in, model_for
 from outrider.subagents.task import AT_ONCE, RESULT_CHARACTERS, TOOL, Order, SubagentSetup, Task
 from outrider.tools.context import DepsT
 from outrider.tools.tool import Tool, make_tools
@@ -43,30 +44,28 @@ def with_subagents(
         raise ValueError(f"the profile {isolated[0]} has an isolation, which only the coding agent provides")
     tools = _without_task(make_tools(agent.tools))
     chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
-
-    @asynccontextmanager
-    async def prepare(order: Order) -> AsyncIterator[SubagentSetup]:
-        from outrider.subagents.profile import model_for  # for agents that start sub-agents
-
-        profile = order.profile
-        model = model_for(order.tier or profile.model, agent.provider, from_project=profile.from_project)
-        yield SubagentSetup(
-            Agent(
-                model=agent.providers if model is agent.provider else model,
-                system=profile.prompt,
-                tools=profile.tools_of(tools),
-                mcp=_servers_for(profile, agent.mcp),
-                hooks=agent.hooks,
-                limits=profile.limits_within(agent.limits),
-                retry=agent.retry,
-                compaction=agent.compaction,
-                name=profile.name,
-                deps_type=agent.deps_type,
-            )
-        )
-
-    task = Task(chosen, prepare, at_once=at_once, result_characters=result_characters)
+    task = Task(chosen, partial(_prepare, agent, tools), at_once=at_once, result_characters=result_characters)
     return msgspec.structs.replace(agent, tools=[*tools, task.tool])
+
+
+@asynccontextmanager
+async def _prepare(agent: Agent[DepsT], tools: Sequence[Tool], order: Order) -> AsyncIterator[SubagentSetup]:
+    profile = order.profile
+    model = model_for(order.tier or profile.model, agent.provider, from_project=profile.from_project)
+    yield SubagentSetup(
+        Agent(
+            model=agent.providers if model is agent.provider else model,
+            system=profile.prompt,
+            tools=profile.tools_of(tools),
+            mcp=_servers_for(profile, agent.mcp),
+            hooks=agent.hooks,
+            limits=profile.limits_within(agent.limits),
+            retry=agent.retry,
+            compaction=agent.compaction,
+            name=profile.name,
+            deps_type=agent.deps_type,
+        )
+    )
 
 
 def _without_task(tools: Sequence[Tool]) -> list[Tool]:

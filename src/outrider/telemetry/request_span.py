@@ -8,7 +8,8 @@ from typing import Any
 from opentelemetry.context import Context
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.runtime.events import ReplyDiscarded, Retrying
 from outrider.telemetry import conventions as names
 from outrider.telemetry.signals import Signals, usage_attributes

@@ -12,7 +12,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode, set_span_in_context
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.providers.credentials.secrets import masked
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.runtime import events

@@ -6,7 +6,7 @@ from opentelemetry.context import Context
 from opentelemetry.metrics import MeterProvider
 from opentelemetry.trace import TracerProvider
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.telemetry import conventions as names
 from outrider.telemetry.recorded_content import RecordedContent
 from outrider.telemetry.spans import Spans

@@ -28,8 +28,8 @@ from outrider.conversation.messages import (
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.providers.deltas import (

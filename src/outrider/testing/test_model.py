@@ -8,7 +8,8 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Message, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.providers.base import Reply, Request, StopReason, ToolSpec
 from outrider.providers.deltas import Delta, TextDelta, ToolCallDelta
 from outrider.testing.schema_values import value_for

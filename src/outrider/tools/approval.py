@@ -150,3 +150,11 @@ def for_subagent(approver: Approver | None, label: str) -> Approver | None:
     """Return the approver for a sub-agent. One with `on_behalf_of`, as `PermissionApprover`, receives its name."""
     on_behalf_of: Callable[[str], Approver] | None = getattr(approver, "on_behalf_of", None)
     return on_behalf_of(label) if on_behalf_of else approver
+
+
+def check_approver(approve: object) -> None:
+    """Raise TypeError for what could not be called in the middle of a run."""
+    if approve is not None and not callable(approve):
+        raise TypeError(
+            f"approve must be a function of a call and its tool, not {approve!r:.60}; leave it out for none"
+        )

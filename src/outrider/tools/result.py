@@ -8,8 +8,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.attachments import Attachment, sniff
+from outrider.conversation.attachments import Attachment
 from outrider.conversation.encodings import decoded, encoding_of
+from outrider.conversation.mime_types import sniff
 from outrider.text import clean_value
 
 

@@ -15,7 +15,7 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer, Question
 from outrider.struct_types import described
 from outrider.web.agui_events import AgUiEvents, interrupt
-from outrider.web.api_types import NewSession
+from outrider.web.api_requests import NewSession
 from outrider.web.event_stream import stream_response
 from outrider.web.http import RefusedError, Request, Response
 from outrider.web.live_sessions import LiveSessions

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.resources import files
 
@@ -10,7 +9,7 @@ from aiohttp import web
 
 from outrider.web.access import HEADERS, Access, check_origin, owner_of
 from outrider.web.api import API
-from outrider.web.api_types import Links
+from outrider.web.api_answers import Links
 from outrider.web.http import MAX_BODY, RefusedError, Request, Response, too_long
 from outrider.web.route import Route, explained
 from outrider.web.server import Server
@@ -23,7 +22,6 @@ _TYPES = {
     "svg": "image/svg+xml",
     "json": "application/json",
 }
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 class AiohttpFront:

@@ -27,8 +27,8 @@ from outrider.providers.rendering.documents import pdf_page
 from outrider.providers.transport.network import without_password
 from outrider.struct_types import described
 from outrider.text.visible import safe_lines
-from outrider.web import api_types as t
-from outrider.web.api_types import TurnRequest
+from outrider.web import api_answers as a
+from outrider.web import api_requests as r
 from outrider.web.entry_view import PDF, PICTURES, entries_page, whole_entry
 from outrider.web.eval_view import list_evals, one_eval
 from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
@@ -65,46 +65,46 @@ class Api:
     def _session_routes(self) -> Iterator[Route]:
         one = f"{API}/sessions/{{id}}"
         yield _get(
-            f"{API}/sessions", "listSessions", "List or search sessions.", self._list, t.SessionPage, t.ListQuery
+            f"{API}/sessions", "listSessions", "List or search sessions.", self._list, a.SessionPage, r.ListQuery
         )
         about = "Begin a session. It answers when the first message is stored; the reply comes as events."
-        yield _post(f"{API}/sessions", "createSession", about, self._create, t.Created, t.NewSession, 201)
+        yield _post(f"{API}/sessions", "createSession", about, self._create, a.Created, r.NewSession, 201)
         details = self._reads(lambda found, *_: session_details(self._log, found))
-        yield _get(one, "getSession", "Return a session with its state.", details, t.SessionDetails)
+        yield _get(one, "getSession", "Return a session with its state.", details, a.SessionDetails)
         about = "Send a message: it begins a run, or joins the one that goes on. It answers when the message is stored."
-        yield _post(f"{one}/prompt", "prompt", about, self._prompt, t.Created, t.Said, 202)
+        yield _post(f"{one}/prompt", "prompt", about, self._prompt, a.Created, r.Said, 202)
         about = "Send a message to the run that goes on, which takes it at its next step."
-        yield _post(f"{one}/steer", "steer", about, self._steer, t.Created, t.Said, 202)
+        yield _post(f"{one}/steer", "steer", about, self._steer, a.Created, r.Said, 202)
         about = "Set the goal of a session, which works until the command succeeds, or end it with an empty one."
-        yield _post(f"{one}/goal", "setGoal", about, self._goal, t.Created, t.Goal, 202)
+        yield _post(f"{one}/goal", "setGoal", about, self._goal, a.Created, r.Goal, 202)
         about = "Cancel the run of a session, or stop a sub-agent that works in the background."
-        yield _post(f"{one}/cancel", "cancel", about, self._cancel, t.Created, None, 202)
+        yield _post(f"{one}/cancel", "cancel", about, self._cancel, a.Created, None, 202)
         about = "Copy a session, up to an entry."
-        yield _post(f"{one}/fork", "forkSession", about, self._fork, t.Created, t.Fork, 201)
+        yield _post(f"{one}/fork", "forkSession", about, self._fork, a.Created, r.Fork, 201)
         about = "Return what today has cost against the budgets that bound a session."
-        yield _get(f"{one}/budget", "getBudget", about, self._budget, t.Budgets)
+        yield _get(f"{one}/budget", "getBudget", about, self._budget, a.Budgets)
         about = "Stream what happens in a session: entries, each with its number as the id, and live events."
-        yield _get(f"{one}/events", "sessionEvents", about, self._hub.stream, EVENTS, t.EventsQuery)
+        yield _get(f"{one}/events", "sessionEvents", about, self._hub.stream, EVENTS, r.EventsQuery)
         about = (
             "Stream the questions that wait and the sessions that change, and the events of one session if it is named."
         )
-        yield _get(f"{API}/events", "events", about, self._hub.stream, EVENTS, t.EventsQuery)
+        yield _get(f"{API}/events", "events", about, self._hub.stream, EVENTS, r.EventsQuery)
 
     def _reading_routes(self) -> Iterator[Route]:
         one = f"{API}/sessions/{{id}}"
         about = "Return entries of a session: a page of them."
         read = self._reads(lambda found, _, query: entries_page(self._log, found, query))
-        yield _get(f"{one}/entries", "listEntries", about, read, t.EntriesPage, t.PageQuery)
+        yield _get(f"{one}/entries", "listEntries", about, read, a.EntriesPage, r.PageQuery)
         about = "Return one entry, whole."
         read = self._reads(lambda found, of, query: whole_entry(self._log, found, _number(of, "seq"), query))
-        yield _get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], t.FormQuery)
+        yield _get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], r.FormQuery)
         about = "Return the newest messages, as the model gets them."
-        yield _get(f"{one}/messages", "listMessages", about, self._reads(self._messages), t.Messages, t.MessagesQuery)
+        yield _get(f"{one}/messages", "listMessages", about, self._reads(self._messages), a.Messages, r.MessagesQuery)
         about = "Return a file of a session by its SHA-256: pictures with their type, all others as downloads."
         read = self._reads(
             lambda found, of, query: file_response(self._log, found.id, of.values["sha256"], query.type, query.name)
         )
-        yield _get(f"{one}/files/{{sha256}}", "getFile", about, read, BINARY, t.FileQuery)
+        yield _get(f"{one}/files/{{sha256}}", "getFile", about, read, BINARY, r.FileQuery)
         about = "Return a page of a PDF as a picture."
         read = self._reads(
             lambda found, of, _: pdf_page_response(self._log, found.id, of.values["sha256"], _number(of, "page"))
@@ -114,9 +114,9 @@ class Api:
             _get(f"{one}/files/{{sha256}}/pages/{{page}}", "getPdfPage", about, read, "image/png"), headers=pages
         )
         read = self._reads(
-            lambda found, *_: msgspec.convert(context_by_turn(self._log, found.id), described(t.ContextByTurn))
+            lambda found, *_: msgspec.convert(context_by_turn(self._log, found.id), described(a.ContextByTurn))
         )
-        yield _get(f"{one}/context", "getContext", "Return the context of a session by turn.", read, t.ContextByTurn)
+        yield _get(f"{one}/context", "getContext", "Return the context of a session by turn.", read, a.ContextByTurn)
         read = self._reads(lambda found, *_: csv_response(turn_rows(self._log.turns(found.id)), "outrider-context.csv"))
         yield _get(f"{one}/context.csv", "getContextCsv", "Return the context of a session by turn.", read, CSV)
 
@@ -127,31 +127,31 @@ class Api:
             "listQuestions",
             "List the questions that wait.",
             self._questions,
-            t.Questions,
-            t.QuestionsQuery,
+            a.Questions,
+            r.QuestionsQuery,
         )
         about = "Return a question, also one that was answered."
-        yield _get(one, "getQuestion", about, self._question, dict[str, Any], t.FormQuery)
+        yield _get(one, "getQuestion", about, self._question, dict[str, Any], r.FormQuery)
         about = "Answer a question. The first answer counts, wherever it is given."
-        yield _post(f"{one}/answer", "answer", about, self._answer, t.Settled, Answer)
+        yield _post(f"{one}/answer", "answer", about, self._answer, a.Settled, Answer)
 
     def _own_routes(self) -> Iterator[Route]:
         wire = self._reads(
             lambda found, of, query: turn_request(self._log, found.id, _number(of, "seq"), query.model, query.before)
         )
         about = "Return the exact request whose reply is an entry, for its model or another."
-        yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, t.TurnRequest, t.WireQuery)
+        yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, a.TurnRequest, r.WireQuery)
         about = "Return the folders and models of all sessions."
-        read = _threaded(lambda *_: t.Facets(*self._log.folders_and_models()))
-        yield _get(f"{API}/facets", "getFacets", about, read, t.Facets)
+        read = _threaded(lambda *_: a.Facets(*self._log.folders_and_models()))
+        yield _get(f"{API}/facets", "getFacets", about, read, a.Facets)
         about = "List the evals, with the figures of their models."
-        yield _get(f"{API}/evals", "listEvals", about, _threaded(lambda *_: list_evals(self._log)), t.EvalPage)
+        yield _get(f"{API}/evals", "listEvals", about, _threaded(lambda *_: list_evals(self._log)), a.EvalPage)
         about = "Return an eval with its trials, and how it compares with another."
         read = _threaded(lambda of, query: one_eval(self._log, of.values["name"], query.against))
-        yield _get(f"{API}/evals/{{name}}", "getEval", about, read, t.EvalDetails, t.EvalQuery)
+        yield _get(f"{API}/evals/{{name}}", "getEval", about, read, a.EvalDetails, r.EvalQuery)
         about = "Return cost and tokens by day, model or folder."
-        yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, t.FiguresQuery)
-        yield _get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, t.UsageReport, t.FiguresQuery)
+        yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, r.FiguresQuery)
+        yield _get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, a.UsageReport, r.FiguresQuery)
 
     def _reads(self, read: Callable[[Summary, Request, Any], Any]) -> Callable[[Request, Any], Any]:
         """Return a function that reads the session of a request, on a thread."""
@@ -166,31 +166,31 @@ class Api:
 
     # Sessions
 
-    async def _list(self, request: Request, query: t.ListQuery) -> t.SessionPage:
+    async def _list(self, request: Request, query: r.ListQuery) -> a.SessionPage:
         if request.owner:
             query = msgspec.structs.replace(query, owner=request.owner)
         found = await asyncio.to_thread(list_sessions, self._listed, query)
         return msgspec.structs.replace(found, folders=()) if request.owner else found
 
-    def _messages(self, found: Summary, request: Request, query: t.MessagesQuery) -> t.Messages:
+    def _messages(self, found: Summary, request: Request, query: r.MessagesQuery) -> a.Messages:
         entries = query.limit * 4
         state, left_out = self._log.state_at_end(found.id, found.last, entries=entries, size=MESSAGES_SIZE)
         newest = state.messages[-query.limit :]
-        return t.Messages(newest, bool(left_out) or len(newest) < len(state.messages))
+        return a.Messages(newest, bool(left_out) or len(newest) < len(state.messages))
 
-    async def _create(self, request: Request, wanted: t.NewSession) -> t.Created:
+    async def _create(self, request: Request, wanted: r.NewSession) -> a.Created:
         if request.owner:
             wanted = msgspec.structs.replace(wanted, owner=request.owner)
         self._owners.check_prompt(wanted.owner)
-        return t.Created(await self._sessions.begin(wanted, is_page=request.is_page))
+        return a.Created(await self._sessions.begin(wanted, is_page=request.is_page))
 
-    async def _prompt(self, request: Request, said: t.Said) -> t.Created:
+    async def _prompt(self, request: Request, said: r.Said) -> a.Created:
         found = await self._found(request)
         self._owners.check_prompt(found.owner, found.id)
         await self._sessions.say(found.id, said.text, said.mode)
-        return t.Created(found.id)
+        return a.Created(found.id)
 
-    async def _steer(self, request: Request, said: t.Said) -> t.Created:
+    async def _steer(self, request: Request, said: r.Said) -> a.Created:
         found = await self._found(request)
         live = self._sessions.get(found.id)
         details = await asyncio.to_thread(session_details, self._log, found)
@@ -198,55 +198,55 @@ class Api:
             raise ConversationError("no run goes on in this session; send a prompt")
         return await self._prompt(request, said)
 
-    async def _goal(self, request: Request, goal: t.Goal) -> t.Created:
+    async def _goal(self, request: Request, goal: r.Goal) -> a.Created:
         found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
         self._owners.check_prompt(found.owner, found.id)
         await self._sessions.set_goal(found.id, goal.command)
-        return t.Created(found.id)
+        return a.Created(found.id)
 
-    async def _budget(self, request: Request, _: None) -> t.Budgets:
+    async def _budget(self, request: Request, _: None) -> a.Budgets:
         """An owner sees the own budget alone: the others say what all have spent."""
         found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
         spent = await asyncio.to_thread(self._sessions.spent_today, found)
         mine = [each for each in spent if not request.owner or each.name == "owner_day"]
-        return t.Budgets([t.Spent(each.name, each.cost, each.budget, each.text, each.is_warned) for each in mine])
+        return a.Budgets([a.Spent(each.name, each.cost, each.budget, each.text, each.is_warned) for each in mine])
 
-    async def _cancel(self, request: Request, _: None) -> t.Created:
+    async def _cancel(self, request: Request, _: None) -> a.Created:
         found = await self._found(request)
         await self._sessions.cancel(found.parent or found.id, found.id if found.parent else "")
-        return t.Created(found.id)
+        return a.Created(found.id)
 
-    async def _fork(self, request: Request, wanted: t.Fork) -> t.Created:
+    async def _fork(self, request: Request, wanted: r.Fork) -> a.Created:
         found = await self._found(request)
-        return t.Created(await asyncio.to_thread(self._log.fork, found.id, wanted.at))
+        return a.Created(await asyncio.to_thread(self._log.fork, found.id, wanted.at))
 
     # Questions
 
-    async def _questions(self, request: Request, query: t.QuestionsQuery) -> t.Questions:
+    async def _questions(self, request: Request, query: r.QuestionsQuery) -> a.Questions:
         found = await asyncio.to_thread(self._owners.questions)
         mine = [each for each in found if request.owner in ("", each.owner) and query.session in ("", each.root)]
         shown = [question_fields(each.question) if query.form == "view" else each.question for each in mine]
-        return t.Questions(shown)
+        return a.Questions(shown)
 
-    async def _question(self, request: Request, query: t.FormQuery) -> Any:
+    async def _question(self, request: Request, query: r.FormQuery) -> Any:
         found = await asyncio.to_thread(self._owners.question, request.owner, request.values["id"])
         return question_fields(found, limit=None) if query.form == "view" else found
 
-    async def _answer(self, request: Request, given: Answer) -> t.Settled:
+    async def _answer(self, request: Request, given: Answer) -> a.Settled:
         found = await asyncio.to_thread(self._owners.question, request.owner, request.values["id"])
         is_first = await asyncio.to_thread(self._log.inbox.answer, found.id, given, request.owner or PLACE)
         if is_first:
             await self._sessions.go_on(found.session)
         now = await asyncio.to_thread(self._log.inbox.question, found.id)
-        return t.Settled(is_first, question_fields(now) if now else None)
+        return a.Settled(is_first, question_fields(now) if now else None)
 
     # Figures
 
-    async def _figures_by(self, request: Request, query: t.FiguresQuery) -> t.UsageReport:
+    async def _figures_by(self, request: Request, query: r.FiguresQuery) -> a.UsageReport:
         found = await asyncio.to_thread(self._figures.by, request.values["by"], days=query.days, seconds=INDEX_SECONDS)
-        return msgspec.convert(found, described(t.UsageReport))
+        return msgspec.convert(found, described(a.UsageReport))
 
-    async def _figures_csv(self, request: Request, query: t.FiguresQuery) -> Response:
+    async def _figures_csv(self, request: Request, query: r.FiguresQuery) -> Response:
         by = request.values["by"]
         found = await asyncio.to_thread(self._figures.by, by, days=query.days, seconds=threading.TIMEOUT_MAX)
         return csv_response(found["rows"], f"outrider-{by}.csv")
@@ -313,7 +313,7 @@ EXAMPLE_MODEL = "anthropic/balanced"
 """For sessions of models that run in the process and send no request."""
 
 
-def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | None = None) -> TurnRequest:
+def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | None = None) -> a.TurnRequest:
     """Return the request whose reply is entry `seq`: for its model, or for another.
 
     A long request is shown in pages, each with some of its messages. The first page has the newest; `earlier` is the
@@ -333,7 +333,7 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
     assert provider
     request, earlier = end_of_request(log, id, model, reply=seq, before=before)
     url = without_password(provider.url())
-    return TurnRequest(
+    return a.TurnRequest(
         model=safe_lines(model),
         address=f"POST {url}" if "://" in url else url,
         body=visible_json(provider.render(request)),

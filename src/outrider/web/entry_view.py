@@ -31,7 +31,8 @@ from outrider.log.summary import Summary
 from outrider.prompts import prompt
 from outrider.runtime.entry_events import change_of
 from outrider.text.visible import revealed, revealed_line, safe_lines, without_colours
-from outrider.web.api_types import EntriesPage, FormQuery, PageQuery, Tokens
+from outrider.web.api_answers import EntriesPage, Tokens
+from outrider.web.api_requests import FormQuery, PageQuery
 from outrider.web.markdown_nodes import render, safe_address
 
 Json = dict[str, Any]
@@ -271,7 +272,6 @@ PUBLIC: tuple[type[logged.Entry], ...] = (
 HIDDEN: dict[type[logged.Entry], tuple[str, ...]] = {
     logged.SessionSettings: ("system", "limits", "elsewhere", "seal", "abridged", "rewound"),
     logged.Intent: ("key",),
-    logged.CompactionEntry: ("native",),
     logged.Decided: ("signature",),
 }
 """Fields that are left out: keys, signatures, and what the app tells the model."""

@@ -13,7 +13,7 @@ from outrider.evals.stored import StoredEval, stored_evals
 from outrider.evals.trial import Outcome
 from outrider.log.log import Log
 from outrider.text.visible import safe_line
-from outrider.web.api_types import EvalDetails, EvalHead, EvalPage, EvalTask, EvalTrial
+from outrider.web.api_answers import EvalDetails, EvalHead, EvalPage, EvalTask, EvalTrial
 
 
 def list_evals(log: Log) -> EvalPage:

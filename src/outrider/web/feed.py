@@ -10,7 +10,7 @@ from typing import NamedTuple
 from outrider.errors import LogError
 from outrider.log.entries import MessageEntry, Record
 from outrider.log.log import Log
-from outrider.web.api_types import Form
+from outrider.web.api_requests import Form
 from outrider.web.draft import Draft, Json, difference
 from outrider.web.entry_view import EntryView, entry_data
 from outrider.web.event_stream import EventStream, encoded

@@ -13,7 +13,8 @@ from outrider.coding.remote.live import live_events
 from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.struct_types import described
-from outrider.web.api_types import EventsQuery, SessionSummary
+from outrider.web.api_answers import SessionSummary
+from outrider.web.api_requests import EventsQuery
 from outrider.web.event_stream import RETRY_MILLISECONDS, EventStream, encoded, stream_response
 from outrider.web.feed import Feed, Place
 from outrider.web.http import Request, Response

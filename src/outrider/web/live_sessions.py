@@ -18,7 +18,7 @@ from outrider.log.summary import Summary
 from outrider.providers.debugging import logger
 from outrider.runtime.budget import Spent, spent_today
 from outrider.runtime.goal import as_goal
-from outrider.web.api_types import NewSession
+from outrider.web.api_requests import NewSession
 from outrider.web.live_session import Json, LiveSession, ServerFront
 from outrider.web.opener import SERVE, Opened, Opener
 

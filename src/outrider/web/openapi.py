@@ -11,7 +11,7 @@ from outrider.log.questions import Question
 from outrider.providers.deltas import Delta
 from outrider.struct_types import described
 from outrider.version import __version__
-from outrider.web.api_types import ShownEntry, ShownQuestion
+from outrider.web.api_answers import ShownEntry, ShownQuestion
 from outrider.web.entry_view import HIDDEN, PUBLIC
 from outrider.web.http import MAX_BODY, Problem, Request
 from outrider.web.route import Route

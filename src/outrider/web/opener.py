@@ -29,7 +29,7 @@ from outrider.runtime.budget import Budget
 from outrider.runtime.hooks import HookResult, SessionStart
 from outrider.runtime.session import Session
 from outrider.tools.approval import Approver
-from outrider.web.api_types import NewSession
+from outrider.web.api_requests import NewSession
 
 SERVE: Origin = "serve"
 AgentOf: TypeAlias = AgentSpec[Any] | Callable[[str], AgentSpec[Any]]

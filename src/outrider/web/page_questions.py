@@ -6,14 +6,7 @@ from typing import Any
 
 from outrider.coding.mcp.forms import fields_of
 from outrider.coding.remote.bodies import json_text, shown_diff
-from outrider.log.questions import (
-    Body,
-    ChoiceQuestion,
-    ElicitationQuestion,
-    PlanQuestion,
-    Question,
-    ResultQuestion,
-)
+from outrider.log.questions import Body, ChoiceQuestion, ElicitationQuestion, PlanQuestion, Question, ResultQuestion
 from outrider.text.visible import revealed, revealed_line, safe_line, safe_lines
 from outrider.web.markdown_nodes import render, safe_address
 

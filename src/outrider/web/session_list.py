@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from outrider.coding.session_lists import MAX_PASSAGES, SessionList
-from outrider.conversation.messages import Usage
 from outrider.conversation.passages import Found
+from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log import entries
 from outrider.log.log import Log
@@ -16,18 +16,18 @@ from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
 from outrider.providers.resolution import window_of_name
 from outrider.text.visible import safe_lines
-from outrider.web.api_types import (
+from outrider.web.api_answers import (
     Ancestor,
     Branch,
     Check,
     ContextFill,
-    ListQuery,
     Passage,
     SessionDetails,
     SessionPage,
     SessionSummary,
     Tokens,
 )
+from outrider.web.api_requests import ListQuery
 
 
 def list_sessions(listed: SessionList, query: ListQuery) -> SessionPage:

@@ -24,7 +24,6 @@ def test_without_any_file_all_is_as_by_default(home: Home) -> None:
     assert not loaded.waiting
     assert loaded.notes == ()
     assert list(loaded.files.values()) == [False, False]
-    assert loaded.project_file is None
 
 
 def test_each_layer_goes_over_the_one_below(home: Home) -> None:
@@ -149,7 +148,6 @@ def test_the_nearest_project_file_upwards_counts_but_not_beyond_the_repository(h
     (home.project / ".git").mkdir()
     loaded = home.load(folder=inner)
     assert (loaded.settings.limits.max_turns, loaded.origins["limits.max_turns"]) == (7, "../../.outrider/config.toml")
-    assert loaded.project_file == home.project_file
     (home.project / "a" / ".git").write_text("gitdir: elsewhere")  # a worktree, or a submodule
     assert home.load(folder=inner).settings.limits.max_turns is None
     (home.project / "a" / ".outrider").mkdir()

@@ -15,18 +15,9 @@ from outrider.coding.hands.protocol import (
     VERSION,
     Answer,
     Ask,
-    CallToDo,
     Cancel,
     Change,
-    Done,
     Hello,
-    Judge,
-    Judged,
-    Run,
-    Setup,
-    Stance,
-    Survey,
-    Surveyed,
     decoded,
     encoded,
     frame,
@@ -34,6 +25,7 @@ from outrider.coding.hands.protocol import (
     read_frame,
     to_hands,
 )
+from outrider.coding.hands.requests import CallToDo, Done, Judge, Judged, Run, Setup, Stance, Survey, Surveyed
 from outrider.coding.hands.serving import Server
 from outrider.coding.hands.starter import Streams
 from outrider.coding.permissions.decision import Decision

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.adapters.anthropic import Anthropic
 from outrider.providers.base import Reply, Request, StopReason

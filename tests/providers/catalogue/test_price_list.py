@@ -15,7 +15,7 @@ from genai_prices.data_snapshot import get_snapshot
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.providers.catalogue.price_list import FILE, _models, _providers, find_model
 from outrider.providers.catalogue.prices import _OWNERS, context_tokens, with_cost
 from tests.lengths import examples

@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider import Log
-from outrider.conversation.messages import Message, Usage
+from outrider.conversation.messages import Message
+from outrider.conversation.usage import Usage
 from outrider.log.entries import MessageEntry
 from outrider.providers.catalogue import price_list, prices
 from outrider.providers.catalogue.prices import context_tokens, rates_of, with_cost
@@ -150,7 +151,7 @@ def test_context_sizes() -> None:
 
 def test_the_price_list_is_not_read_before_a_price_is_asked_for() -> None:
     code = (
-        "import sys\nfrom outrider.conversation.messages import Usage\n"
+        "import sys\nfrom outrider.conversation.usage import Usage\n"
         "from outrider.providers.catalogue.prices import with_cost\n"
         "with_cost('ollama', 'qwen3', Usage(1, 1))\n"
         "print('outrider.providers.catalogue.price_list' in sys.modules)\n"

@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.conversation.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import (
     AuthenticationError,
     IncompleteStreamError,

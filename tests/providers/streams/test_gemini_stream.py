@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.conversation.history import History
-from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ThinkingBlock, ToolUseBlock
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import (
     AuthenticationError,
     IncompleteStreamError,

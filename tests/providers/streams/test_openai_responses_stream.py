@@ -13,9 +13,9 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
 from outrider.conversation.store import MemoryStore
+from outrider.conversation.usage import Usage
 from outrider.errors import (
     IncompleteStreamError,
     ProviderError,

@@ -74,14 +74,7 @@ class Chat:
         self._preparation = Preparation(self._current, self._view, self._status, loaded.waiting)
         self._commands = Commands(CommandContext(self._current, self._view))
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
-        self._keyboard = Keyboard(
-            self._interrupt,
-            self._send,
-            self._take_back,
-            {"c-o": self._show_steps, "c-b": self._move_to_background, "c-z": self._suspend},
-            lambda by: self._view.is_watching and self._view.watch(by),
-            sys.stdout,
-        )
+        self._keyboard = self._new_keyboard()
         self._pager = OutputPager(self._current, self._view, self._turn, self._keyboard, self._programs)
         self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)
         self._editor = self._new_editor(folder)
@@ -97,6 +90,16 @@ class Chat:
             from outrider.cli.chat.status_command import StatusCommand
 
             self._status.command = StatusCommand(command, folder, self._programs, self._editor.refresh)
+
+    def _new_keyboard(self) -> Keyboard:
+        return Keyboard(
+            self._interrupt,
+            self._send,
+            self._take_back,
+            {"c-o": self._show_steps, "c-b": self._move_to_background, "c-z": self._suspend},
+            lambda by: self._view.is_watching and self._view.watch(by),
+            sys.stdout,
+        )
 
     def _front_end(self) -> FrontEnd:
         asks = self._dialogues

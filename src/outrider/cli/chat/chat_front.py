@@ -19,12 +19,7 @@ class ChatFront:
     place = "in the terminal"
 
     def __init__(
-        self,
-        current: CurrentSession,
-        view: SessionView,
-        turn: TurnRunner,
-        steering: ChatSteering,
-        editor: LineEditor,
+        self, current: CurrentSession, view: SessionView, turn: TurnRunner, steering: ChatSteering, editor: LineEditor
     ) -> None:
         self._current = current
         self._view = view

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from outrider.coding.permissions.question import Mode
     from outrider.coding.toolbox.background_commands import BackgroundCommands
     from outrider.coding.workbench import Workbench
-    from outrider.conversation.messages import Usage
+    from outrider.conversation.usage import Usage
     from outrider.log.log import Log
     from outrider.mcp.running import RunningServers
     from outrider.providers.base import Effort, EffortChoice

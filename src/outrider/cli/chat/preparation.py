@@ -54,7 +54,7 @@ class Preparation:
             bench = self._current.bench
             found = self._current.found_servers
             waiting = waiting_note([*self._waiting, *found.waiting, *bench.extensions.waiting])
-            for note in filter(None, (bench.sandbox_note, *bench.notes, *found.notes, waiting)):
+            for note in filter(None, (bench.project.sandbox_note, *bench.notes, *found.notes, waiting)):
                 self._view.note(note)
 
     def _prepare(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -144,8 +145,7 @@ class SessionView:
             assert isinstance(event, events.SubagentEvent)
             found.show(event.event)
             return
-        call = self._calls.get(event.call_id)
-        if call is None:
+        if (call := self._calls.get(event.call_id)) is None:
             return
         if isinstance(event, events.SubagentStarted):
             call.subagents[event.session] = SubagentTranscript(event, self._folder)
@@ -186,10 +186,8 @@ class SessionView:
     def _file(self, file: AttachmentBlock) -> Iterator[str]:
         data = None
         if self.store and file.mime_type.startswith("image/") and file.size <= LARGEST:
-            try:
+            with suppress(AttachmentError):
                 data = self.store.read(file)
-            except AttachmentError:
-                data = None
         yield styled(f"    ▣ {fit(caption(file, data), self.region.width - 6)}", CYAN)
         if data and (drawn := image_sequence(data, file.mime_type, self._look.pictures)):
             yield drawn
@@ -244,13 +242,8 @@ class SessionView:
 
     def remark(self, text: str) -> None:
         """Write a dim remark between the lines of a turn."""
-        self.write(
-            [
-                *([""] if self._ends_with_calls else []),
-                styled(fit(text if text[:1] in "✓✗" else f"∽ {text}", self.region.width), DIM),
-                "",
-            ]
-        )
+        line = fit(text if text[:1] in "✓✗" else f"∽ {text}", self.region.width)
+        self.write([*([""] if self._ends_with_calls else []), styled(line, DIM), ""])
         self._ends_with_calls = False
 
     def _wrapped(self, text: str) -> Iterator[str]:

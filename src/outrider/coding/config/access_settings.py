@@ -38,11 +38,7 @@ class PermissionSettings(msgspec.Struct, frozen=True):
     ask: Annotated[Rules, Setting(help="rules for calls that ask even if another rule allows them", consent=None)] = ()
     deny: Annotated[Rules, Setting(help="rules for calls that are denied, above all others", consent=None)] = ()
     folders: Annotated[
-        Folders,
-        Setting(
-            help="more working folders",
-            consent=if_adds("these folders count as part of the project"),
-        ),
+        Folders, Setting(help="more working folders", consent=if_adds("these folders count as part of the project"))
     ] = ()
     secrets: Annotated[
         PathPatterns | None,
@@ -122,8 +118,5 @@ class HookSettings(msgspec.Struct, frozen=True):
     ] = "write"
     files: Annotated[
         JsonFiles,
-        Setting(
-            help="more JSON files with hooks",
-            consent=if_adds("the programs in these files run on their own"),
-        ),
+        Setting(help="more JSON files with hooks", consent=if_adds("the programs in these files run on their own")),
     ] = ()

@@ -40,8 +40,6 @@ class Loaded(msgspec.Struct, frozen=True):
     """Warnings for the user."""
     files: dict[str, bool] = {}
     """The settings files by their names for people, and whether each exists."""
-    project_file: Path | None = None
-    """The project's file, if there is one."""
     managed: dict[str, tuple[str, ...]] = {}
     """The keys that each managed file sets or locks, by its path."""
 
@@ -73,7 +71,6 @@ def load(
         project.agreed,
         (*limited, *project.notes, *layers.mistyped_variables(environment), *claude.notes),
         managed_files | found | {label: file is not None} | claude.files,
-        path if file else None,
         {each.label: each.keys for each in managed},
     )
 

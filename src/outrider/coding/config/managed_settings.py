@@ -32,8 +32,7 @@ class ManagedSettings(msgspec.Struct, frozen=True):
         _managed("keys whose value in the managed file, or default, nothing else changes, not even to a stricter one"),
     ] = ()
     max_mode: Annotated[
-        Mode,
-        _managed("the loosest permission mode; `permissions.mode` in the managed file counts as well"),
+        Mode, _managed("the loosest permission mode; `permissions.mode` in the managed file counts as well")
     ] = "all"
     models: Annotated[
         tuple[str, ...] | None,

@@ -39,8 +39,7 @@ class LimitSettings(Limits, frozen=True):
     )
     max_seconds: Annotated[float | None, _limit("max_seconds", "wall time of one run")] = _LIMITS.max_seconds
     max_repeats: Annotated[
-        int | None,
-        _limit("max_repeats", "turns in a row with the same calls and results as before"),
+        int | None, _limit("max_repeats", "turns in a row with the same calls and results as before")
     ] = _LIMITS.max_repeats
     max_checks: Annotated[int | None, _limit("max_checks", "checks of the [goal](chat.md#goals) in one run")] = (
         _LIMITS.max_checks

@@ -10,7 +10,8 @@ from types import TracebackType
 from typing import cast
 
 from outrider.coding.hands.connection import HandsConnection
-from outrider.coding.hands.protocol import CommandState, EndCommand, FollowOutput, MoveRunning, ReadOutput
+from outrider.coding.hands.protocol import CommandState
+from outrider.coding.hands.requests import EndCommand, FollowOutput, MoveRunning, ReadOutput
 from outrider.coding.toolbox.background_commands import BackgroundCommand, BackgroundCommands, OutputReader
 from outrider.errors import HandsError
 from outrider.processes.processes import Process

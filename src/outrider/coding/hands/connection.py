@@ -14,17 +14,8 @@ from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from outrider.coding.hands.link import Exchange, Link, LinkLostError
-from outrider.coding.hands.protocol import (
-    PREAMBLE,
-    VERSION,
-    Commands,
-    CommandState,
-    Hello,
-    Request,
-    Setup,
-    Stance,
-    Welcome,
-)
+from outrider.coding.hands.protocol import PREAMBLE, VERSION, Commands, CommandState, Hello, Welcome
+from outrider.coding.hands.requests import Request, Setup, Stance
 from outrider.coding.hands.starter import Starter
 from outrider.errors import HandsError, HandsLostError
 from outrider.text.visible import safe_line

@@ -11,7 +11,7 @@ from typing import Any
 
 from outrider.coding.git_commands import changes_since_commit
 from outrider.coding.hands.hand import Hand, Reply
-from outrider.coding.hands.protocol import (
+from outrider.coding.hands.requests import (
     CommandFound,
     DiffSinceCommit,
     EndCommand,

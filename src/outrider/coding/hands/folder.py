@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from outrider.coding.hands.connection import HandsConnection
-from outrider.coding.hands.protocol import PlanRestore, Restore, SnapshotRecord, SnapshotTaken, TakeSnapshot
+from outrider.coding.hands.requests import PlanRestore, Restore, SnapshotRecord, SnapshotTaken, TakeSnapshot
 from outrider.errors import HandsError, LogError
 from outrider.log.entries import RewindEntry, SnapshotEntry
 from outrider.log.log import Log

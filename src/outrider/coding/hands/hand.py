@@ -10,13 +10,11 @@ import msgspec
 
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.folder_instructions import FolderInstructions
-from outrider.coding.hands.protocol import (
-    CHUNK,
+from outrider.coding.hands.protocol import CHUNK, VERSION, CommandState, Welcome
+from outrider.coding.hands.requests import (
     HANDS_TOOLS,
     MOST_FILES,
-    VERSION,
     CallToDo,
-    CommandState,
     Done,
     FileInfo,
     Judge,
@@ -24,9 +22,9 @@ from outrider.coding.hands.protocol import (
     Run,
     Setup,
     Stance,
-    Welcome,
 )
-from outrider.coding.permissions.approver import Grant, PendingCall, PermissionApprover
+from outrider.coding.permissions.approver import PermissionApprover
+from outrider.coding.permissions.pending_call import Grant, PendingCall
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.session_tools import SessionTools
@@ -155,9 +153,7 @@ class Hand:
         found = () if result.is_error else await self.threads.run(place.instructions.found, call.tool, call.input)
         done = await self._sent(result, pending.use, place, reply)
         return msgspec.structs.replace(
-            done,
-            instructions=tuple((str(each.path), each.text) for each in found),
-            cwd=str(place.workspace.shell_cwd),
+            done, instructions=tuple((str(each.path), each.text) for each in found), cwd=str(place.workspace.shell_cwd)
         )
 
     def _grant_by_rules(self, pending: PendingCall, call: CallToDo) -> Grant | None:
@@ -179,11 +175,7 @@ class Hand:
         return Done(result.text, result.is_error, result.is_json, result.details, result.note, tuple(files), whole)
 
     async def send_file(
-        self,
-        attachment: Attachment,
-        number: int,
-        reply: Reply,
-        judged: tuple[FileApprover, ToolUseBlock] | None = None,
+        self, attachment: Attachment, number: int, reply: Reply, judged: tuple[FileApprover, ToolUseBlock] | None = None
     ) -> FileInfo:
         """Send the bytes of a file. `judged`: who decides about a file by path, and for which call."""
         info = FileInfo(number, attachment.mime_type, attachment.name, attachment.description)
@@ -215,13 +207,7 @@ class Hand:
         """Return the background commands."""
         return tuple(
             CommandState(
-                each.number,
-                each.command,
-                each.access,
-                each.seconds,
-                each.running,
-                each.exit_code,
-                each.ended_by_user,
+                each.number, each.command, each.access, each.seconds, each.running, each.exit_code, each.ended_by_user
             )
             for each in self.workspace.background
         )

@@ -18,7 +18,8 @@ from outrider.coding.hands.folder import FolderElsewhere
 from outrider.coding.hands.judging import JudgeElsewhere, stance_of
 from outrider.coding.hands.link import Exchange
 from outrider.coding.hands.place import Place
-from outrider.coding.hands.protocol import (
+from outrider.coding.hands.protocol import Welcome
+from outrider.coding.hands.requests import (
     CommandFound,
     DiffSinceCommit,
     Fetch,
@@ -31,12 +32,11 @@ from outrider.coding.hands.protocol import (
     Stance,
     Survey,
     Surveyed,
-    Welcome,
 )
 from outrider.coding.hands.starter import Starter
 from outrider.coding.hands.tools import Forwarding, received
 from outrider.coding.named_files import Kind, NamedFiles
-from outrider.coding.permissions.approver import PendingCall
+from outrider.coding.permissions.pending_call import PendingCall
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE

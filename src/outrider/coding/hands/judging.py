@@ -7,10 +7,10 @@ from collections.abc import Callable
 import msgspec
 
 from outrider.coding.hands.connection import HandsConnection
-from outrider.coding.hands.protocol import HANDS_TOOLS, Judge, Judged, Stance
+from outrider.coding.hands.requests import HANDS_TOOLS, Judge, Judged, Stance
 from outrider.coding.hands.tools import Forwarding
-from outrider.coding.permissions.approver import PendingCall, Preview
 from outrider.coding.permissions.decision import Decision
+from outrider.coding.permissions.pending_call import PendingCall, Preview
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.errors import ConfigError, HandsError
@@ -23,10 +23,7 @@ class JudgeElsewhere:
     """Asks the hands. What they allow runs there; they cannot allow anything that runs here."""
 
     def __init__(
-        self,
-        connection: HandsConnection,
-        policy: Callable[[], Policy],
-        forwarding: Callable[[PendingCall], Forwarding],
+        self, connection: HandsConnection, policy: Callable[[], Policy], forwarding: Callable[[PendingCall], Forwarding]
     ) -> None:
         """`policy` returns the session's; `forwarding` returns what sends calls of a call's workspace."""
         self._connection = connection

@@ -11,7 +11,6 @@ from io import FileIO
 from typing import Any, Generic, TypeVar
 
 from outrider.coding.hands.protocol import (
-    MOST_FILES,
     VERSION,
     Answer,
     Ask,
@@ -24,14 +23,13 @@ from outrider.coding.hands.protocol import (
     Hello,
     Progress,
     Refusal,
-    Request,
-    Stance,
     Welcome,
     decoded,
     frame,
     from_hands,
     read_frame,
 )
+from outrider.coding.hands.requests import MOST_FILES, Request, Stance
 from outrider.coding.hands.starter import Streams
 from outrider.errors import HandsError
 from outrider.text.visible import safe_line

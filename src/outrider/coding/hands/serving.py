@@ -24,18 +24,16 @@ from outrider.coding.hands.protocol import (
     Commands,
     CommandState,
     Failure,
-    Fetch,
     Hello,
-    Judge,
     Progress,
     Refusal,
-    Request,
-    Run,
     encoded,
     frame,
     read_frame,
     to_hands,
 )
+from outrider.coding.hands.requests import Fetch, Judge, Request, Run
+from outrider.descriptors import reserved_input, reserved_output
 from outrider.errors import HandsError, OutriderError
 from outrider.processes.signals import on_signals
 
@@ -181,24 +179,21 @@ class _Work:
 
 def serve_streams(folder: Path) -> int:
     """Serve on the standard streams of this process, and return its exit code."""
-    # Commands and stray prints must not use the streams of the protocol.
-    source, sink = os.dup(0), os.dup(1)
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    try:
-        return asyncio.run(_serve(source, sink, folder))
-    except HandsError as error:
-        print(f"outrider hands: {error}", file=sys.stderr)
-        return 1
+    with reserved_input() as source, reserved_output() as sink:
+        try:
+            return asyncio.run(_serve(source, sink, folder))
+        except HandsError as error:
+            print(f"outrider hands: {error}", file=sys.stderr)
+            return 1
 
 
 async def _serve(source: int, sink: int, folder: Path) -> int:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), os.fdopen(source, "rb", 0))
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0))
+    given = os.fdopen(source, "rb", 0, closefd=False)
+    taken = os.fdopen(sink, "wb", 0, closefd=False)
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), given)
+    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, taken)
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     serving = asyncio.ensure_future(Server(reader, writer, folder).serve())
     with on_signals(lambda _: serving.cancel()), suppress(asyncio.CancelledError, ConnectionError):

@@ -10,8 +10,8 @@ from outrider.coding.folder_instructions import NewInstructions
 from outrider.coding.hands.commands import CommandsElsewhere
 from outrider.coding.hands.connection import Begun, HandsConnection
 from outrider.coding.hands.link import Exchange, ReceivedFile
-from outrider.coding.hands.protocol import HANDS_TOOLS, CallToDo, Done, FileInfo, Run
-from outrider.coding.permissions.approver import Grant
+from outrider.coding.hands.requests import HANDS_TOOLS, CallToDo, Done, FileInfo, Run
+from outrider.coding.permissions.pending_call import Grant
 from outrider.coding.project_texts import MAX_BYTES, ProjectText
 from outrider.conversation.attachments import Attachment, OpenFile
 from outrider.errors import HandsError, HandsLostError

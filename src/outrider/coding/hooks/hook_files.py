@@ -37,10 +37,9 @@ class FoundHooks(msgspec.Struct):
 def find_hooks(places: Iterable[Place], folder: Path, more: Sequence[str] = (), *, own: bool = True) -> FoundHooks:
     """Return the hooks of a folder: the user's `own`, in the files of each place, and in `more` of the settings."""
     found, consents = FoundHooks(), Consents(data_folder())
-    users = [(config_file().parent / "hooks.json", True)] if own else []
-    for path, is_users in (*users, *((Path(each), False) for each in more)):
-        hooks = _hooks_in(path, label_of(path), None, found.notes)
-        found.hooks += [msgspec.structs.replace(hook, is_users=is_users) for hook in hooks]
+    users = [config_file().parent / "hooks.json"] if own else []
+    for path in (*users, *map(Path, more)):
+        found.hooks += _hooks_in(path, label_of(path), None, found.notes)
     for place in places:
         for name in FILES.get(place.path.name, ()):
             path = place.path / name
@@ -140,8 +139,6 @@ class HookCommand(msgspec.Struct, frozen=True):
     """For people."""
     root: Path | None = None
     """The folder of the plugin that it is from."""
-    is_users: bool = False
-    """Whether it is the user's own, which no project configures."""
     before_run: Callable[[], str] | None = None
     """Returns why it must not run now, or "". Called in a thread, before each run."""
 

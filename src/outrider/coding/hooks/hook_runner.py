@@ -50,13 +50,7 @@ MOST_CONTEXT = 10_000
 class HookRunner:
     """Runs the hooks of files in a folder, in the sandbox of its commands."""
 
-    def __init__(
-        self,
-        shell: Shell,
-        environment: Mapping[str, str],
-        access: Access,
-        mode: Callable[[], str],
-    ) -> None:
+    def __init__(self, shell: Shell, environment: Mapping[str, str], access: Access, mode: Callable[[], str]) -> None:
         """`mode` returns the permission mode, which hooks are told."""
         self._shell = shell
         self._environment = environment

@@ -6,11 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
 from outrider.coding.access import Access
+from outrider.coding.permissions.pending_call import Grant, Judge, PendingCall, Preview
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.question import Answer, Ask, Mode, Question, narrower
 from outrider.coding.permissions.rules import at_any_level, is_shared
@@ -28,58 +29,8 @@ T = TypeVar("T")
 
 CHANGED = "it changed while the user was asked, so the call did not run; check again before you repeat it"
 """What the model reads if the call would now do something else than the user approved."""
-
-
 MOST_ANSWERS = 1000
 """Answers to remember. A call runs right after its answer."""
-
-
-class PendingCall(msgspec.Struct, frozen=True):
-    """A call to decide about."""
-
-    use: ToolUseBlock
-    effect: str
-    cwd: Callable[[], Path]
-    """Returns the folder of the caller's shell."""
-    asker: str = ""
-    """The caller, if it is a sub-agent or a tool that attaches a file."""
-    built_in: bool = True
-    folder: Path | None = None
-    """The worktree in which the caller works; None for the project's folder."""
-    workspace: str = ""
-    """The workspace of a sub-agent elsewhere; empty for that of the session."""
-
-
-class Preview(msgspec.Struct, frozen=True):
-    """What a question shows of a call beside its arguments."""
-
-    folder: str = ""
-    """Where a command runs, if that is not the project folder."""
-    changes: str = ""
-    """What an edit changes: how many lines in how many places."""
-    diff: str = ""
-
-
-class Grant(NamedTuple):
-    """How a call was allowed, for tools that run in another process."""
-
-    paths: tuple[str, ...] = ()
-    """The resolved paths that the user agreed to."""
-    unasked: bool = False
-    """Whether a command is allowed by the names of its programs alone."""
-
-
-class Judge(Protocol):
-    """Decides about calls where their files are, if that is not here."""
-
-    def decides(self, tool: str) -> bool:
-        """Return whether calls of a built-in tool are decided there."""
-
-    async def decide(self, policy: Policy, call: PendingCall) -> Decision:
-        """Decide about a call. It is denied if that is impossible."""
-
-    async def preview(self, call: PendingCall) -> Preview:
-        """Return what a question shows of the call that was decided on last."""
 
 
 class PermissionApprover:
@@ -233,13 +184,7 @@ class PermissionApprover:
         return await self._ask(msgspec.structs.replace(question, in_background=True))
 
     async def _attachment(
-        self,
-        use: ToolUseBlock,
-        given: str,
-        real: str,
-        asker: str,
-        folder: Path | None = None,
-        ask: Ask | None = None,
+        self, use: ToolUseBlock, given: str, real: str, asker: str, folder: Path | None = None, ask: Ask | None = None
     ) -> Allow | Deny:
         """Decide about a file. Its real path decides; a denied name is denied as well."""
         asker = ": ".join(filter(None, (asker, f"{use.name} (to attach a file)")))

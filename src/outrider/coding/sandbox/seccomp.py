@@ -21,7 +21,7 @@ ARCHITECTURES: Mapping[str, int] = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32 = 0x40000000
 """The bit that marks a call of the x32 interface on x86_64."""
 
-_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_AF_INET, _AF_INET6, _AF_NETLINK = 2, 10, 16
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 5, 0xF
 _NETLINK_ROUTE = 0
 _NEW_NAMESPACES = 0x7E020000

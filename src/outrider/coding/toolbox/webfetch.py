@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from outrider.coding.toolbox.throttle import ProgressThrottle
-from outrider.conversation.attachments import Attachment, sniff
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.mime_types import sniff
 from outrider.text import human_size
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult

@@ -22,8 +22,8 @@ from outrider.conversation.messages import (
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.log.entries import AttemptFailed, CompactionEntry, SubagentLinked
 from outrider.log.foreign.blocks import list_of, mapping_of, number_of, result_block, text_of, time_of
 from outrider.log.foreign.transcript import ForeignSession, Node, Transcript, session_id
@@ -264,8 +264,5 @@ def _usage(given: dict[str, Any]) -> Usage:
     """Return the tokens of a reply, whose input comes in three parts."""
     cached, written = (number_of(given.get(f"cache_{name}_input_tokens")) for name in ("read", "creation"))
     return Usage(
-        number_of(given.get("input_tokens")) + cached + written,
-        number_of(given.get("output_tokens")),
-        cached,
-        written,
+        number_of(given.get("input_tokens")) + cached + written, number_of(given.get("output_tokens")), cached, written
     )

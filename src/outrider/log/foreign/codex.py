@@ -22,8 +22,8 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.log.entries import CompactionEntry
 from outrider.log.foreign.blocks import list_of, mapping_of, number_of, result_block, text_of, time_of
 from outrider.log.foreign.transcript import ForeignSession, Transcript

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from outrider.conversation.attachments import Attachment
-from outrider.conversation.messages import Block, Message, Role, ToolResultBlock, Usage, files_in
+from outrider.conversation.messages import Block, Message, Role, ToolResultBlock, files_in
+from outrider.conversation.usage import Usage
 from outrider.conversation.user_messages import is_from_user
 from outrider.errors import LogError
 from outrider.log.copying import ImportedEntry

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
 from outrider.log.chain import Chain

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outrider.conversation.messages import Usage, rounded_cost
+from outrider.conversation.usage import Usage, rounded_cost
 from outrider.providers.catalogue.vendors import VENDORS
 
 if TYPE_CHECKING:

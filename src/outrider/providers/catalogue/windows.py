@@ -17,8 +17,8 @@ from outrider.conversation.messages import (
     ThinkingBlock,
     ToolResultBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.providers.base import Provider
 
 BYTES_IN_TOKENS = 3.8  # bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder

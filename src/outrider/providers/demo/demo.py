@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, Usage
+from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, UnknownModelError
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, Request, StopReason, ToolSpec

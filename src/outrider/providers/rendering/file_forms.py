@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from outrider.conversation.attachments import sniff
 from outrider.conversation.documents import charsets, kinds
 from outrider.conversation.documents.document import text_of
 from outrider.conversation.encodings import decoded
 from outrider.conversation.messages import AttachmentBlock
+from outrider.conversation.mime_types import sniff
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.providers.catalogue.capabilities import Capabilities, Placement

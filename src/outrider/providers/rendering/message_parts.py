@@ -7,9 +7,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.attachments import is_text_type
 from outrider.conversation.documents import kinds
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
+from outrider.conversation.mime_types import is_text_type
 from outrider.providers.rendering.encoding import Base64String
 from outrider.providers.rendering.shown_files import ShownFile
 from outrider.text.visible import one_line

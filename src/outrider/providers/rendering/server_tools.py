@@ -29,11 +29,6 @@ SEARCH = "tool_search"  # the name under which people and other models see an AP
 _LEFT_OUT = "[{left_out} of {total} characters left out]"
 
 
-def offers(provider: Provider, name: str) -> bool:
-    capabilities = getattr(provider, "capabilities", None)
-    return isinstance(capabilities, Capabilities) and name in capabilities.server_tools
-
-
 def searches_tools(provider: Provider) -> bool:
     return bool(getattr(provider, "searches_tools", False))
 

@@ -19,8 +19,8 @@ from outrider.conversation.messages import (
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
-    Usage,
 )
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError, UnavailableError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.catalogue.windows import json_tokens

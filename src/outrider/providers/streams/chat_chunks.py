@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.providers.streams.stream import count_of
 
 

@@ -9,17 +9,9 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import (
-    Block,
-    Message,
-    ProviderState,
-    RawBlock,
-    TextBlock,
-    ThinkingBlock,
-    Usage,
-    rounded_cost,
-)
+from outrider.conversation.messages import Block, Message, ProviderState, RawBlock, TextBlock, ThinkingBlock
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage, rounded_cost
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Usage
+from outrider.conversation.usage import Usage
 from outrider.providers.streams.stream import decode_event
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]|\["([^"]*)"\]""")

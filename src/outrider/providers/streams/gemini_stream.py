@@ -19,9 +19,9 @@ from outrider.conversation.messages import (
     TextBlock,
     ThinkingBlock,
     ToolUseBlock,
-    Usage,
 )
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import (

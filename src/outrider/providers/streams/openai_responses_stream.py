@@ -17,9 +17,9 @@ from outrider.conversation.messages import (
     ServerToolUseBlock,
     TextBlock,
     ThinkingBlock,
-    Usage,
 )
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.usage import Usage
 from outrider.providers.base import Reply, StopReason
 from outrider.providers.deltas import (
     Delta,

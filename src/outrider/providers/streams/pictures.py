@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import binascii
 
-from outrider.conversation.attachments import Attachment, sha256, sniff
+from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock, Block, ProviderState, TextBlock
+from outrider.conversation.mime_types import sniff
 from outrider.conversation.store import AttachmentStore
 from outrider.errors import AttachmentError
 from outrider.providers.rendering.message_parts import LONGEST_NAME

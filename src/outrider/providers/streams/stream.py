@@ -14,7 +14,8 @@ from typing import Any, Protocol, TypeVar, get_args, get_origin
 
 import msgspec
 
-from outrider.conversation.messages import ProviderState, ToolUseBlock, Usage
+from outrider.conversation.messages import ProviderState, ToolUseBlock
+from outrider.conversation.usage import Usage
 from outrider.errors import IncompleteStreamError, ProviderError
 from outrider.providers.base import Reply
 from outrider.providers.deltas import Delta, TextDelta, ThinkingDelta, ToolCallDelta

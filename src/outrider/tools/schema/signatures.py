@@ -39,11 +39,7 @@ class Signature(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        function: Callable[..., Any],
-        *,
-        inject: type | None = None,
-        namespace: Mapping[str, Any] | None = None,
+        cls, function: Callable[..., Any], *, inject: type | None = None, namespace: Mapping[str, Any] | None = None
     ) -> Signature:
         """Return the signature of a function. Raises ToolDefinitionError if a model cannot call it.
 

@@ -15,7 +15,6 @@ MASK = "\0"
 _MOST = 50
 _COUNTED = 1_000
 _MOST_STEPS = 50_000
-_FLAT = frozenset((str, int, float, bool, type(None)))
 _IN_PLACE = ("not", "if", "then", "else")
 _ALTERNATIVES = ("allOf", "anyOf", "oneOf")
 _DEPENDENT = ("dependentSchemas", "dependencies")

@@ -19,10 +19,11 @@ from outrider.coding.toolbox.files.versions import EditorUnavailableError, Versi
 from outrider.coding.toolbox.seen_files import ALL, SOME, Part, Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.conversation.attachments import MAX_BYTES, Attachment, is_text_type, sniff
+from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.document import kind_of_archive
 from outrider.conversation.encodings import HEAD, WINDOWS, Encoding, is_utf8, text_encoding
+from outrider.conversation.mime_types import is_text_type, sniff
 from outrider.errors import AttachmentError
 from outrider.text import human_size
 from outrider.tools.context import ToolContext

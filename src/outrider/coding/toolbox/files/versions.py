@@ -17,8 +17,9 @@ from outrider.coding.toolbox.files.text_files import has_crlf, with_crlf
 from outrider.coding.toolbox.seen_files import Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.conversation.attachments import sha256, sniff
+from outrider.conversation.attachments import sha256
 from outrider.conversation.encodings import HEAD, Encoding, encoding_of
+from outrider.conversation.mime_types import sniff
 from outrider.text import clean
 
 EDITOR_MAX_BYTES = 10 * 1024 * 1024

@@ -12,9 +12,9 @@ from outrider.coding.toolbox.files.text_files import decode_lenient, encode_like
 from outrider.coding.toolbox.files.versions import Version, stamp_of, version_or_none
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.conversation.attachments import sniff
 from outrider.conversation.documents import kinds
 from outrider.conversation.encodings import Encoding, text_encoding
+from outrider.conversation.mime_types import sniff
 from outrider.text import clean, counted
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
