@@ -27,6 +27,7 @@ from outrider.errors import ConfigError, UnknownModelError
 from outrider.log.questions import Answer as Given
 from outrider.log.questions import ChoiceQuestion
 from outrider.mcp import tokens
+from outrider.processes.programs import ENVIRONMENTS
 from outrider.providers.credentials import keys
 from outrider.runtime.events import Event, ToolFinished
 from outrider.runtime.session import Session
@@ -338,7 +339,7 @@ def test_the_user_is_told_once_if_there_is_no_sandbox(folder: Path, monkeypatch:
 async def test_the_environment_that_runs_outrider_is_not_changed(
     folder: Path, monkeypatch: pytest.MonkeyPatch, mode: str
 ) -> None:
-    monkeypatch.setattr(sys, "prefix", str(folder / ".venv"))
+    monkeypatch.setitem(ENVIRONMENTS, str(folder / ".venv"), str(folder / ".venv"))
     sandbox = RecordingSandbox()
     monkeypatch.setattr("outrider.coding.sandbox.available.find_sandbox", lambda **_: sandbox)
     monkeypatch.delenv("OUTRIDER_SANDBOX")
