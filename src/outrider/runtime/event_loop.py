@@ -18,6 +18,8 @@ T = TypeVar("T")
 
 GRACE = 1.0
 """Seconds that leftover tasks have to end."""
+SIGNAL_SECONDS = 0.5
+"""How long a thread waits at a time: Python handles a signal that comes just before a wait only after it."""
 
 
 def run_sync(work: Coroutine[Any, Any, T]) -> T:
@@ -114,7 +116,8 @@ class _Driver(Generic[T]):
         thread = threading.Thread(target=context.run, args=(target,), name="outrider-run", daemon=True)
         try:
             thread.start()  # waits for the thread as well
-            ended.wait()
+            while not ended.wait(SIGNAL_SECONDS):
+                pass
         except BaseException:  # Ctrl-C in the waiting thread: the work must stop as well
             if self._cancel():
                 ended.wait()
