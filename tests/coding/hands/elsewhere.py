@@ -75,8 +75,12 @@ async def streams(source: int, sink: int) -> tuple[asyncio.StreamReader, asyncio
     """A reader and a writer of two file descriptors."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader()
-    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
-    transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0))
+    given, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(source, "rb", 0))
+    try:
+        transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, os.fdopen(sink, "wb", 0))
+    except BaseException:  # it may be cancelled here
+        given.close()
+        raise
     return reader, asyncio.StreamWriter(transport, protocol, None, loop)
 
 
