@@ -15,7 +15,7 @@ from outrider.coding.remote.live import live_events
 from outrider.log.entries import RunStopped
 from outrider.log.log import Log
 from outrider.log.questions import Answer as Given
-from outrider.log.questions import Say, Stop
+from outrider.log.questions import Question, Say, Stop
 from outrider.sync import default_log
 from tests.cli.asking import everywhere, running
 from tests.cli.program import outrider
@@ -69,12 +69,7 @@ async def test_a_run_waits_for_an_answer_elsewhere(tmp_path: Path, log: Log, ans
 async def test_a_polite_end_leaves_the_question_open(tmp_path: Path, log: Log) -> None:
     """SIGTERM is no answer: the question waits, is answered while no process runs, and the session goes on with it."""
     async with ModelServer([TOUCH, Answer("Done.")]) as server:
-        with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
-            await until(lambda: log.questions())
-            (question,) = log.questions()
-            process.terminate()
-            assert (await ended(process))[0] == 143
-        assert [each.id for each in log.questions()] == [question.id]
+        question = await terminated_while_asking(server, tmp_path, log)
         assert log.inbox.answer(question.id, Given("once"), "on the web page")
         assert not (tmp_path / "made").exists()
         with running("-p", "--continue", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
@@ -84,7 +79,7 @@ async def test_a_polite_end_leaves_the_question_open(tmp_path: Path, log: Log) -
 
 
 SLEEP = ("c2", "Bash", {"command": "sleep 600"})
-DELEGATE = ("c3", "Task", {"title": "Make it", "prompt": "Make the file."})
+DELEGATE = ("c3", "Task", {"description": "make it", "prompt": "Make the file."})
 
 
 @pytest.mark.parametrize(
@@ -97,12 +92,20 @@ async def test_a_polite_end_beside_other_work_leaves_the_question_open(
 ) -> None:
     """The run goes on while the question can be answered already: the end of the program is no answer then either."""
     async with ModelServer(replies) as server:
-        with running("-p", "Go", "--ask-later", "--wait", cwd=tmp_path, **everywhere(server)) as process:
-            await until(lambda: log.questions())
-            (question,) = log.questions()
-            process.terminate()
-            assert (await ended(process))[0] == 143
-        assert [each.id for each in log.questions()] == [question.id]
+        question = await terminated_while_asking(server, tmp_path, log)
+    root = log.sessions()[0].id
+    assert (question.session != root) is (len(replies) == 2), "the sub-agent has asked"
+
+
+async def terminated_while_asking(server: ModelServer, folder: Path, log: Log) -> Question:
+    """End a run once its question can be answered. The question stays."""
+    with running("-p", "Go", "--ask-later", "--wait", cwd=folder, **everywhere(server)) as process:
+        await until(lambda: log.questions())
+        (question,) = log.questions()
+        process.terminate()
+        assert (await ended(process))[0] == 143
+    assert log.questions() == [question]
+    return question
 
 
 async def test_json_counts_a_run_that_waited_once(tmp_path: Path, log: Log) -> None:

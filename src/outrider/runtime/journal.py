@@ -213,7 +213,7 @@ class LogJournal(Journal):
 
     async def ask(self, asked: Asked) -> None:
         """Put it into the inbox, where it stays when this process ends."""
-        self.shown.add(asked.id)  # before others can see it: whoever ends this process then must not withdraw it
+        self.shown.add(asked.id)  # first: the process may be told to end as soon as others see the question
         await (await asyncio.to_thread(lambda: self._open_questions)).ask(asked)
 
     async def answer(self, asked: Asked, given: Any, by: str) -> None:
