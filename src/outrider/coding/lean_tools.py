@@ -20,8 +20,8 @@ RESULT_CHARACTERS = 2_000
 """Characters of what a search or a command finds: a small model drowns in more, and reads a few of them a second."""
 _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Read": (
-        "Read a file. Lines come with numbers, which are not part of it. offset is the first line, limit how many.",
-        ("file_path", "offset", "limit"),
+        "Read a file. Lines come with numbers, which are not part of it. offset is the first line, if not 1.",
+        ("file_path", "offset"),
     ),
     "Write": ("Write a whole file. Read it first if it exists.", ("file_path", "content")),
     "Edit": (
@@ -33,7 +33,7 @@ _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 """The tools of the lean form, with what the model reads about them and the parameters that it sees.
 
-Not Glob: small models call it first, whatever is asked.
+Not Glob: small models call it first, whatever is asked. Not the limit of Read: they read a file line by line.
 """
 
 
