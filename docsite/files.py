@@ -1,7 +1,7 @@
 """The list of all files of the package, each with the first sentence of its docstring.
 
-    .venv/bin/python -m docsite.files            # all
-    .venv/bin/python -m docsite.files log web    # two rooms
+.venv/bin/python -m docsite.files            # all
+.venv/bin/python -m docsite.files log web    # two rooms
 """
 
 from __future__ import annotations
