@@ -15,7 +15,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent.parent / "src" / "outrider"
 HEAD = """# Every file
 
-From the docstrings. [Architecture](../architecture.md#the-rooms) says where to begin. Paths are relative to `src/outrider/`.
+From the docstrings. [Architecture](../architecture.md#the-rooms) says where to begin. Paths are relative to
+`src/outrider/`.
 
 """
 

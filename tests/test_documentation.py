@@ -12,8 +12,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-
 from docsite.files import files
+
 from outrider import Log
 
 ROOT = Path(__file__).parent.parent

@@ -179,7 +179,8 @@ def test_every_history_is_what_the_api_takes_and_always_the_same(name: str) -> N
         assert not type_errors("openai-chat", msgspec.json.decode(body))
         assert body == model().render(Request(messages[:length], STORE, SYSTEM, TOOLS))
         bodies.append(body.removesuffix(b"]}").partition(b'"messages":[')[2])  # the format is no part of the prompt
-    assert all(bodies) and all(later.startswith(earlier) for earlier, later in pairwise(bodies))
+    assert all(bodies)
+    assert all(later.startswith(earlier) for earlier, later in pairwise(bodies))
 
 
 # The reply
