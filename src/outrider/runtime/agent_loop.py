@@ -293,8 +293,7 @@ class AgentLoop(CurrentRun):
         if model.tools.servers:
             await model.join_servers()
         await self.compactor.make_room()
-        settings = model.agent.settings
-        settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
+        settings = self.compactor.bounded(model.settings(step))
         try:
             reply = await model.reply(reminder, settings)
         except errors.ContextExceededError as error:
