@@ -108,7 +108,6 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
         '{"tool": "Grep", "arguments": {"pattern": "one"}}',
         '{"tool": "Edit", "arguments": {"file_path": "a.txt", "old_string": "one", "new_string": "two"}}',
         '{"tool": "Bash", "arguments": {"command": "echo three >> a.txt"}}',
-        '{"tool": "Bash", "arguments": {"command": "cat a.txt"}}',
         '{"final": "Done."}',
     ]
     async with running(SmallModel(calls, takes_schemas=True)) as model:
@@ -125,11 +124,7 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
     for request in later:
         assert "request of the user is:\n\nWrite two instead of one." in request["messages"][-1]["content"]
     assert "the result of Grep now" in later[0]["messages"][-1]["content"]
-    for request in later[1:3]:  # the first change of Edit, and of Bash
-        assert forms(request) == FEW, "a change is looked at before the answer"
-        assert "check the work with a call" in request["messages"][-1]["content"]
-    assert forms(later[3]) == [*FEW, "final"]
-    assert "If the request is fulfilled now" in later[3]["messages"][-1]["content"]
+    assert "If the request is fulfilled now" in later[1]["messages"][-1]["content"], "after a change"
     assert "request of the user" not in str(first)
     assert str(tmp_path) not in str(model.requests), "a small model would write the whole path in each call"
 

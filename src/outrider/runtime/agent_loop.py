@@ -293,7 +293,8 @@ class AgentLoop(CurrentRun):
         if model.tools.servers:
             await model.join_servers()
         await self.compactor.make_room()
-        settings = self.compactor.bounded(model.settings(step))
+        settings = model.agent.settings
+        settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
         try:
             reply = await model.reply(reminder, settings)
         except errors.ContextExceededError as error:

@@ -18,14 +18,16 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.budget import NO_BUDGET
 from outrider.runtime.budget_keeper import BudgetKeeper
 from outrider.runtime.events import Event, Notice, Retrying
-from outrider.runtime.on_task import must_check, task_again
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.step import Think
 from outrider.runtime.toolset import Offer, Toolset
-from outrider.text import clean
+from outrider.text import clean, shorten
 from outrider.tools.server_tool import ServerTool
 from outrider.tools.tool import Tool
+
+LONGEST_TASK = 2_000
+"""Characters of the task that a reminder repeats."""
 
 
 class ModelClient:
@@ -140,20 +142,22 @@ class ModelClient:
 
     def reminder(self, step: Think, repeats: int) -> str:
         """Return the reminder for one request of a run."""
-        task = ""
-        if self.agent.keeps_on_task and step.reminder not in ("", "final_turn"):
-            task = task_again(self._record.history.newest_first(), self.tools.callable)
+        task = self._task() if self.agent.keeps_on_task and step.reminder not in ("", "final_turn") else ""
         return "\n\n".join(filter(None, (self._reminder(step, repeats), task)))
 
-    def settings(self, step: Think | None) -> ModelSettings:
-        """Return the settings of a request: the first of a run may have to be answered by a call, and a check."""
-        settings = self.agent.settings
-        if step is None or step.turn == 1:
-            return settings
-        if self.agent.keeps_on_task and settings.tool_choice == "required" and not step.is_last:
-            newest_first = self._record.history.newest_first()
-            return settings if must_check(newest_first, self.tools.callable) else settings.after_first
-        return settings.after_first
+    def _task(self) -> str:
+        """Return the newest words of the user, for a model that loses sight of them, and what it has done last."""
+        said = (each.text for each in self._record.history.newest_first() if each.role == "user")
+        newest = next((text for text in said if text.strip()), "")
+        newest_calls = (each for each in self._record.history.newest_first() if each.tool_calls)
+        newest_results = (each for each in self._record.history.newest_first() if each.tool_results)
+        reply, results = next(newest_calls, Message.user()), next(newest_results, Message.user())
+        tools = [self.tools.callable.get(call.name) for call in reply.tool_calls]
+        has_failed = any(result.is_error for result in results.tool_results)
+        changed = not has_failed and any(tool is None or tool.effect != "read" for tool in tools)
+        then = prompt_text("on_task_changed" if changed else "on_task_seen")
+        then = then.replace("{calls}", " and ".join(dict.fromkeys(call.name for call in reply.tool_calls)))
+        return prompt_text("on_task").replace("{next}", then).replace("{task}", shorten(newest, LONGEST_TASK, "[…]"))
 
     def _reminder(self, step: Think, repeats: int) -> str:
         if step.reminder == "final_turn":
