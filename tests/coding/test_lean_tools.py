@@ -115,7 +115,7 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
     assert (run.text, (tmp_path / "a.txt").read_text()) == ("Done.", "two\nthree\n")
     first, *later = model.requests
     assert all("tools" not in each and each["temperature"] == 0 for each in model.requests)
-    assert forms(first) == FEW, "a run that nobody watches begins with work"
+    assert forms(first) == ["Read", "Grep", "Bash"], "a run that nobody watches begins with a look"
     assert forms(later[0]) == [*FEW, "final"]
     found = later[0]["messages"][-2]["content"]
     assert "a.txt:1:one" in found, "Grep shows lines"
@@ -124,7 +124,7 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
     for request in later:
         assert "request of the user is:\n\nWrite two instead of one." in request["messages"][-1]["content"]
     assert "the result of Grep now" in later[0]["messages"][-1]["content"]
-    assert "If everything is done" in later[1]["messages"][-1]["content"], "after a change"
+    assert "If the request is fulfilled now" in later[1]["messages"][-1]["content"], "after a change"
     assert "request of the user" not in str(first)
     assert str(tmp_path) not in str(model.requests), "a small model would write the whole path in each call"
 

@@ -23,24 +23,22 @@ _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
         "Read a file. Lines come with numbers, which are not part of it. offset is the first line, if not 1.",
         ("file_path", "offset"),
     ),
-    "Write": (
-        "Write a new file. To change a file, or to add something to it, use Edit: Write loses what is in it.",
-        ("file_path", "content"),
-    ),
+    "Write": ("Write a whole file. Read it first if it exists.", ("file_path", "content")),
     "Edit": (
         "Replace a text in a file that you have read. old_string must be in it once, exactly, without line numbers.",
         ("file_path", "old_string", "new_string"),
     ),
     "Grep": ("Search in files for a regular expression. Shows the lines that match.", ("pattern", "path")),
-    "Bash": (
-        "Run a shell command and return its output. Count, sort and compute with it, not in your head.",
-        ("command",),
-    ),
+    "Bash": ("Run a shell command and return its output, as in ls -R, python3 or wc -l.", ("command",)),
 }
 """The tools of the lean form, with what the model reads about them and the parameters that it sees.
 
 Not Glob: small models call it first, whatever is asked. Not the limit of Read: they read a file line by line.
 """
+
+
+_LOOKING = ("Read", "Grep", "Bash")
+"""The tools that a run without a person begins with: small models write before they have looked."""
 
 
 def is_lean(wanted: Lean, provider: Provider) -> bool:
@@ -57,7 +55,7 @@ def is_lean(wanted: Lean, provider: Provider) -> bool:
 def in_form(provider: Provider, wanted: ToolCalls, *, lean: bool) -> Provider:
     """Return the provider, with the tools in the prompt if that is wanted and its server decodes calls by schemas."""
     change = getattr(provider, "with_prompted_tools", None)
-    return change() if change and (wanted == "prompted" or (lean and wanted == "auto")) else provider
+    return change(first=_LOOKING) if change and (wanted == "prompted" or (lean and wanted == "auto")) else provider
 
 
 def has_prompted_tools(provider: Provider) -> bool:

@@ -204,3 +204,23 @@ async def test_hidden_files_are_searched_but_not_the_repository(folder: Path) ->
     put(folder / ".github/ci.yml", "needle")
     put(folder / ".git/packed-refs", "needle")
     assert await said(folder, "needle") == ".github/ci.yml"
+
+
+async def test_a_sentence_that_no_line_has_finds_the_lines_with_most_of_its_words(folder: Path) -> None:
+    put(
+        folder / "CHANGES.md",
+        "Removed\n- The option `--fast` is gone\n- The option `--slow`\nremoved an option --fast\n",
+    )
+    found = await said(folder, "removed the option `--fast`", path="CHANGES.md")
+    assert found == (
+        "No line matches removed the option `--fast` in CHANGES.md. These lines have some of its words:\n"
+        "CHANGES.md:4:removed an option --fast"
+    )
+    assert "\n" not in await said(folder, "removed something else altogether"), "one word is not enough"
+    assert "\n" not in await said(folder, "removed|options|other"), "not a sentence"
+
+
+async def test_lines_of_hidden_files_are_not_near(folder: Path) -> None:
+    put(folder / "secret.txt", "the hidden password\n")
+    tool = grep(Workspace(folder), hidden=lambda path: path.endswith("secret.txt"))
+    assert "hidden password" not in (await call(tool, pattern="what hidden password")).text.partition(".")[2]

@@ -78,19 +78,22 @@ class OpenAIChat(ApiProvider):
         super().__init__(model, **settings)
         self._looked_up = not self.can_look_up or is_overridden(self.prefix, model, settings.get("base_url") or "")
         self._refuses_schemas = False  # whether the server has refused a schema
+        self._first: tuple[str, ...] = ()
         self._has_other_server = settings.get("base_url") is not None and not self.is_openai
         if prompted_tools:
             self.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
 
-    def with_prompted_tools(self) -> OpenAIChat:
+    def with_prompted_tools(self, *, first: tuple[str, ...] = ()) -> OpenAIChat:
         """Return a copy that describes the tools in the prompt and lets the server decode the calls by their schemas.
 
+        `first`: the tools of which one is called where a call has to be made, if there are any.
         Only local servers do so: a model of another one is returned as it is.
         """
         if not self.decodes_schemas or not self.capabilities.tools:
             return self
         other = copy(self)
         other.capabilities = msgspec.structs.replace(self.capabilities, tools=False)
+        other._first = first
         return other
 
     @cached_property
@@ -148,8 +151,9 @@ class OpenAIChat(ApiProvider):
         elif request.tools:
             if not self._refuses_schemas:
                 required = request.settings.tool_choice == "required"
+                tools = [tool for tool in request.tools if required and tool.name in self._first] or request.tools
                 head["response_format"] = prompted_tools.response_format(
-                    request.tools, required=required, messages=request.messages
+                    tools, required=required, messages=request.messages
                 )
             system = prompted_tools.system_prompt(system, request.tools)
         if schema := self.output_schema(request):

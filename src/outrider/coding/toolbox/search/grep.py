@@ -23,6 +23,10 @@ from outrider.tools.tool import Tool, tool
 
 LONGEST_PATTERN = 20_000
 LONGEST_LINE = 500
+NEAREST = 5
+"""Lines that are shown if none matches: those with most of the words."""
+NEAR_LINES = 100
+"""Lines of a file that are looked at for them."""
 COUNTED_LINES = 10
 """Lines from which on a result says how many match."""
 _MODES: dict[OutputMode, tuple[str, ...]] = {
@@ -59,18 +63,24 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
         try:
             place = locate(workspace, path or ".", hidden, "Grep", context)
             selection = Selection(glob or "", place, workspace.folder)
-            matches = Matches(
-                output_mode,
-                place,
-                lambda found: selection.accepts(found) and not hidden(found),
-                ProgressThrottle(context.progress),
-            )
+            throttle = ProgressThrottle(context.progress)
+
+            def accepts(found: str) -> bool:
+                return selection.accepts(found) and not hidden(found)
+
+            matches = Matches(output_mode, place, accepts, throttle)
             options = [*_MODES[output_mode], *selection.options]
             ended = await _run_ripgrep(workspace.programs, options, pattern, matches, place)
+            if not matches.files:
+                result = _no_match(pattern, path, glob, ended, matches.saw_binary)
+                near = Matches("content", place, accepts, throttle)
+                if ended.code == 1 and (words := _words(pattern)):
+                    options = [*_MODES["content"], f"--max-count={NEAR_LINES}", *selection.options]
+                    await _run_ripgrep(workspace.programs, options, f"(?i){'|'.join(words)}", near, place)
+                    return near.added_to(result, words, workspace.folder)
+                return result
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
-        if not matches.files:
-            return _no_match(pattern, path, glob, ended, matches.saw_binary)
         note = "\n[The search was stopped: there is too much output. More lines match.]" if ended.truncated else ""
         return ToolResult(await threads.run(matches.text, workspace.folder) + note)
 
@@ -109,6 +119,16 @@ def _no_match(
     if ended.code == 2:
         sentences.append("Some of the files could not be read.")
     return ToolResult(" ".join(sentences))
+
+
+def _words(pattern: str) -> list[str]:
+    """Return the words of a pattern that is a sentence, as expressions, for lines that are nearly what was meant.
+
+    >>> _words("removed the option"), _words("removed"), _words("def run")
+    (['removed', 'option'], [], [])
+    """
+    words = dict.fromkeys(re.findall(r"[\w-]{4,}", re.sub(r"\\\w", " ", pattern)))
+    return [re.escape(word) for word in words][:20] if " " in pattern and len(words) > 1 else []
 
 
 def _explain(pattern: str, stderr: str) -> str:
@@ -173,6 +193,15 @@ class Matches:
                 return self._counts_text(folder)
         names = newest(self.files, MOST_FILES)
         return "\n".join([*(shown_path(each, folder) for each in names), *_more(len(self.files) - len(names), "file")])
+
+    def added_to(self, result: ToolResult, words: list[str], folder: Path) -> ToolResult:
+        """Return a result without matches, with the lines that have most of the words, if they have two or more."""
+        found = [(sum(bool(re.search(word, each[2], re.I)) for word in words), *each) for each in self._lines]
+        most = max((number for number, *_ in found), default=0)
+        if most < 2:
+            return result
+        lines = [f"{shown_path(path, folder)}:{line}:{text}" for number, path, line, text in found if number == most]
+        return ToolResult("\n".join([f"{result.text} These lines have some of its words:", *lines[:NEAREST]]))
 
     def _records(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield path and text of each complete record: the path ends with NUL, the text with its line."""
