@@ -11,6 +11,7 @@ from pathlib import Path, PurePosixPath
 from docsite.api_reference import api_pages, with_reference_links
 from docsite.command_line import command_line_page
 from docsite.event_reference import events_page
+from docsite.files import files_page
 
 PROJECT_PAGES = {
     "CHANGELOG.md": "project/changelog.md",
@@ -42,6 +43,7 @@ def assemble(root: Path, pages: Path) -> None:
     shutil.copyfile(Path(__file__).with_name("site.css"), pages / "site.css")
     generated = {**api_pages((root / "docs" / "api.md").read_text(encoding="utf-8"))}
     generated |= {"reference/command-line.md": command_line_page(), "reference/events.md": events_page()}
+    generated |= {"reference/files.md": files_page()}
     for place, text in generated.items():
         (pages / place).parent.mkdir(parents=True, exist_ok=True)
         (pages / place).write_text(text, encoding="utf-8")

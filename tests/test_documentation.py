@@ -8,11 +8,11 @@ import re
 import signal
 import subprocess
 import sys
-from collections import Counter
 from importlib import import_module
 from pathlib import Path
 
 import pytest
+from docsite.files import files
 
 from outrider import Log
 
@@ -147,15 +147,14 @@ def test_the_map_has_every_room() -> None:
     assert set(rooms()) - {"version"} <= set(re.findall(r"\w+", layers))
 
 
-def test_the_map_names_every_file_once() -> None:
-    text = (ROOT / "docs/architecture.md").read_text()
-    rows = re.findall(r"^- `.*$", text.partition("## The rooms")[2].partition("### Beside the package")[0], re.M)
-    named = [name for row in rows for name in re.findall(r"`([\w/]+(?:\.py|/))`", row)]
-    assert [name for name, count in Counter(named).items() if count > 1] == []
-    package = ROOT / "src/outrider"
-    files = [path.relative_to(package) for path in package.rglob("*.py") if path.name != "__init__.py"]
-    places = {Path(name) for name in named}
-    assert [str(path) for path in files if places.isdisjoint((path, *path.parents))] == []
+def test_every_file_of_the_list_says_what_it_is_for() -> None:
+    listed = dict(files([]))
+    assert len(listed) == len([*(ROOT / "src/outrider").rglob("*.py")])
+    assert [place for place, sentence in listed.items() if len(sentence) < 10] == []
+
+
+def test_the_list_of_files_can_be_of_some_rooms() -> None:
+    assert [place for place, _ in files(["version", "skills"])][-1] == "skills/skill.py"
 
 
 @pytest.mark.parametrize("page", MAPS)

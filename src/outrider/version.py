@@ -1,1 +1,3 @@
+"""The version of Outrider, without other imports."""
+
 __version__ = "0.3.0"

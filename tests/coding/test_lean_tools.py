@@ -124,7 +124,7 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
     for request in later:
         assert "request of the user is:\n\nWrite two instead of one." in request["messages"][-1]["content"]
     assert "the result of Grep now" in later[0]["messages"][-1]["content"]
-    assert "If the request is fulfilled now" in later[1]["messages"][-1]["content"], "after a change"
+    assert "If everything is done" in later[1]["messages"][-1]["content"], "after a change"
     assert "request of the user" not in str(first)
     assert str(tmp_path) not in str(model.requests), "a small model would write the whole path in each call"
 

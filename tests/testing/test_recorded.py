@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Attachment, Log, Session, Tool, tool
+from outrider import Agent, Attachment, Log, Profile, Session, Tool, tool, with_subagents
 from outrider.conversation.usage import Usage
 from outrider.errors import UnknownSessionError
-from outrider.providers.base import Provider
-from outrider.testing import Recorded, ScriptedModel, call
+from outrider.providers.base import Provider, Request
+from outrider.testing import Recorded, ScriptedModel, Step, call
 from outrider.types import Prompt
 
 
@@ -90,3 +90,39 @@ async def test_replies_that_are_left_fail_the_test(log: Log) -> None:
 def test_an_unknown_session_is_an_error_at_once(log: Log) -> None:
     with pytest.raises(UnknownSessionError):
         Recorded(log, "nonsense")
+
+
+def delegating(model: Provider, result: str = "nothing there") -> Agent:
+    """Return an agent whose sub-agents use its model."""
+    scout = Profile(name="scout", description="Looks.", tools=["look"])
+    return with_subagents(Agent(model, tools=[looking(result)]), [scout])
+
+
+def working(request: Request) -> Step:
+    """Send two scouts at the same time, each of which looks and says what it was asked."""
+    if request.messages[-1].tool_results:
+        return f"Done: {request.messages[0].text.split()[-1]}"
+    if "both" in request.messages[0].text:
+        sides = ("east", "west")
+        return [call("Task", subagent_type="scout", description=each, prompt=f"Look at {each}") for each in sides]
+    return call("look")
+
+
+async def test_sub_agents_get_their_own_replies(log: Log) -> None:
+    async with Session.open(log, agent=delegating(ScriptedModel(working))) as session:
+        await session.run("Look at both")
+    with Recorded(log, session.id) as model:
+        again = delegating(model).session()
+        assert (await again.run("Look at both")).text == "Done: both"
+    assert len(model.requests) == 6
+    assert [each.text for each in again.messages[-2].tool_results] == ["Done: east", "Done: west"]
+
+
+async def test_another_result_in_a_sub_agent_fails_the_test(log: Log) -> None:
+    async with Session.open(log, agent=delegating(ScriptedModel(working))) as session:
+        await session.run("Look at both")
+    with (
+        pytest.raises(AssertionError, match=r"request 2 differs .*a bird.*; recorded was .*nothing there"),
+        Recorded(log, session.id) as model,
+    ):
+        await delegating(model, "a bird").run("Look at both")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.session_format import format_moment
+from outrider.cli.session_format import by_whom, format_moment
 from outrider.cli.session_tree import Branch, tree_of
 from outrider.coding.masking import mask_tokens
 from outrider.coding.toolbox.titles import title
@@ -85,12 +85,11 @@ def _shown(decision: Decision, folder: Path) -> dict[str, Any]:
 
 def _line(shown: dict[str, Any]) -> str:
     verdict = "no approver" if shown["allowed"] is None else "allowed" if shown["allowed"] else "denied"
-    by = f" by {shown['by']}" if shown["by"] else ""
     answer = f" ({shown['answer']})" if shown["answer"] else ""
     asked = f", question {shown['question'][:SHOWN_HASH]}" if shown["question"] else ""
     outcome = "" if not shown["tool"] else f": {shown['outcome']}"
     copied = ", copied" if shown["is_copied"] else ""
-    said = f"{shown['call']}  {verdict}{by}{answer}{asked}{outcome}{copied}"
+    said = f"{shown['call']}  {verdict}{by_whom(shown['by'])}{answer}{asked}{outcome}{copied}"
     return f"{shown['entry']:>6}  {format_moment(shown['time'])}  {revealed_line(said)}"
 
 

@@ -144,7 +144,16 @@ def _run_or_question(
     verdict = "denied"
     if entry.allowed:
         verdict = "allowed" if entry.input is None else "allowed with changed arguments"
-    return "decided", f"{verdict} by {entry.by}{f': {entry.answer}' if entry.answer else ''}"
+    return "decided", f"{verdict}{by_whom(entry.by)}{f': {entry.answer}' if entry.answer else ''}"
+
+
+def by_whom(by: str) -> str:
+    """Return who decided, to follow a verb: an answer to a question has the place where it was given.
+
+    >>> by_whom("the mode all"), by_whom("in the editor")
+    (' by the mode all', ' by the user, in the editor')
+    """
+    return f" by {'the user, ' if by.startswith(('in ', 'on ')) else ''}{by}" if by else ""
 
 
 def _event(entry: entries.Entry, full: bool) -> tuple[str, str]:

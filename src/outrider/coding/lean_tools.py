@@ -20,20 +20,26 @@ RESULT_CHARACTERS = 2_000
 """Characters of what a search or a command finds: a small model drowns in more, and reads a few of them a second."""
 _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "Read": (
-        "Read a file. Lines come with numbers, which are not part of it. offset is the first line, limit how many.",
-        ("file_path", "offset", "limit"),
+        "Read a file. Lines come with numbers, which are not part of it. offset is the first line, if not 1.",
+        ("file_path", "offset"),
     ),
-    "Write": ("Write a whole file. Read it first if it exists.", ("file_path", "content")),
+    "Write": (
+        "Write a new file. To change a file, or to add something to it, use Edit: Write loses what is in it.",
+        ("file_path", "content"),
+    ),
     "Edit": (
         "Replace a text in a file that you have read. old_string must be in it once, exactly, without line numbers.",
         ("file_path", "old_string", "new_string"),
     ),
     "Grep": ("Search in files for a regular expression. Shows the lines that match.", ("pattern", "path")),
-    "Bash": ("Run a shell command and return its output, as in ls -R, python3 or wc -l.", ("command",)),
+    "Bash": (
+        "Run a shell command and return its output. Count, sort and compute with it, not in your head.",
+        ("command",),
+    ),
 }
 """The tools of the lean form, with what the model reads about them and the parameters that it sees.
 
-Not Glob: small models call it first, whatever is asked.
+Not Glob: small models call it first, whatever is asked. Not the limit of Read: they read a file line by line.
 """
 
 

@@ -62,6 +62,9 @@ class Project(Protocol):
     def situation(self) -> str:
         """Where the agent works, for the system prompt."""
 
+    def names(self) -> list[str]:
+        """Return the names of its files, without those that git ignores."""
+
     @property
     def notes(self) -> tuple[str, ...]:
         """More notes for the user."""
@@ -115,6 +118,11 @@ class ProjectHere:
     @property
     def situation(self) -> str:
         return situation(self._folder)
+
+    def names(self) -> list[str]:
+        from outrider.coding.toolbox.search.ripgrep import file_names  # only the lean form asks for them
+
+        return file_names(self._workspace.programs, self._folder)
 
     @property
     def sandbox_note(self) -> str:

@@ -24,6 +24,8 @@ class SystemPrompt(msgspec.Struct, frozen=True):
 
 
 USUAL_PROMPT = SystemPrompt()
+MOST_NAMES = 30
+"""Files that a model in the lean form is told of."""
 
 
 def agent_prompt(wanted: SystemPrompt, skills: str, instructions: str, *, lean: bool) -> str:
@@ -37,9 +39,17 @@ def subagent_prompt(task: str, skills: str, instructions: str) -> str:
     return _joined(prompt("subagent"), task, skills, instructions)
 
 
-def lean_situation() -> str:
-    """Return where an agent works, without the folder: a small model would write the whole path in each call."""
-    return f"You are in the folder of the user: paths are relative to it. Today is {date.today().isoformat()}."
+def lean_situation(names: Sequence[str]) -> str:
+    """Return where an agent works and what is there, so that it need not guess a name, or look for one first.
+
+    Without the folder itself: a small model would write the whole path in each call.
+    """
+    where = f"You are in the folder of the user: paths are relative to it. Today is {date.today().isoformat()}."
+    shown = sorted((name for name in names if not name.startswith(".")), key=lambda name: (name.count("/"), name))
+    if not shown:
+        return where
+    more = f" and {len(shown) - MOST_NAMES} more" if len(shown) > MOST_NAMES else ""
+    return f"{where} The files: {', '.join(shown[:MOST_NAMES])}{more}."
 
 
 def situation(folder: Path) -> str:

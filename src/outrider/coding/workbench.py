@@ -236,7 +236,7 @@ class Workbench:
             model=model if asked[0] is provider else asked,
             server_tools=() if lean else self._web_search.tools(*providers),
             system=agent_prompt(self._system_prompt, skills, self.project.instructions, lean=lean),
-            situation=lean_situation() if lean else self.project.situation,
+            situation=lean_situation(self.project.names()) if lean else self.project.situation,
             tools=tools,
             # Small models describe what they would do. A run that nobody watches is asked for work.
             tool_choice="required" if has_prompted_tools(formed[0]) and not self._front_end.ask else None,

@@ -19,35 +19,63 @@ if TYPE_CHECKING:
 
 
 class Recorded(ScriptedModel):
-    """Gives the replies of a recorded session in order.
+    """Gives the replies of a recorded session in order, and those of its sub-agents.
 
     Each request must have the prompt, or the results of calls, that the recorded one had, and the tools that the reply
     calls; otherwise AssertionError is raised, which reaches the caller of the run. So is one if there are no more
     replies, and one at the end of `with Recorded(…) as model:` if some are left. The instructions, the descriptions of
-    tools and the settings may differ. Sub-agents have sessions of their own, and need models of their own.
+    tools and the settings may differ. A sub-agent is known by its prompt, and has no compacted conversation.
     """
 
     def __init__(self, log: LogReader, session_id: str) -> None:
-        self._session = log.session(session_id).id
-        asked, replies = _exchanges(log, self._session)
-        numbers = range(1, len(replies) + 1)
-        super().__init__(map(_RecordedReply, numbers, repeat(self._session), asked, replies))
+        session = log.session(session_id).id
+        self._scripts = [_Script(log, each) for each in _with_subagents(log, session)]
+        super().__init__(lambda request: self._script_of(request).next(request))
         self.name = "recorded"
-        requested = log.requested(self._session)
+        requested = log.requested(session)
         self._enforces = bool(requested and requested.output_schema)
 
     def enforces(self, schema: Mapping[str, Any], *, with_tools: bool) -> bool:
         """Return whether the recorded API held answers to a schema: then they are text, and otherwise calls."""
         return self._enforces
 
-    def _next(self, request: Request) -> Step:
-        number, count = len(self.requests), len(self._steps) if isinstance(self._steps, list) else 0
-        if number > count:
+    def _script_of(self, request: Request) -> _Script:
+        """Return the session that the request continues; if none fits, the first one, which says what differs."""
+        return next((script for script in self._scripts if script.fits(request)), self._scripts[0])
+
+    def _unused(self) -> tuple[int, Sequence[Step]]:
+        left = [reply for script in self._scripts for reply in script.left]
+        return sum(len(script.replies) for script in self._scripts), left
+
+
+class _Script:
+    """The replies of one session, and how many of them were given."""
+
+    def __init__(self, log: LogReader, session: str) -> None:
+        self.session = session
+        asked, replies = _exchanges(log, session)
+        self.replies = [*map(_RecordedReply, range(1, len(replies) + 1), repeat(session), asked, replies)]
+        self._given = 0
+
+    @property
+    def left(self) -> list[_RecordedReply]:
+        return self.replies[self._given :]
+
+    def fits(self, request: Request) -> bool:
+        """Return whether the request is the next of this session: it begins with its prompt, and has its replies."""
+        said = [message.role == "assistant" for message in request.messages]
+        prompt = request.messages[: said.index(True)] if True in said else request.messages
+        return bool(self.left) and sum(said) == self._given and _said(prompt) == _said(self.replies[0].asked)
+
+    def next(self, request: Request) -> Step:
+        """Return the next reply."""
+        self._given += 1
+        if self._given > len(self.replies):
             raise AssertionError(
-                f"the recorded session {self._session} has {count} replies, and this is request {number}; "
-                f"it says {_shown(_said(_newest(request.messages)))}"
+                f"the recorded session {self.session} has {len(self.replies)} replies, and this is request "
+                f"{self._given}; it says {_shown(_said(_newest(request.messages)))}"
             )
-        return super()._next(request)
+        return self.replies[self._given - 1]
 
 
 class _RecordedReply(msgspec.Struct, frozen=True):
@@ -75,6 +103,13 @@ class _RecordedReply(msgspec.Struct, frozen=True):
                 f"which the request does not offer; its tools are {', '.join(sorted(offered)) or 'none'}"
             )
         return self.reply
+
+
+def _with_subagents(log: LogReader, session: str) -> Iterator[str]:
+    """Yield the session, and those of the sub-agents below it."""
+    yield session
+    for child in log.children(session):
+        yield from _with_subagents(log, child.id)
 
 
 def _exchanges(log: LogReader, session_id: str) -> tuple[list[list[Message]], list[Reply]]:

@@ -122,10 +122,15 @@ class ScriptedModel:
         """Raise the assertion that failed, or one if there are steps that were not used."""
         if self._failed:
             raise self._failed
-        if not callable(self._steps) and (unused := self._steps[len(self.requests) :]):
+        count, unused = self._unused()
+        if unused:
             named = ", ".join(f"{step!r:.100}" for step in unused[:3])
             more = f" and {len(unused) - 3} more" if len(unused) > 3 else ""
-            raise AssertionError(f"{len(unused)} of {len(self._steps)} steps were not used: {named}{more}")
+            raise AssertionError(f"{len(unused)} of {count} steps were not used: {named}{more}")
+
+    def _unused(self) -> tuple[int, Sequence[Step]]:
+        """Return how many steps there are, and those that were not used."""
+        return (0, ()) if callable(self._steps) else (len(self._steps), self._steps[len(self.requests) :])
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Reply]:
         """Play the next step."""

@@ -21,6 +21,8 @@ from outrider.tools.schema.raw_schemas import map_subschemas
 from outrider.tools.schema.references import inline_references
 
 SAID = "said"  # the field of a block's state with the text of the whole reply
+NEWEST_CALLS = 3
+"""Calls of which a repeated one leaves its tool out of the next reply."""
 LONGEST_STRING = 1_900
 """Characters in a string of the arguments: small models may not stop. llama.cpp refuses 2,000 and more."""
 
@@ -44,20 +46,25 @@ def response_format(
 ) -> dict[str, Any]:
     """Return the format that the server enforces: a call, or the final answer where no call has to be made.
 
-    A call that the messages end with twice is not made again: its tool is left out.
+    A tool whose newest calls only repeated what is known is left out: small models go round in circles.
     """
-    tools = [tool for tool in tools if tool.name != _repeated(messages)] or tools
+    left_out = _repeated(messages)
+    tools = [tool for tool in tools if tool.name not in left_out] or tools
     final = [] if required or any(tool.is_answer for tool in tools) else [_object({"final": {"type": "string"}})]
     schema = {"oneOf": [*map(_branch, tools), *final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
 
 
-def _repeated(messages: Sequence[Message]) -> str:
-    """Return the name of the tool whose call is the newest and the one before it, or ""."""
-    calls = [[(call.name, call.input) for call in message.tool_calls] for message in messages[-4:]]
-    newest = list(filter(None, calls))[-2:]
-    is_same = len(newest) == 2 and newest[0] == newest[1] and len(newest[0]) == 1
-    return newest[0][0][0] if is_same else ""
+def _repeated(messages: Sequence[Message]) -> set[str]:
+    """Return the tools of those of the newest calls that had been made before, with the same result."""
+    results = {result.tool_use_id: result.text for message in messages for result in message.tool_results}
+    outcomes = [
+        (call.name, msgspec.json.encode(call.input, order="sorted"), results.get(call.id))
+        for message in messages
+        for call in message.tool_calls
+    ]
+    newest = range(max(0, len(outcomes) - NEWEST_CALLS), len(outcomes))
+    return {outcomes[number][0] for number in newest if outcomes[number] in outcomes[:number]}
 
 
 def _branch(tool: ToolSpec) -> dict[str, Any]:
