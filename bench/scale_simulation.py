@@ -2,7 +2,7 @@
 
 python -m bench.scale_simulation
 
-The costs of single operations are assumptions (docs/capacity.md); the rest follows from how often each happens.
+The costs of single operations are assumptions (bench/README.md); the rest follows from how often each happens.
 It is a queue with a few servers, the cores of the database, and the requests of all workers in front of it.
 """
 

@@ -21,7 +21,7 @@ PROJECT_PAGES = {
     "docs/stories/README.md": "stories/index.md",
 }
 """Pages whose place in the site is not their place in docs/."""
-LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml"}
+LANGUAGES = {".py": "python", ".yml": "yaml", ".yaml": "yaml", ".sql": "sql"}
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 

@@ -8,7 +8,7 @@ from outrider.events import Event
 
 HEAD = """# Events
 
-From the docstrings. [The public API](../api.md#events) has them in one table with an example, and
+From the docstrings. [The public API](../api.md#events) has them in one table, and
 [`outrider -p`](../print.md#formats) their form as JSON.
 
 """

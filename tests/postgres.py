@@ -225,12 +225,11 @@ def new_database(folders: pytest.TempPathFactory) -> Iterator[str]:
 
 @contextlib.contextmanager
 def worker_role(url: str, *, batches: bool) -> Iterator[str]:
-    """Make the role for workers of docs/scale.md, with or without the rights for batches, and return its URL."""
-    page = (Path(__file__).parents[1] / "docs/scale.md").read_text()
-    blocks = [block.partition("```")[0] for block in page.split("```sql\n")[1:]]
+    """Make the role for workers of examples/scale, with or without the rights for batches, and return its URL."""
+    folder = Path(__file__).parents[1] / "examples/scale"
     role, database = f"worker_{os.urandom(4).hex()}", url.rpartition("/")[2]
-    for block in blocks if batches else blocks[:1]:
-        for statement in filter(str.strip, block.split(";\n")):
+    for name in ("log_role.sql", "batch_role.sql") if batches else ("log_role.sql",):
+        for statement in filter(str.strip, (folder / name).read_text().split(";\n")):
             own = statement.replace("outrider_worker", role).replace("DATABASE outrider", f"DATABASE {database}")
             execute(url, own)
     try:

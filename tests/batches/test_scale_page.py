@@ -50,6 +50,6 @@ def test_the_simulation_finds_the_bottleneck_of_polling() -> None:
 
 
 def test_the_page_has_the_table_of_the_simulation() -> None:
-    page = (ROOT / "docs" / "capacity.md").read_text()
+    page = (ROOT / "bench" / "README.md").read_text()
     for setup in SETUPS:
         assert f"| {setup.workers:,} | {setup.processes:,} |" in page
