@@ -92,6 +92,7 @@ EXAMPLES: list[Entry] = [
     SubagentLinked("c", "4567"),
     BackgroundTask("4567", "c", "Explore", "find it"),
     BackgroundTask("4567", "c", "Explore", "find it", "done", "It is there.", is_told=True, isolation="worktree"),
+    BackgroundTask("4567", "c", "A", "t", tier="fast", output_schema={"type": "object"}, structured_output=None),
     SessionRecovered((2, 3), 2),
     CompactionEntry(Message.user("The goal."), 4, "manual", 9_000, 800, Usage(3, 4), "demo"),
     ResultsClearedEntry(3, 700, 2),

@@ -187,7 +187,7 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
         {"type": "subagent_started", "call_id": "c1", "session": "s2", "name": "Explore", "title": "find it"},
     ),
     (
-        SubagentFinished("c1", "s2", "Explore", "find it", "done"),
+        SubagentFinished("c1", "s2", "Explore", "find it", "done", "", {"age": 3}, True),
         {
             "type": "subagent_finished",
             "call_id": "c1",
@@ -196,6 +196,8 @@ EXAMPLES: list[tuple[Event, dict[str, Any]]] = [
             "title": "find it",
             "status": "done",
             "note": "",
+            "structured_output": {"age": 3},
+            "has_structured_output": True,
         },
     ),
     (

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import UNSET
 
-from outrider import Limits, Log, Session, tool
+from outrider import Limits, Log, Profile, Session, tool
 from outrider.conversation.messages import ToolUseBlock
 from outrider.log.entries import BackgroundTask
 from outrider.runtime.events import RunFinished, SteeringQueued, SubagentFinished, SubagentStarted, TextDelta
@@ -276,3 +278,66 @@ async def test_a_child_that_had_its_answer_is_not_lost_with_its_process(tmp_path
         assert [each.status for each in session.background] == ["done"]
         assert "Found it." in session._record.state.reports[0].report
         await session.aclose()
+
+
+AGE = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
+
+
+@pytest.mark.parametrize("fixed", [False, True], ids=["by the call", "by the profile"])
+async def test_data_are_asked_for_again_with_the_next_message(log: Log | None, fixed: bool) -> None:
+    team: Team
+
+    def steps(request: Any) -> Any:
+        said = sum(message.role == "assistant" for message in request.messages)
+        if request.messages[0].text == "a":
+            can_report = any(each.name == "report_back" for each in request.tools)
+            return call("report_back", age=said) if can_report else "Just text."
+        given = {} if fixed else {"output_schema": AGE}
+        return [
+            lambda: [task("a", run_in_background=True, **given)],
+            lambda: [call("Task", action="wait")],
+            lambda: [talk(team, prompt="And a year later?")],
+            lambda: [call("Task", action="wait")],
+            lambda: "Done.",
+            lambda: "Done.",
+        ][said]()
+
+    helper = Profile(name="Helper", description="Helps.", output=AGE if fixed else None)
+    team = Team(ScriptedModel(steps), profiles=[helper], log=log)
+    await team.run()
+    finished = [event for event in team.events if isinstance(event, SubagentFinished)]
+    assert [json.loads(text.split("\n\n")[1]) for text in reports(team.session)] == [
+        event.structured_output for event in finished
+    ]
+    assert [event.has_structured_output for event in finished] == [True, True]
+    assert tasks(team)[0].structured_output is UNSET, "told, and so no longer stored with each reply"
+
+
+@pytest.mark.parametrize("is_data", [False, True], ids=["text", "data"])
+async def test_a_long_answer_can_be_read_whole(log: Log | None, is_data: bool) -> None:
+    team: Team
+    long = "x" * 30_000
+
+    def steps(request: Any) -> Any:
+        said = sum(message.role == "assistant" for message in request.messages)
+        if request.messages[0].text == "a":
+            return call("report_back", who=long) if is_data else long
+        given = {"output_schema": {"type": "object", "properties": {"who": {"type": "string"}}}} if is_data else {}
+        return [
+            lambda: [task("a", run_in_background=True, **given)],
+            lambda: [call("Task", action="wait")],
+            lambda: [talk(team, action="status")],
+            lambda: "Done.",
+            lambda: "Done.",
+        ][said]()
+
+    team = Team(ScriptedModel(steps), log=log)
+    await team.run()
+    (report,) = reports(team.session)
+    assert len(report) < 11_000
+    assert "Task with agent_id and the action status shows the whole" in report
+    if is_data:
+        json.loads(report.split("\n\n", 1)[1])
+    answer = team.results[-1]
+    assert answer.whole is not None, "cut like any result, and stored whole"
+    assert long in team.session.store.read(answer.whole).decode()

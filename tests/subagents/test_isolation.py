@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -71,3 +72,13 @@ def test_an_unknown_isolation_is_refused(tmp_path: Path) -> None:
         read_profile(text, frozenset())
     with pytest.raises(ValueError, match="only the coding agent provides"):
         with_subagents(Agent("demo"), [Profile(name="X", description="X.", isolation="worktree")])
+
+
+async def test_data_stay_json_beside_what_became_of_the_worktree(repository: Path) -> None:
+    schema = {"type": "object", "properties": {"made": {"type": "string"}}, "required": ["made"]}
+    children = {"a": [[call("Write", file_path="b.txt", content="b\n")], call("report_back", made="b.txt")]}
+    model = play([[task("a", "General", isolation="worktree", output_schema=schema)], "Fine."], children)
+    session = await run_in(bench_in(repository, permissions__mode="edits"), model)
+    data, note = results_of(session)[0].content
+    assert json.loads(data.text) == {"made": "b.txt"}
+    assert note.text.strip().startswith("[Its changes were merged into the folder: 1 file: b.txt")

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import UNSET
 
 from outrider.conversation.user_messages import REPORT
 from outrider.text import clean, shorten
@@ -23,24 +25,44 @@ RESULT_CHARACTERS = 10_000
 INTERRUPTED = "interrupted"
 """The status of one whose process ended before it did."""
 _ENDINGS = {"done": "has finished", "cancelled": "was stopped", INTERRUPTED: "was interrupted: the program ended"}
+_CUT = "Task with agent_id and the action status shows the whole."
 _GO_ON = "Nothing is lost: to let it go on, send it a message (Task with agent_id and prompt)."
 
 
-def ended(task: BackgroundTask, status: str, words: str, *, most: int = RESULT_CHARACTERS) -> BackgroundTask:
-    """Return the task as it is once it has ended, with the report for the model."""
+def ended(
+    task: BackgroundTask, status: str, words: str, *, most: int = RESULT_CHARACTERS, output: Any = UNSET
+) -> BackgroundTask:
+    """Return the task as it is once it has ended, with the report for the model and the data for programs."""
     how = _ENDINGS.get(status, "did not finish")
     head = f"{REPORT}{task.session[:ID_CHARACTERS]} ({task.name}: {task.title}) {how}. Not a message of the user.]"
-    said = shorten(clean(words).strip(), most, "[{left_out} of {total} characters left out]")
+    said, note = within(clean(words).strip(), most), f"[{task.note}]" if task.note else ""
     more = _GO_ON if status == INTERRUPTED else ""
     if more and task.isolation:
         more += f" What it had changed in its worktree is kept in the branch outrider/{task.session[:ID_CHARACTERS]}."
-    report = "\n\n".join(filter(None, (task.report, head, said, more)))  # the model may not know an earlier one
-    return msgspec.structs.replace(task, status=status, report=report, is_told=False)
+    report = "\n\n".join(filter(None, (task.report, head, said, note, more)))  # the model may not know an earlier one
+    return msgspec.structs.replace(task, status=status, report=report, is_told=False, structured_output=output)
+
+
+def within(words: str, most: int) -> str:
+    """Return an answer that the model reads, shortened with a note on the rest. Data stay JSON."""
+    if len(words) <= most:
+        return words
+    if words[0] in "{[":
+        from outrider.conversation.json_text import shorten_json  # few answers are so long
+
+        with suppress(ValueError, RecursionError):  # not JSON after all
+            return clean(shorten_json(words, most, f"This is not all of it: {{total}} characters. {_CUT}"))
+    return shorten(words, most, f"[{{left_out}} of {{total}} characters left out. {_CUT}]")
+
+
+def answer_of(child: SessionState) -> str:
+    """Return the answer of a sub-agent, whole."""
+    return child.final.result.text if child.final else child.run.text if child.run else ""
 
 
 def told(task: BackgroundTask) -> BackgroundTask:
     """Return the task as it is once the model was told."""
-    return msgspec.structs.replace(task, report="", is_told=True)
+    return msgspec.structs.replace(task, report="", is_told=True, structured_output=UNSET)
 
 
 def interrupted(log: Log, id: str, state: SessionState, at_work: Collection[str] = ()) -> Iterator[BackgroundTask]:
@@ -59,5 +81,5 @@ def interrupted(log: Log, id: str, state: SessionState, at_work: Collection[str]
             if child.run and child.run.status == "done" and not task.isolation:
                 was_denied = child.final is not None and child.final.result.is_error
                 status = "cancelled" if was_denied else "done"
-                words = child.final.result.text if child.final else child.run.text
+                words = answer_of(child)
         yield ended(task, status, words)

@@ -229,6 +229,12 @@ class BackgroundTask(Entry, frozen=True):
     """`worktree` if it works in a git worktree of its own."""
     note: str = ""
     """What the user should know of its end: what became of its worktree."""
+    tier: str = ""
+    """The tier of models that its call asked for; empty for that of its profile."""
+    output_schema: dict[str, Any] | None = None
+    """What its answers have to satisfy, as its call said."""
+    structured_output: Any | UnsetType = UNSET
+    """The data of its answer, until the model was told."""
 
 
 class SessionRecovered(Entry, frozen=True):

@@ -12,8 +12,9 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
-from outrider.log.background import INTERRUPTED, ended
+from outrider.log.background import INTERRUPTED, answer_of, ended
 from outrider.log.entries import BackgroundTask
 from outrider.runtime.exclusive_task import running_loop
 from outrider.text import clean
@@ -31,6 +32,8 @@ class Ending(NamedTuple):
     """Its answer, or why there is none."""
     note: str = ""
     """What the user should know: what became of its worktree."""
+    output: Any = UNSET
+    """The data of its answer, if it has any."""
 
 
 class Job:
@@ -87,6 +90,11 @@ class Background:
         found = [each for each in self if id and each.session.startswith(id)]
         return found[0] if len(found) == 1 else None
 
+    async def answer(self, task: BackgroundTask) -> str:
+        """Return the whole answer of one that has ended."""
+        child = await self._record.journal.child_state(task.session)
+        return answer_of(child) if child else ""
+
     def child(self, task: BackgroundTask) -> Any:
         """Return the `Session` of one at work, once it is open; None before."""
         return job.child if (job := self._jobs.get(task.session)) else None
@@ -106,7 +114,9 @@ class Background:
     async def restart(self, task: BackgroundTask, work: Work, most: int) -> None:
         """Let one that has ended go on. What the model was not told of it yet, it will be."""
         del self._record.tasks[task.session]
-        await self.start(msgspec.structs.replace(task, status="", is_told=False, note=""), work, most)
+        await self.start(
+            msgspec.structs.replace(task, status="", is_told=False, note="", structured_output=UNSET), work, most
+        )
 
     async def _work(self, job: Job, task: BackgroundTask, work: Work, most: int, stored: asyncio.Future[None]) -> None:
         try:
@@ -122,7 +132,7 @@ class Background:
                 ending = Ending("error", clean(f"{type(error).__name__}: {error}"))
             if not self._is_closed:  # else the next process reports it, as after a kill
                 noted = msgspec.structs.replace(self._record.tasks[task.session], note=clean(ending.note))
-                end = ended(noted, ending.status, ending.words, most=most)
+                end = ended(noted, ending.status, ending.words, most=most, output=ending.output)
                 await self._record.append(msgspec.structs.replace(end, report="") if job.is_quiet else end)
         except BaseException as error:
             if not stored.done():

@@ -62,10 +62,19 @@ def _news(entry: Entry, state: SessionState) -> Sequence[events.OwnEvent]:
         case logged.SessionSettings():
             return (changed,) if (changed := change_of(entry)) else ()
         case logged.BackgroundTask(status=status, is_told=False) if status:
-            return (events.SubagentFinished(entry.call_id, entry.session, entry.name, entry.title, status, entry.note),)
+            return (subagent_finished(entry),)
         case logged.Decided(question=id, allowed=allowed, answer=answer, by=by) if id:
             return (events.QuestionAnswered(id, allowed, answer, by),)
     return ()
+
+
+def subagent_finished(task: logged.BackgroundTask) -> events.SubagentFinished:
+    """Return the event of a sub-agent in the background that has ended."""
+    has_data = task.structured_output is not UNSET
+    data = task.structured_output if has_data else None
+    return events.SubagentFinished(
+        task.call_id, task.session, task.name, task.title, task.status, task.note, data, has_data
+    )
 
 
 def change_of(entry: logged.SessionSettings) -> events.ModelSwitched | events.HandedOff | None:

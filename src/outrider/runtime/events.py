@@ -296,6 +296,10 @@ class SubagentFinished(msgspec.Struct, frozen=True, gc=False, tag_field="type", 
     """How its run ended, as in `RunFinished`; `interrupted` if its process ended before it did."""
     note: str = ""
     """What became of its worktree, if it had one."""
+    structured_output: Any = None
+    """The data of its answer, as decoded JSON; None if there were none."""
+    has_structured_output: bool = False
+    """Whether there were data. It distinguishes null from none."""
 
 
 OwnEvent: TypeAlias = (

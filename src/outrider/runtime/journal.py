@@ -80,6 +80,10 @@ class Journal:
         found = self._forgetful[id] = self._forgetful.get(id) or Journal(id, self.store)
         return found
 
+    async def child_state(self, id: str) -> SessionState | None:
+        """Return the state of a sub-agent of this session, if it is known."""
+        return found.resume() if (found := self._forgetful.get(id)) else None
+
     def children_usage(self) -> Usage:
         """Return the usage of all sub-agents of earlier processes. Blocks."""
         return Usage()
@@ -234,6 +238,11 @@ class LogJournal(Journal):
             self.shown.difference_update(ids)
             with contextlib.suppress(LogError):
                 await (await asyncio.to_thread(lambda: self._open_questions)).give_up(ids)
+
+    async def child_state(self, id: str) -> SessionState | None:
+        """Fold the entries of its session, if that is a sub-agent of this one."""
+        known = await asyncio.to_thread(self._log.summaries, [id])
+        return await asyncio.to_thread(self._log.state, id) if id in known and known[id].parent == self.id else None
 
     def children_usage(self) -> Usage:
         """Sum it in the log."""

@@ -29,6 +29,9 @@ async def manage(background: Background, task: BackgroundTask | None, action: st
     if action == "wait":
         await background.wait([each.session for each in chosen])
         return ToolResult("Ended. What you were not told yet follows." if chosen else "No sub-agent is at work.")
+    if task and task.status and (answer := await background.answer(task)):
+        is_json = answer[0] in "{["
+        return ToolResult(answer, is_json=is_json, note=f"\n\n[{state_of(background, task)} This is its answer.]")
     lines = [state_of(background, each) for each in chosen]
     return ToolResult("\n\n".join(lines) or "There are no sub-agents in the background.")
 

@@ -34,19 +34,19 @@ def tool_result(profile: Profile, child: Session, result: RunResult[Any], note: 
         "turns": result.turns,
         "cost": result.usage.cost,
     }
+    after = f"\n\n{note}" if note else ""
     if note:
         details |= {"worktree": note.strip("[]")}
     if result.value is not UNSET:
         details |= {"structured_output": result.structured_output}
-        return ToolResult(f"{result.text}\n\n{note}" if note else result.text, details=details, is_json=not note)
+        return ToolResult(result.text, details=details, is_json=True, note=after)
     words = result.text if result.text.strip() else last_words(child)
     if result.status == "done":
         answer = words or "(The sub-agent returned no text.)"
-        return ToolResult(f"{answer}\n\n{note}" if note else answer, details=details)
+        return ToolResult(answer, details=details, note=after)
     why = _reason(result)
     last = f"\n\nIts last message was:\n{words}" if words and words not in why else ""
-    after = f"\n\n{note}" if note else ""
-    return ToolResult(f"The sub-agent did not finish: {why}.{last}{after}", is_error=True, details=details)
+    return ToolResult(f"The sub-agent did not finish: {why}.{last}", is_error=True, details=details, note=after)
 
 
 def without_denial(result: RunResult[Any]) -> RunResult[Any]:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
+from msgspec import UNSET
 
 from outrider.errors import ConversationError, OutriderError, SchemaError
 from outrider.log.entries import BackgroundTask
@@ -146,7 +147,7 @@ class Task:
         task = context.subagent_task(clean(description).strip() or " ".join(clean(prompt).split()[:TITLE_WORDS]))
         order = Order(profile, task.title, task.session, model, isolation or profile.isolation, run_in_background)
         if run_in_background:
-            return await self._start(context, task, order, _Assignment(prompt, report))
+            return await self._start(context, task, order, _Assignment(prompt, report, output_schema))
         result, questions = await self._work(context, task, order, _Assignment(prompt, report))
         context.wait_for(questions)
         return result
@@ -170,7 +171,15 @@ class Task:
     # In the background
 
     async def _start(self, context: ToolContext, task: SubagentTask, order: Order, assigned: _Assignment) -> ToolResult:
-        known = BackgroundTask(task.session, task.call_id, order.profile.name, task.title, isolation=order.isolation)
+        known = BackgroundTask(
+            task.session,
+            task.call_id,
+            order.profile.name,
+            task.title,
+            isolation=order.isolation,
+            tier=order.tier,
+            output_schema=assigned.schema,
+        )
         await context.background.start(known, self._job(context, known, order, assigned), self._most)
         text = f"Started in the background as {named(known)}. You are told when it ends: go on, and do not wait for it."
         return ToolResult(text, details={"session": task.session, "profile": order.profile.name, "background": True})
@@ -181,7 +190,8 @@ class Task:
         async def work(job: Job) -> Ending:
             result, questions = await self._work(context, task, order, assigned, job)
             asked = "".join(f"\nIt waits for an answer of a person: {each.text}" for each in questions)
-            return Ending(result.details["status"], result.text + asked, result.details.get("worktree", ""))
+            status, note = result.details["status"], result.details.get("worktree", "")
+            return Ending(status, result.text + asked, note, result.details.get("structured_output", UNSET))
 
         return work
 
@@ -212,8 +222,10 @@ class Task:
                 task = background.find(task.session) or task
         if (profile := self._profiles.get(task.name)) is None:
             return ToolResult(f"{named(task)} cannot go on: its profile is not available now.", is_error=True)
-        order = Order(profile, task.title, task.session, isolation=task.isolation, in_background=True)
-        await background.restart(task, self._job(context, task, order, _Assignment(prompt, goes_on=True)), self._most)
+        order = Order(profile, task.title, task.session, task.tier, task.isolation, True)
+        schema = task.output_schema if profile.takes_schemas else None
+        assigned = _Assignment(prompt, await _report(profile, schema), schema, goes_on=True)
+        await background.restart(task, self._job(context, task, order, assigned), self._most)
         return ToolResult(f"{named(task)} goes on with the message. You are told when it ends.")
 
     def _normalize_arguments(self, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -267,6 +279,8 @@ class _Assignment(msgspec.Struct, frozen=True):
     prompt: str
     report: Report | None = None
     """What it has to return; None for text."""
+    schema: dict[str, Any] | None = None
+    """What the call said of that."""
     goes_on: bool = False
     """Whether it has worked before, and the prompt is one more message."""
 
