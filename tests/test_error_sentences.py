@@ -374,7 +374,7 @@ def a_session_is_not_in_the_log(where: Path) -> object:
 
 
 @provokes(
-    errors.SessionHeldError, culprit=r"is open elsewhere: .*process \d+", way_out="Close it there.* sessions fork`"
+    errors.SessionHeldError, culprit=r"is open elsewhere: .*process \d+", way_out=r"Close it there.* sessions fork \w+`"
 )
 def two_processes_want_one_session(where: Path) -> object:
     log, session = stored(where)

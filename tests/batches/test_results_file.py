@@ -26,6 +26,7 @@ def test_results_are_appended_once(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o777 == 0o600
     with ResultsFile(path, resume=True) as file:
         assert file.ids == {"a", "b"}
+        assert file.failed == {"b"}
         assert file.append([SECOND]) == 0
     assert ids_in(path) == ["a", "b"]
 

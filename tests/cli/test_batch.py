@@ -88,6 +88,24 @@ def test_tasks_come_back_as_results(tmp_path: Path) -> None:
     assert listed.stdout.count("What is") == 5
 
 
+def test_tasks_that_failed_earlier_count_when_a_batch_goes_on(tmp_path: Path) -> None:
+    write_tasks(tmp_path, {"id": "a", "prompt": "Hello"}, {"id": "b", "prompt": "Hello"})
+    (tmp_path / "r.jsonl").write_text('{"id":"a","status":"error","error":"no luck"}\n{"id":"b","status":"done"}\n')
+    ended = outrider(
+        *("batch", "tasks.jsonl", "-o", "r.jsonl", "--model", "demo", "--resume"),
+        cwd=tmp_path,
+        OUTRIDER_HOME=str(tmp_path / "home"),
+    )
+    assert (ended.returncode, "2 of 2 tasks finished · 1 failed" in ended.stderr) == (1, True), ended.stderr
+
+
+def test_a_missing_key_is_named_before_anything_starts(tmp_path: Path) -> None:
+    write_tasks(tmp_path, {"id": "a", "prompt": "Hello"})
+    ended = outrider("batch", "tasks.jsonl", "-o", "r.jsonl", "--model", "anthropic/fast", cwd=tmp_path)
+    assert (ended.returncode, (tmp_path / "r.jsonl").exists()) == (2, False)
+    assert "set ANTHROPIC_API_KEY" in ended.stderr
+
+
 def test_bad_lines_and_settings_are_named_before_anything_starts(tmp_path: Path) -> None:
     write_tasks(
         tmp_path,

@@ -84,7 +84,7 @@ def test_a_session_refuses_what_it_could_not_call(options: dict[str, Any], says:
 
 @pytest.mark.parametrize("place", ["/tmp/sessions.db", Path("sessions.db"), AGENT])
 def test_a_session_is_opened_in_a_log_not_in_a_path(place: Any) -> None:
-    with pytest.raises(TypeError, match=re.escape("the first argument is a Log, as in Log('sessions.db'), not ")):
+    with pytest.raises(TypeError, match=re.escape("the first argument is a Log, as in Log('sessions'), not ")):
         Session.open(place, agent=AGENT)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from outrider.batches.task import TaskResult
+from outrider.batches.task import ANSWERED, TaskResult
 from outrider.errors import OutriderError
 from outrider.filesystem import make_private, sync_folder, try_lock
 from outrider.struct_types import described
@@ -22,8 +22,9 @@ class ResultsFileError(OutriderError, ValueError):
 _BEGINNING = b'{"id":'
 
 
-class _Id(msgspec.Struct):
+class _Line(msgspec.Struct):
     id: str
+    status: str = ""
 
 
 class ResultsFile:
@@ -42,8 +43,11 @@ class ResultsFile:
         try:
             if not try_lock(self._handle):
                 raise ResultsFileError(f"{path} is being written by another batch; wait for it or name another file")
-            self.ids = self._read()
+            self.ids: set[str] = set()
             """The ids of the tasks whose results the file has."""
+            self.failed: set[str] = set()
+            """Those of them that have no answer."""
+            self._read()
             if self.ids and not resume:
                 raise ResultsFileError(
                     f"{path} has {len(self.ids)} results already; add --resume to continue this batch, or name another "
@@ -78,19 +82,19 @@ class ResultsFile:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _read(self) -> set[str]:
-        """Return the ids in the file, and cut off a line that a kill left unfinished."""
-        ids: set[str] = set()
+    def _read(self) -> None:
+        """Note the ids in the file, and cut off a line that a kill left unfinished."""
         end = 0
         with open(os.dup(self._handle), "rb") as file:
             for number, line in enumerate(file, 1):
                 if not line.endswith(b"\n") and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
                     break  # only the last line can be torn: each append is on disk before the next
                 with suppress(msgspec.DecodeError):
-                    ids.add(msgspec.json.decode(line, type=described(_Id)).id)
+                    found = msgspec.json.decode(line, type=described(_Line))
+                    self.ids.add(found.id)
+                    self.failed |= {found.id} if found.status not in ANSWERED else set()
                     end += len(line)
                     continue
                 raise ResultsFileError(f"{self.path}:{number} is not a result of a batch; name another file")
         os.ftruncate(self._handle, end)
         os.lseek(self._handle, end, os.SEEK_SET)
-        return ids

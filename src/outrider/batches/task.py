@@ -20,7 +20,7 @@ from outrider.text import clean_value
 
 LONGEST_ID = 200
 """Characters of a task's id."""
-_STATUSES = ("done",)
+ANSWERED = ("done",)
 _IMAGE = re.compile(r"[A-Za-z0-9][\w./:@-]*")
 
 
@@ -169,7 +169,7 @@ class TaskResult(msgspec.Struct, Generic[OutputT], frozen=True, omit_defaults=Fa
     @property
     def is_done(self) -> bool:
         """Whether there is an answer."""
-        return self.status in _STATUSES
+        return self.status in ANSWERED
 
     @property
     def awaited(self) -> tuple[list[str], float | None]:

@@ -26,13 +26,14 @@ MAX_FAILURES = 20
 class BatchProgress:
     """Counts results and shows where the batch stands."""
 
-    def __init__(self, total: int, finished: int, *, quiet: bool, stream: TextIO | None = None) -> None:
+    def __init__(
+        self, total: int, finished: int, failed: int = 0, *, quiet: bool, stream: TextIO | None = None
+    ) -> None:
         self._stream = stream or sys.stderr
         self._quiet = quiet
         self._total, self._before = total, finished
         self._finished = finished
-        self.failed = 0
-        """Results of this run without an answer."""
+        self._failed, self._failed_before = 0, failed
         self.unknown = 0
         """Calls whose outcome is unknown."""
         self.has_unpriced = False
@@ -42,6 +43,11 @@ class BatchProgress:
         self._region = LiveRegion(self._stream) if not quiet and self._stream.isatty() else None
         self._printed = self._began
 
+    @property
+    def failed(self) -> int:
+        """Results without an answer, with those of earlier runs."""
+        return self._failed + self._failed_before
+
     def take(self, results: list[TaskResult]) -> None:
         """Count results, and name those that failed."""
         for result in results:
@@ -49,10 +55,10 @@ class BatchProgress:
             self.unknown += len(result.unknown_calls)
             self.has_unpriced = self.has_unpriced or (result.usage.total_tokens > 0 and result.usage.cost is None)
             if not result.is_done:
-                self.failed += 1
-                if self.failed <= MAX_FAILURES:
+                self._failed += 1
+                if self._failed <= MAX_FAILURES:
                     self.note(f"{result.id}: {result.status}{f': {result.error}' if result.error else ''}")
-                elif self.failed == MAX_FAILURES + 1:
+                elif self._failed == MAX_FAILURES + 1:
                     self.note("more tasks failed; the results file has the reasons")
 
     def note(self, text: str) -> None:

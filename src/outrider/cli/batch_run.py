@@ -128,7 +128,8 @@ class BatchRun:
         self, queue: Queue, batch: str, tasks: list[Task], results: ResultsFile, files: Sequence[str]
     ) -> int:
         known = sum(task.id in results.ids for task in tasks)
-        progress = BatchProgress(len(tasks), known, quiet=self._options.quiet)
+        failed = sum(task.id in results.failed for task in tasks)
+        progress = BatchProgress(len(tasks), known, failed, quiet=self._options.quiet)
         pool = WorkerPool(self._command(batch, files), self._options.workers, progress.note, queue.release)
         collector = Collector(queue, batch, wait=self._options.wait)
         try:

@@ -33,6 +33,7 @@ from outrider.environment import data_folder
 from outrider.errors import ConfigError
 from outrider.log.log import Log
 from outrider.processes.programs import Programs
+from outrider.providers.api import ApiProvider
 from outrider.providers.debugging import logger
 from outrider.providers.resolution import resolve
 from outrider.runtime.limits import Limits
@@ -120,9 +121,10 @@ def _worktrees(task: Task, folder: Path, environment: Mapping[str, str]) -> Work
 
 
 def check_task(task: Task, environment: Mapping[str, str], *, here: bool) -> None:
-    """Raise an OutriderError if no worker can run the task; with `here`, also if its folder is not on this machine."""
-    if task.model:
-        resolve(task.model)
+    """Raise an OutriderError if no worker can run the task; with `here`, also if its folder or key is not here."""
+    provider = resolve(task.model) if task.model else None
+    if here and isinstance(provider, ApiProvider):
+        provider.required_key()
     folder = task_folder(task) if here else Path.cwd()
     task_settings(task, folder, environment)
 

@@ -266,7 +266,8 @@ class Log(LogReader):
         if self._backend.is_held(row):
             raise SessionHeldError(
                 f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, read it with "
-                f"`outrider sessions show {row.summary.id[:8]}`, or continue in a copy: `outrider sessions fork`"
+                f"`outrider sessions show {row.summary.id[:8]}`, or continue in a copy: "
+                f"`outrider sessions fork {row.summary.id[:8]}`"
             )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:

@@ -265,7 +265,7 @@ class ApiProvider(ABC):
 
     async def stream(self, request: Request) -> AsyncIterator[Delta | Notice | Reply]:
         """Send the request once, and again only without files or tools that the API refused. Raise ProviderError."""
-        key = self._required_key()
+        key = self.required_key()
         prepared = PreparedRequest(*await self._prepare(request))
         while True:
             for notice in (*self._left_out(request), *prepared.rendering.take_notices()):
@@ -360,7 +360,8 @@ class ApiProvider(ABC):
         request.memory.update(own)
         return body, own[name]
 
-    def _required_key(self) -> str:
+    def required_key(self) -> str:
+        """Return the key. Raises MissingKeyError."""
         variable, key = next(iter(self.key_variables), "api_key"), self.key
         if not key and self.key_required:
             names = " or ".join(self.key_variables) or variable

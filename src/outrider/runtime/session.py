@@ -128,7 +128,7 @@ class Session(SessionContents, Generic[AnyDepsT]):
         from outrider.log.log import Log  # scripts may have no log
 
         if not isinstance(log, Log):
-            raise TypeError(f"the first argument is a Log, as in Log('sessions.db'), not {log!r:.60}")
+            raise TypeError(f"the first argument is a Log, as in Log('sessions'), not {log!r:.60}")
         if agent is None and (id is None or create):
             raise TypeError("a new session needs an agent: Session.open(log, agent=Agent(…))")
         if not isinstance(id, str | None):

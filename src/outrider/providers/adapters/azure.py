@@ -48,12 +48,12 @@ class Azure(OpenAIChat):
         """The key that was passed, or the one in the environment."""
         return ApiProvider.key.fget(self)  # type: ignore[attr-defined, no-any-return]
 
-    def _required_key(self) -> str:
+    def required_key(self) -> str:
         if not self.base_url:
             raise AuthenticationError(
                 f"there is no address for {self.label}; set {self.base_variable} to https://NAME.openai.azure.com"
             )
-        return ApiProvider._required_key(self)
+        return ApiProvider.required_key(self)
 
     def _classify(self, status: int, message: str) -> tuple[type[ProviderError], str]:
         kind, sentence = super()._classify(status, message)

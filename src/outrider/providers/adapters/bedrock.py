@@ -96,9 +96,9 @@ class _Bedrock(ApiProvider):
         self._region = next(filter(None, map(os.environ.get, REGION_VARIABLES)), DEFAULT_REGION)
         self.base_url = f"{self.base_url or f'https://bedrock-runtime.{self._region}.amazonaws.com'}{self.path}"
 
-    def _required_key(self) -> str:
+    def required_key(self) -> str:
         if self.key or Credentials.from_environment():
-            return self.key and ApiProvider._required_key(self)
+            return self.key and ApiProvider.required_key(self)
         raise MissingKeyError(
             f"there is no key for {self.label}; set {self.key_variables[0]}, or AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY"

@@ -43,9 +43,9 @@ class HostedChat(_AskedServer):
         # The address of the vendor, not a proxy's: its limits apply there as well.
         super().__init__(model, f"{self.vendor.base_url}#{model}", **settings)
 
-    def _required_key(self) -> str:
+    def required_key(self) -> str:
         # A server that the user chose instead of the vendor's may need no key.
-        return ApiProvider._required_key(self) if self.key or self.base_url == self.default_base else ""
+        return ApiProvider.required_key(self) if self.key or self.base_url == self.default_base else ""
 
 
 @cache

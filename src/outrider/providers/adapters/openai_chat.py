@@ -133,8 +133,8 @@ class OpenAIChat(ApiProvider):
         """The key. An OpenAI key is not sent to a server that the caller chose with `base_url`."""
         return (self._api_key or "").strip() if self._has_other_server and self.prefix == "openai-chat" else super().key
 
-    def _required_key(self) -> str:
-        return super()._required_key() if self.is_openai or self.key else ""
+    def required_key(self) -> str:
+        return super().required_key() if self.is_openai or self.key else ""
 
     def body(self, request: Request, transcript: Transcript) -> Body:
         """Return the request. The system message comes before the transcript, which has only the conversation."""
@@ -279,7 +279,7 @@ class OpenAIChat(ApiProvider):
         if context_tokens(self.prefix, self.model) and not self.quirks.lists_modalities:
             return
         facts = await model_lookup.look_up(
-            *(self.base_url, self.model, self.headers(self._required_key())),
+            *(self.base_url, self.model, self.headers(self.required_key())),
             is_ollama=self.prefix == "ollama",
             anew=anew,
         )
