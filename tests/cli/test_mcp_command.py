@@ -201,3 +201,17 @@ def test_the_doctor_starts_the_servers_that_may_be_used_if_it_is_asked_to(tmp_pa
     assert ended.returncode == 1
     (tmp_path / ".mcp.json").unlink()
     assert "no MCP servers" not in outrider("doctor", "--mcp", cwd=tmp_path).stdout
+
+
+def test_a_file_of_the_command_is_the_same_in_every_folder(tmp_path: Path) -> None:
+    (tmp_path / "library.py").write_text("")
+    outrider("mcp", "add", "lib", "--unchecked", "--", "python3", "library.py", "--data", "missing.db", cwd=tmp_path)
+    entry = json.loads(own_file().read_text())["mcpServers"]["lib"]
+    assert entry["args"] == [str(tmp_path / "library.py"), "--data", "missing.db"]
+
+
+def test_a_program_without_two_dashes_is_told_of_them(tmp_path: Path) -> None:
+    ended = outrider("mcp", "add", "lib", "python3", "my library.py", cwd=tmp_path)
+    assert ended.returncode == 2
+    assert "a program follows --, as in: outrider mcp add lib -- python3 'my library.py'" in ended.stderr
+    assert not own_file().exists()

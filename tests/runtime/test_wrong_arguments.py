@@ -93,6 +93,11 @@ async def test_limits_of_a_run_are_limits() -> None:
         await Session(AGENT).run("Hi", limits={"max_turns": 1})  # type: ignore[call-overload]
 
 
+def test_a_session_that_is_not_open_yet_says_how_to_open_it(tmp_path: Path) -> None:
+    with Log(tmp_path / "log") as log, pytest.raises(AttributeError, match=r"use `async with Session\.open\(…\) as"):
+        Session.open(log, agent=AGENT).run("Hi")  # type: ignore[attr-defined]
+
+
 def test_the_log_comes_before_the_agent(tmp_path: Path) -> None:
     with Log(tmp_path / "log.db") as log, pytest.raises(TypeError, match=r"A new one: Session\.open\(log, agent="):
         Session.open(log, AGENT)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from importlib import import_module
@@ -54,11 +55,18 @@ In both files, ${VAR} and ${VAR:-default} are replaced by variables of the envir
 exit codes: 0 done, 1 a server failed, 2 wrong usage or an invalid file
 """
 TRY_SECONDS = 20
+_KEPT = "It stays in the file. To try it again: outrider mcp test {name}; to remove it: outrider mcp remove {name}"
 
 
 def mcp(arguments: list[str]) -> int:
     before, command = _split_command(arguments)
-    options = make_parser().parse_args(before)
+    parser = make_parser()
+    options, rest = parser.parse_known_args(before)
+    if rest and options.action is _add and not command and not any(each.startswith("-") for each in rest):
+        program = shlex.join([options.url or "", *rest])
+        parser.error(f"a program follows --, as in: outrider mcp add {options.name} -- {program}")
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
     options.command = command
     action: Callable[[argparse.Namespace], int] = options.action
     return reported("mcp", lambda: action(options))
@@ -77,7 +85,8 @@ def make_parser() -> argparse.ArgumentParser:
     parser.set_defaults(action=_list, json=False)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
 
-    add = commands.add_parser("add", help="add a server: a program after --, or an address")
+    usage = "%(prog)s [options] NAME URL\n       %(prog)s [options] NAME -- COMMAND [ARGUMENT ...]"
+    add = commands.add_parser("add", help="add a server: a program after --, or an address", usage=usage)
     add.add_argument("name", metavar="NAME", help="the name; its tools are mcp__NAME__TOOL")
     add.add_argument("url", metavar="URL", nargs="?", help="the address of the server, if it is not a program")
     add.add_argument("--header", action="append", default=[], metavar="K=V", help="a header of every request")
@@ -196,13 +205,15 @@ def _try(server: McpServer) -> int:
     try:
         report = asyncio.run(report_in_time())
     except TimeoutError:
-        print(f"It has not answered within {TRY_SECONDS} s. To try it again: outrider mcp test {server.name}")
+        print(f"It has not answered within {TRY_SECONDS} s. {_KEPT.format(name=server.name)}")
         return 1
     if report.needs_login:
         print(safe_line(f"It needs a login: outrider mcp login {server.name}"))
         return 0
     for line in report_lines(report):
         print(safe_line(line))
+    if report.error:
+        print(_KEPT.format(name=server.name))
     return 1 if report.error else 0
 
 
@@ -214,13 +225,20 @@ def _fields(options: argparse.Namespace) -> dict[str, Any]:
         if options.header:
             raise ConfigError("--header is for an address; a program takes --env K=V")
         env = {"env": _pairs(options.env, "--env")} if options.env else {}
-        return {"command": options.command[0], "args": options.command[1:], **env, **trusted}
+        program, *rest = options.command if options.project else map(_anywhere, options.command)
+        return {"command": program, "args": rest, **env, **trusted}
     if options.url and not options.command:
         if options.env:
             raise ConfigError("--env is for a program; an address takes --header K=V")
         headers = {"headers": _pairs(options.header, "--header")} if options.header else {}
         return {"type": "http", "url": options.url, **headers, **trusted}
     raise ConfigError("give either an address, or a program after --: outrider mcp add NAME -- COMMAND ARGS…")
+
+
+def _anywhere(word: str) -> str:
+    """Return a word of a command so that it names the same file in every folder: a user's server starts in any."""
+    is_file = not os.path.isabs(word) and ("/" in word or "." in word) and os.path.isfile(word)
+    return os.path.abspath(word) if is_file else word
 
 
 def _pairs(given: list[str], flag: str) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 
 class Closable(Protocol):
@@ -31,6 +31,14 @@ class SessionOpening(Generic[SessionT]):
     def __init__(self, open_session: Callable[[], SessionT]) -> None:
         self._open_session = open_session
         self._session: SessionT | None = None
+
+    if not TYPE_CHECKING:  # a type checker names the mistake itself
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(
+                f"the session is not open yet, so it has no {name!r}: use `async with Session.open(…) as session:`, "
+                "or in sync code Session.open(…).now()"
+            )
 
     def now(self) -> SessionT:
         """Open the session and return it. Blocks for some milliseconds."""

@@ -220,7 +220,7 @@ class Chat:
         try:
             yield
         except OutriderError as error:
-            self._view.problem(str(error))
+            self._view.problem(error)
 
     async def _follow(self, next_step: Next) -> str:
         """Do what follows a command. Return what the user typed meanwhile."""

@@ -20,7 +20,7 @@ from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
-from outrider.errors import AttachmentError
+from outrider.errors import AttachmentError, MissingKeyError
 from outrider.runtime import events
 from outrider.text import counted
 from outrider.text.visible import safe_line, safe_lines
@@ -232,9 +232,11 @@ class SessionView:
         """Write a note to the user."""
         self.write(styled(f"! {line}", YELLOW) for line in self._wrapped(text))
 
-    def problem(self, text: str) -> None:
-        """Write an error."""
-        self.write(styled(f"✗ {line}", RED) for line in self._wrapped(text))
+    def problem(self, error: str | Exception) -> None:
+        """Write an error, and what helps in the chat."""
+        self.write(styled(f"✗ {line}", RED) for line in self._wrapped(str(error)))
+        if isinstance(error, MissingKeyError):
+            self.dim("Here: /login enters a key, and /model demo needs none.")
 
     def dim(self, text: str) -> None:
         """Write a remark in dim text."""

@@ -49,7 +49,7 @@ class TurnRunner:
             self._view.note(ENDINGS["cancelled"])
         except OutriderError as error:
             self._stop_view()
-            self._view.problem(str(error))
+            self._view.problem(error)
         finally:
             self._stop_view()
             self.seconds = time.monotonic() - started
