@@ -88,6 +88,27 @@ async def test_the_events_have_the_data() -> None:
     assert ended[0].has_structured_output
 
 
+@pytest.mark.parametrize("is_loaded", [True, False])
+async def test_the_data_is_there_until_more_is_said(is_loaded: bool, tmp_path: Path) -> None:
+    async with ModelServer([Answer("Hello."), Answer('{"age": 36}'), Answer("Yes.")]) as server:
+        with Log(tmp_path) as log, Session.open(log, agent=agent(CLAUDE, server)) as session:
+            await session.run("Hello!")
+            first = await session.run("How old?", output=AGED)
+            if is_loaded:
+                session.close()
+                session = Session.open(log, session.id, agent(CLAUDE, server)).now()
+            again = await session.run()
+            assert (again.status, again.turns, again.text) == ("done", 0, '{"age":36}')
+            assert again.structured_output == first.structured_output == {"age": 36}
+            assert again.has_structured_output
+            await session.rewind(2)
+            before = await session.run()
+            assert (before.text, before.has_structured_output) == ("Hello.", False)
+            await session.undo_rewind()
+            assert not (await session.run("Sure?")).has_structured_output
+            session.close()
+
+
 async def test_a_value_outside_of_its_limits_is_corrected() -> None:
     async with ModelServer([Answer('{"age": -1}'), Answer('{"age": 36}')]) as server:
         assert await agent(CLAUDE, server).ask("How old?", AGED) == {"age": 36}
