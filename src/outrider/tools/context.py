@@ -10,7 +10,7 @@ import msgspec
 from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore, read_stored
-from outrider.errors import AttachmentError
+from outrider.errors import AttachmentError, ConversationError
 from outrider.tools.result import as_attachment
 from outrider.tools.threads import Threads
 
@@ -204,7 +204,7 @@ class ToolContext(Generic[DepsT]):
     async def open_child(self, agent: Any, task: SubagentTask, approve: Any, cwd: Path | None) -> Any:
         """Open a session for a sub-agent. Use `outrider.subagents.spawn`, which is typed."""
         if self._open_child is None:
-            raise RuntimeError("a sub-agent cannot start sub-agents")
+            raise ConversationError("a sub-agent cannot start sub-agents")
         return await self._open_child(task, agent, approve, cwd)
 
     @property
