@@ -379,7 +379,7 @@ async def test_without_the_package_the_error_says_how_to_install_it(monkeypatch:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     monkeypatch.setitem(sys.modules, "litellm", None)
     provider = resolve(f"litellm/{CLAUDE}")
-    with pytest.raises(ProviderError, match=r"pip install 'outrider\[litellm\]'"):
+    with pytest.raises(ProviderError, match=r"pip install 'PATH\[litellm\]', with the path"):
         await ask(provider)  # type: ignore[arg-type]
 
 
