@@ -252,3 +252,8 @@ class LogDeniedError(LogError):
 
 class DamagedLogError(LogError):
     """The file is damaged."""
+
+
+def install_extra(extra: str) -> str:
+    """Return how to install an extra, for errors. Outrider is on no package index, so that pip needs a path."""
+    return f"pip install 'PATH[{extra}]', with the path of Outrider's checkout or wheel"

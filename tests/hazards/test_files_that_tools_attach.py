@@ -130,6 +130,7 @@ async def test_what_is_outside_the_folder_needs_permission(folder: Path, way: To
     assert ELSEWHERE not in seen.contents
     assert "it needs permission" in seen.result.text
     assert "--permissions all" in seen.result.text
+    assert any("it needs permission" in said and said.startswith(way.name) for said in seen.notices)
     free = await attached(bench_of(folder, "all"), way, folder / name)
     assert ELSEWHERE in free.contents
 

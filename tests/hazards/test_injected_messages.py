@@ -1,4 +1,4 @@
-"""Files that a result cannot hold are sent in a message of the runtime, which is not stored or shown."""
+"""Messages of the runtime, with files that a result cannot hold or a reminder, are not in the conversation."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, Attachment, Log, Session, ToolResult, dumps
+from outrider import Agent, Attachment, Limits, Log, Session, ToolResult, dumps
+from outrider.log.entries import Requested
 from outrider.providers.rendering.render import MOVED
 from outrider.runtime.events import Event
+from outrider.testing import ScriptedModel
 from tests.acp.editor import introduced
 from tests.adapters import Case, each
 from tests.cli.chat.terminal import Terminal, at_the_prompt_with
@@ -21,6 +23,7 @@ from tests.modelserver import ModelServer
 from tests.streams import Answer
 
 LOOKING = [Answer(calls=(("c1", "Read", {"file_path": "chart.png"}),)), Answer("A red square.")]
+FINAL_TURN = "This is your FINAL turn"
 WHERE = "is shown after the tool results"
 
 
@@ -63,6 +66,20 @@ async def test_they_are_marked_in_the_request_and_are_in_no_event_no_history_and
     for shown in (dumps(conversation), msgspec.json.encode(events).decode(), msgspec.json.encode(recorded).decode()):
         check_private(shown)
     assert [message.role for message in conversation] == ["user", "assistant", "user", "assistant"]
+
+
+async def test_a_reminder_is_in_no_event_and_no_history_and_the_log_has_it_with_the_request(tmp_path: Path) -> None:
+    events: list[Event] = []
+    model = ScriptedModel(["Hello."])
+    with Log(tmp_path) as log, Session.open(log, agent=Agent(model), observer=events.append) as session:
+        conversation = (await session.run("Hi.", limits=Limits(max_turns=1))).conversation
+        recorded = [record.entry for record in log.records(session.id)]
+    assert FINAL_TURN in model.requests[0].reminder
+    for shown in (dumps(conversation), msgspec.json.encode(events).decode()):
+        assert "Hello." in shown
+        assert FINAL_TURN not in shown
+    holders = [entry for entry in recorded if FINAL_TURN in msgspec.json.encode(entry).decode()]
+    assert [type(entry) for entry in holders] == [Requested]
 
 
 @pytest.mark.long

@@ -585,7 +585,10 @@ def test_a_missing_driver_is_named_and_nothing_else_needs_it(tmp_path: Path) -> 
     """
     code = "\n".join(line[8:] for line in script.splitlines())
     ended = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "a log in Postgres needs asyncpg: pip install 'outrider[postgres]'"
+    told = (
+        "a log in Postgres needs asyncpg: pip install 'PATH[postgres]', with the path of Outrider's checkout or wheel"
+    )
+    assert ended.stdout.strip() == told
 
 
 def test_a_log_that_is_not_closed_ends_its_thread(url: str) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider import Agent, Session
+from outrider import Agent, Attachment, Session
 from outrider.conversation.messages import AttachmentBlock, Message
 from outrider.conversation.store import MemoryStore
 from outrider.log.log import Log
@@ -117,6 +117,16 @@ async def test_a_picture_that_is_no_picture_is_a_note() -> None:
     end = {"candidates": [{"finishReason": "STOP"}]}
     heard = await ask(gemini(), [events(chunk, end, done=False)])
     assert heard.reply.text == "[The model made a picture that cannot be kept: its data is not base64]"
+
+
+@each_api
+async def test_a_store_that_fails_costs_the_picture_and_not_the_reply(make: Any, stream: Any, api: str) -> None:
+    class Failing(MemoryStore):
+        def put(self, attachment: Attachment, max_bytes: int = 0) -> AttachmentBlock:
+            raise OSError("disk")
+
+    heard = await ask(make(), [stream()], request(store=Failing()))
+    assert heard.reply.text == "Here it is:[The model made a picture that cannot be kept: OSError: disk]"
 
 
 async def test_a_picture_with_the_wrong_type_is_stored_with_its_own() -> None:

@@ -311,6 +311,21 @@ def test_old_results_are_cleared_in_large_steps_before_a_summary_is_needed() -> 
     assert "words of it" in str(session.messages[2])
 
 
+def test_below_the_threshold_every_word_is_sent() -> None:
+    model = ScriptedModel(working(12), window=8_000)
+    session = session_with(model, clear_at=Compaction().clear_threshold)
+    asyncio.run(session.run("Count the files."))
+    shares = []
+    for request in model.requests:
+        whole = session.messages[: len(request.messages)]
+        share = sum(map(message_tokens, whole)) / 8_000
+        if share < 0.6:
+            assert list(request.messages) == list(whole)
+            shares.append(share)
+    assert max(shares) > 0.5
+    assert len(shares) < len(model.requests)
+
+
 def test_the_plan_and_the_words_of_the_user_outlive_two_compactions() -> None:
     @tool(name="Plan")
     def plan(steps: str) -> str:

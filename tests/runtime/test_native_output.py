@@ -14,7 +14,7 @@ from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.providers.api import ApiProvider
 from outrider.runtime.agent import Agent
-from outrider.runtime.events import RunFinished
+from outrider.runtime.events import Event, RunFinished, SubagentEvent, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.runtime.structured_output import MISSING, Report
@@ -23,6 +23,7 @@ from outrider.tools.tool import tool
 from tests.adapters import ONE_EACH, Case, each
 from tests.modelserver import ModelServer, Status
 from tests.streams import Answer
+from tests.subagents.reporting import answers
 
 
 class Person(msgspec.Struct):
@@ -86,6 +87,27 @@ async def test_the_events_have_the_data() -> None:
     assert (result.status, result.text) == ("done", '{"name":"Ada","tags":["poet"]}')
     assert result.structured_output == ended[0].structured_output == {"name": "Ada", "tags": ["poet"]}
     assert ended[0].has_structured_output
+
+
+@pytest.mark.parametrize("is_loaded", [True, False])
+async def test_the_data_is_there_until_more_is_said(is_loaded: bool, tmp_path: Path) -> None:
+    async with ModelServer([Answer("Hello."), Answer('{"age": 36}'), Answer("Yes.")]) as server:
+        with Log(tmp_path) as log, Session.open(log, agent=agent(CLAUDE, server)) as session:
+            await session.run("Hello!")
+            first = await session.run("How old?", output=AGED)
+            if is_loaded:
+                session.close()
+                session = Session.open(log, session.id, agent(CLAUDE, server)).now()
+            again = await session.run()
+            assert (again.status, again.turns, again.text) == ("done", 0, '{"age":36}')
+            assert again.structured_output == first.structured_output == {"age": 36}
+            assert again.has_structured_output
+            await session.rewind(2)
+            before = await session.run()
+            assert (before.text, before.has_structured_output) == ("Hello.", False)
+            await session.undo_rewind()
+            assert not (await session.run("Sure?")).has_structured_output
+            session.close()
 
 
 async def test_a_value_outside_of_its_limits_is_corrected() -> None:
@@ -157,13 +179,25 @@ async def test_a_session_that_stopped_goes_on(steps: list[Answer], tmp_path: Pat
     assert len(server.requests) == len(steps)
 
 
-async def test_a_sub_agent_answers_with_data() -> None:
+async def test_a_sub_agent_answers_with_data(tmp_path: Path) -> None:
     clerk = Profile(name="Clerk", description="Does what it is told.")
     task = {"description": "ask", "prompt": "Who?", "subagent_type": "Clerk", "output_schema": AGED}
     steps = [Answer("", (("c1", "Task", task),)), Answer('{"age": 36}'), Answer("It is 36.")]
+    seen: list[Event] = []
     async with ModelServer(steps) as server:
-        result = await with_subagents(agent(CLAUDE, server, tools=[look]), [clerk]).run("go")
+        team = with_subagents(agent(CLAUDE, server, tools=[look]), [clerk])
+        with Log(tmp_path) as log, Session.open(log, agent=team, observer=seen.append) as session:
+            result = await session.run("go")
+            (finished,) = [event for event in seen if isinstance(event, ToolFinished)]
+            (stored,) = answers(log, session.id)
+            with Session.open(log, finished.details["session"], agent(CLAUDE, server)) as child:
+                again = await child.run()
     assert result.text == "It is 36."
+    (inner,) = [e.event for e in seen if isinstance(e, SubagentEvent) and isinstance(e.event, RunFinished)]
+    assert inner.structured_output == finished.details["structured_output"] == {"age": 36}
+    assert stored.details == finished.details
+    assert (again.structured_output, again.has_structured_output) == ({"age": 36}, True)
+    assert tools_in(server) == [False, False, False]
     assert server.requests[1].json["output_config"]["format"]["schema"]["required"] == ["age"]
     answered = server.requests[2].json["messages"][-1]["content"][0]
     assert answered["content"][0]["text"] == '{"age":36}'

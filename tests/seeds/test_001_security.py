@@ -22,11 +22,13 @@ from outrider.errors import AttachmentError
 from outrider.log.log import Log
 from outrider.providers.base import Request
 from outrider.providers.rendering.documents import pdf_text
-from outrider.runtime.events import Notice
+from outrider.runtime.events import Event, Notice
 from outrider.testing import ScriptedModel, call
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversation.documents.writers import docx
 from tests.conversations import PDF_BYTES, PNG_BYTES
+from tests.modelserver import ModelServer
+from tests.streams import Answer
 from tests.subagents.teams import bench_in, results_of
 from tests.watching import Watched
 
@@ -304,6 +306,31 @@ async def test_a_result_that_was_only_the_file_that_fails_is_an_error(failure: s
         _, result = await watched(give_back, **options)
         assert result.is_error
         assert "A file could not be attached" in result.text
+
+
+@each(*ONE_EACH)
+@pytest.mark.parametrize("error", [AttachmentError("gone"), OSError("disk"), KeyError("abc"), TimeoutError()])
+async def test_a_store_that_cannot_be_read_costs_the_file_and_not_the_turn(error: Exception, case: Case) -> None:
+    """A store of the user's own may raise anything. The text stays, the model reads why, people get a notice."""
+
+    class Failing(MemoryStore):
+        def read(self, reference: AttachmentBlock) -> bytes:
+            raise error
+
+    def chart() -> ToolResult:
+        return ToolResult("The text stands.", [Attachment(PNG_BYTES, name="q3.png")])
+
+    seen: list[Event] = []
+    async with ModelServer([Answer(calls=(("c1", "chart", {}),)), Answer("Without it, then.")]) as server:
+        agent = Agent(case.adapter(server.url, key="k"), tools=[chart])
+        ended = await Session(agent, store=Failing(), observer=seen.append).run("go")
+    assert (ended.status, ended.text) == ("done", "Without it, then.")
+    (notice,) = [event.text for event in seen if isinstance(event, Notice)]
+    assert notice.startswith("q3.png (image/png, 77 bytes) cannot be shown: ")
+    assert (str(error) or "TimeoutError") in notice
+    body = str(server.requests[1].json)
+    assert "The text stands." in body
+    assert "q3.png (image/png, 77 bytes) cannot be shown: " in body
 
 
 @each(*ONE_EACH)

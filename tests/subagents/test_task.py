@@ -12,10 +12,11 @@ from outrider import Agent, Log, Profile, Session, Tool, ToolContext, spawn, too
 from outrider.coding.config.settings import Settings
 from outrider.errors import ConfigError, OutriderError, ToolDefinitionError
 from outrider.prompts import prompt
+from outrider.providers.base import Request
 from outrider.runtime.events import Event, SubagentStarted, ToolFinished
 from outrider.runtime.limits import Limits
 from outrider.subagents.task import RESULT_CHARACTERS
-from outrider.testing import Delay, ScriptedModel, call
+from outrider.testing import Delay, ScriptedModel, Step, call
 from outrider.tools.result import ToolResult
 from tests.subagents.teams import HELPER, Team, bench_in, play, results_of, run_in, task
 
@@ -231,6 +232,30 @@ async def test_a_sub_agent_has_no_task_and_cannot_start_others(log: Log | None) 
     assert "a sub-agent cannot start sub-agents" in refused.text
     assert unknown.is_error
     assert "There is no tool named 'Task'. The tools are: delegate." in unknown.text
+
+
+@pytest.mark.parametrize("in_background", [False, True])
+async def test_a_spawned_agent_that_has_task_is_refused_without_a_traceback(
+    in_background: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    def step(request: Request) -> Step:
+        if request.messages[-1].tool_results:
+            return request.messages[-1].tool_results[0].text
+        return (
+            task("b", run_in_background=in_background)
+            if any(each.name == "Task" for each in request.tools)
+            else call("outer")
+        )
+
+    @tool
+    async def outer(context: ToolContext) -> str:
+        """Go."""
+        with await spawn(context, with_subagents(Agent(ScriptedModel(step)), [HELPER])) as child:
+            return (await child.run("go")).text
+
+    result = await Agent(ScriptedModel(step), tools=[outer]).run("go")
+    assert "a sub-agent cannot start sub-agents" in result.text
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_a_model_that_gives_two_calls_the_same_id_gets_two_sub_agents(log: Log | None) -> None:

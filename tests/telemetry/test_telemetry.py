@@ -350,7 +350,7 @@ def test_variables_that_cannot_be_used_are_named(
 
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "opentelemetry.sdk", None)
-    with pytest.raises(ConfigError, match="outrider\\[otel\\]"):
+    with pytest.raises(ConfigError, match=r"pip install 'PATH\[otel\]'"):
         Telemetry()
 
 

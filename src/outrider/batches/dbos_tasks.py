@@ -18,7 +18,7 @@ from outrider.batches.postgres_ledger import PostgresLedger, denied
 from outrider.batches.queue import BatchSettings, Claim, Run, Unfinished
 from outrider.batches.retries import retried
 from outrider.batches.task import Task
-from outrider.errors import ConfigError, LogError, OutriderError
+from outrider.errors import ConfigError, LogError, OutriderError, install_extra
 from outrider.struct_types import described
 
 if TYPE_CHECKING:
@@ -209,5 +209,5 @@ def migrate(url: str) -> None:
     try:
         from dbos import DBOS
     except ImportError:
-        raise ConfigError("batches on Postgres need DBOS: pip install 'outrider[dbos]'") from None
+        raise ConfigError(f"batches on Postgres need DBOS: {install_extra('dbos')}") from None
     DBOS.migrate(url)

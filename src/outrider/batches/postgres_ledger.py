@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 from outrider.batches.queue import BatchSettings
-from outrider.errors import ConfigError, LogDeniedError, LogError
+from outrider.errors import ConfigError, LogDeniedError, LogError, install_extra
 from outrider.log.postgres.address import Address
 from outrider.struct_types import described
 
@@ -238,5 +238,5 @@ def import_psycopg() -> Any:
     try:
         import psycopg
     except ImportError:
-        raise ConfigError("batches on Postgres need DBOS: pip install 'outrider[dbos]'") from None
+        raise ConfigError(f"batches on Postgres need DBOS: {install_extra('dbos')}") from None
     return psycopg

@@ -22,7 +22,7 @@ from outrider.coding.config.loading import Loaded, load
 from outrider.coding.config.settings import SandboxSettings
 from outrider.coding.consent.item import waiting_note
 from outrider.environment import data_folder, default_model
-from outrider.errors import ConfigError, LogError, MissingKeyError, OutriderError
+from outrider.errors import ConfigError, LogError, MissingKeyError, OutriderError, install_extra
 from outrider.processes.programs import ProgramNotFoundError, Programs
 from outrider.processes.starting import run
 from outrider.providers.credentials.keys import key_fault, stored_names
@@ -389,4 +389,4 @@ def _extras() -> Iterator[Finding]:
     if find_spec("litellm"):
         yield Finding("fine", "extra litellm: installed, for litellm/…")
     else:
-        yield Finding("absent", "extra litellm: not installed; pip install 'outrider[litellm]' to use litellm/…")
+        yield Finding("absent", f"extra litellm: not installed; to use litellm/…: {install_extra('litellm')}")

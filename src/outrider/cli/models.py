@@ -12,7 +12,7 @@ from importlib.util import find_spec
 import msgspec
 
 from outrider.cli.command_parser import command_parser
-from outrider.errors import MissingKeyError, ProviderError, UnknownModelError
+from outrider.errors import MissingKeyError, ProviderError, UnknownModelError, install_extra
 from outrider.providers.api import ApiProvider
 from outrider.providers.catalogue import tiers
 from outrider.providers.catalogue.capabilities import Capabilities, Placement
@@ -104,7 +104,7 @@ async def _list(*, check: bool) -> int:
         if api.prefix in answered:
             _row("", answered[api.prefix].sentence)
     _row("ollama", _ollama(local))
-    installed = "installed" if find_spec("litellm") else "not installed: pip install 'outrider[litellm]'"
+    installed = "installed" if find_spec("litellm") else f"not installed: {install_extra('litellm')}"
     _row("litellm", f"any model of LiteLLM, as litellm/PROVIDER/MODEL; {installed}")
     _row("http://…", "an OpenAI-compatible server, as http://host:port/v1#model")
     _row("demo", "built in: a few rules, not an LLM; no key")

@@ -175,6 +175,17 @@ def _holds(path: Path, name: str) -> bool:
         return False
 
 
+def read_stored(store: AttachmentStore, reference: AttachmentBlock) -> bytes:
+    """Return the bytes of a file. Whatever a store raises becomes AttachmentError: a user's may break the contract."""
+    try:
+        return store.read(reference)
+    except AttachmentError:
+        raise
+    except Exception as error:
+        said = clean(f"{type(error).__name__}: {error}".removesuffix(": "))
+        raise AttachmentError(f"{reference.label} cannot be read from the attachment store: {said}") from error
+
+
 def checked(data: bytes, reference: AttachmentBlock) -> bytes:
     """Return the bytes if they are those of the reference. Raise AttachmentError."""
     if sha256(data) != reference.sha256:

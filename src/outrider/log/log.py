@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.usage import Usage
-from outrider.errors import AnsweredError, LogError, SessionHeldError
+from outrider.errors import AnsweredError, LogError, SessionHeldError, install_extra
 from outrider.log.entries import SessionSettings, SessionStarted, SubagentLinked
 from outrider.log.reader import LogReader
 from outrider.log.rows import Extent
@@ -295,7 +295,7 @@ def _backend(place: str | os.PathLike[str], held: dict[int, int]) -> Backend:
         try:
             import asyncpg  # noqa: F401  (whether it is installed)
         except ModuleNotFoundError:
-            raise LogError("a log in Postgres needs asyncpg: pip install 'outrider[postgres]'") from None
+            raise LogError(f"a log in Postgres needs asyncpg: {install_extra('postgres')}") from None
         from outrider.log.postgres.backend import PostgresBackend
 
         return PostgresBackend(place, held)

@@ -7,7 +7,7 @@ from copy import copy
 
 from outrider.conversation.messages import Citation, Message, ToolResultBlock, ToolUseBlock
 from outrider.conversation.usage import Usage
-from outrider.log.entries import GoalChecked, MessageEntry
+from outrider.log.entries import GoalChecked, MessageEntry, RunStopped
 from outrider.providers.base import StopReason
 
 
@@ -31,6 +31,8 @@ class RunState:
         """The newest reply."""
         self.stop_reason: StopReason = before.stop_reason if before else StopReason.END
         """Why it ended."""
+        self.answer: RunStopped | None = None
+        """Its end, if that has the data of its newest reply."""
         self.replies = 0
         """The replies of the newest turn."""
         self.blanks = 0
@@ -58,6 +60,12 @@ class RunState:
         then.earlier_turns, then.earlier_usage = self.turns + self.earlier_turns, self.usage + self.earlier_usage
         then.earlier_by_model = joined(self.by_model, self.earlier_by_model)
         return then
+
+    def done_again(self, last: Message | None) -> RunStopped:
+        """Return the end of a run after this one that has nothing to do: with the same data, if nothing was said."""
+        if self.answer and self.newest is last:
+            return RunStopped("done", text=self.answer.text, output=self.answer.output)
+        return RunStopped("done")
 
     @property
     def text(self) -> str:

@@ -226,7 +226,7 @@ class SessionState:
                 self.run = self.run.followed(continues=entry.continues) if self.run else RunState()
             self.run.counts_repeats = entry.limits.get("max_repeats", 1) is not None
         elif self.run and isinstance(entry, entries.RunStopped):
-            self.run.status = entry.status
+            self.run.status, self.run.answer = entry.status, None if entry.output is msgspec.UNSET else entry
         elif self.run and isinstance(entry, entries.GoalChecked):
             self.run.count_check(entry)
 

@@ -169,9 +169,9 @@ class AskedCall:
 
     @property
     def background(self) -> Background:
-        """The sub-agents of the session that work in the background. Raises RuntimeError in a sub-agent."""
+        """The sub-agents of the session that work in the background. Raises ConversationError in a sub-agent."""
         if self.around.background is None:
-            raise RuntimeError("a sub-agent cannot start sub-agents")
+            raise ConversationError("a sub-agent cannot start sub-agents")
         return self.around.background
 
     def put_off(self, questions: Sequence[Question]) -> None:

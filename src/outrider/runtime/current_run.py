@@ -106,8 +106,8 @@ class CurrentRun:
             self._record.emit(self.finished)
             return
         if not state.is_running:  # it could not begin, or had nothing to do
-            done = status == "done"
-            self.finished = ending(RunStopped("done"), state) if done else RunFinished(status, 0, Usage(), error=error)
+            again = self._run.done_again(state.history.last) if status == "done" else None
+            self.finished = ending(again, state) if again else RunFinished(status, 0, Usage(), error=error)
             self._record.emit(self.finished)
             return
         run = self._run

@@ -24,7 +24,7 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.passages import Found, Passage, only_call, passages_of, whole_text
 from outrider.conversation.search_query import SearchQuery, best, fold
-from outrider.conversation.store import AttachmentStore
+from outrider.conversation.store import AttachmentStore, read_stored
 from outrider.errors import AttachmentError, LogError
 from outrider.prompts import prompt
 from outrider.runtime.toolset import RECALL
@@ -270,7 +270,7 @@ def _file_line(file: AttachmentBlock) -> str:
 
 def _attachment(file: AttachmentBlock, store: AttachmentStore) -> Attachment | str:
     try:
-        return Attachment(store.read(file), file.mime_type, file.name, file.description)
+        return Attachment(read_stored(store, file), file.mime_type, file.name, file.description)
     except AttachmentError as error:
         return str(error)
 

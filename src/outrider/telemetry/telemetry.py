@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, install_extra
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
@@ -16,15 +16,12 @@ if TYPE_CHECKING:
     from outrider.telemetry.session_trace import Subject
 
 
-INSTALL = "pip install 'outrider[otel]'"
-
-
 class Telemetry:
     """Spans and metrics of any number of sessions: `agent.run("…", observer=Telemetry())`.
 
     They go where the program's own telemetry goes, if it has set up OpenTelemetry; otherwise to the OTLP endpoint of
     the standard `OTEL_*` variables. `capture` records the text of prompts, replies, calls and results too, without
-    keys for models. Needs `pip install 'outrider[otel]'`; raises ConfigError without it.
+    keys for models. Needs the extra `otel`; raises ConfigError without it.
     """
 
     ends_with_process = True
@@ -104,4 +101,4 @@ def _check_installed() -> None:
         try:
             import_module(name)
         except ImportError as error:
-            raise ConfigError(f"telemetry needs OpenTelemetry; install it with: {INSTALL} ({error})") from None
+            raise ConfigError(f"telemetry needs OpenTelemetry ({error}): {install_extra('otel')}") from None

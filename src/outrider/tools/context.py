@@ -9,8 +9,8 @@ import msgspec
 
 from outrider.conversation.attachments import Attachment, sha256
 from outrider.conversation.messages import AttachmentBlock
-from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore
-from outrider.errors import AttachmentError
+from outrider.conversation.store import SIZE_UNKNOWN, AttachmentStore, read_stored
+from outrider.errors import AttachmentError, ConversationError
 from outrider.tools.result import as_attachment
 from outrider.tools.threads import Threads
 
@@ -193,7 +193,7 @@ class ToolContext(Generic[DepsT]):
         """Return the bytes of a file of this session by its SHA-256 hash. Raises AttachmentError."""
         if self._store is None:
             raise AttachmentError("this session has no stored files")
-        return self._store.read(AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
+        return read_stored(self._store, AttachmentBlock(sha256, "", SIZE_UNKNOWN, f"attachment:{sha256[:12]}"))
 
     def subagent_task(self, title: str) -> SubagentTask:
         """Return the next task for a sub-agent of this call: the same when the call runs again after a crash."""
@@ -204,7 +204,7 @@ class ToolContext(Generic[DepsT]):
     async def open_child(self, agent: Any, task: SubagentTask, approve: Any, cwd: Path | None) -> Any:
         """Open a session for a sub-agent. Use `outrider.subagents.spawn`, which is typed."""
         if self._open_child is None:
-            raise RuntimeError("a sub-agent cannot start sub-agents")
+            raise ConversationError("a sub-agent cannot start sub-agents")
         return await self._open_child(task, agent, approve, cwd)
 
     @property

@@ -35,6 +35,7 @@ PNG = base64.b64decode(
 )
 CLAUDE = "anthropic/claude-sonnet-4-5"
 GEMINI = "gemini/gemini-3.8-flash"
+GEMINI_2 = ["gemini/gemini-2.5-pro", "vertex_ai/gemini-2.0-flash", "gemini/gemini-1.5-pro"]
 GPT = "openai/gpt-5.6"
 SIGNED = "call_7f2a__thought__" + "CiQBjz1rX+/=" * 20
 LOOK = ToolSpec("look", "Look at it.", {"type": "object", "properties": {}})
@@ -255,7 +256,7 @@ async def rendered(
     return messages_asked
 
 
-@pytest.mark.parametrize("model", [GEMINI, "vertex_ai/gemini-4-argon"])
+@pytest.mark.parametrize("model", [GEMINI, "vertex_ai/gemini-4-argon", *GEMINI_2])
 async def test_for_gemini_the_id_that_hides_a_signature_is_not_changed(model: str, litellm: FakeLiteLLM) -> None:
     _, asked, result = await rendered(model, exchange(SIGNED), litellm, MemoryStore())
     assert asked["tool_calls"][0]["id"] == result["tool_call_id"] == SIGNED
@@ -291,13 +292,17 @@ async def test_claude_and_gemini_get_files_in_the_result(model: str, litellm: Fa
     assert file["file"]["file_data"].startswith("data:application/pdf;base64,")
 
 
-async def test_openai_gets_files_in_a_message_after_the_results(litellm: FakeLiteLLM) -> None:
+@pytest.mark.parametrize("model", [GPT, *GEMINI_2])
+async def test_openai_and_older_gemini_get_files_in_a_message_after_the_results(
+    model: str, litellm: FakeLiteLLM
+) -> None:
     store = MemoryStore()
+    paper = store.put(Attachment(PDF_BYTES, "application/pdf", name="b.pdf"))
     picture = store.put(Attachment(PNG, "image/png", name="a.png"))
-    *_, result, moved = await rendered(GPT, exchange("c1", picture), litellm, store)
+    *_, result, moved = await rendered(model, exchange("c1", paper, picture), litellm, store)
     assert isinstance(result["content"], str)
     assert moved["role"] == "user"
-    assert moved["content"][-1]["type"] == "image_url"
+    assert [part["type"] for part in moved["content"] if part["type"] != "text"] == ["file", "image_url"]
 
 
 # Errors
@@ -374,7 +379,7 @@ async def test_without_the_package_the_error_says_how_to_install_it(monkeypatch:
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     monkeypatch.setitem(sys.modules, "litellm", None)
     provider = resolve(f"litellm/{CLAUDE}")
-    with pytest.raises(ProviderError, match=r"pip install 'outrider\[litellm\]'"):
+    with pytest.raises(ProviderError, match=r"pip install 'PATH\[litellm\]', with the path"):
         await ask(provider)  # type: ignore[arg-type]
 
 

@@ -14,14 +14,12 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from outrider.errors import AuthenticationError, ProviderError
+from outrider.errors import AuthenticationError, ProviderError, install_extra
 from outrider.providers.adapters.openai_chat import LONGEST_ID, OpenAIChat
 from outrider.providers.credentials.secrets import configured, masked
 from outrider.providers.rendering.message_parts import Family, Title
 from outrider.providers.rendering.wire_names import safe_id
 from outrider.providers.transport.http import Body, ErrorResponse
-
-INSTALL = "pip install 'outrider[litellm]'"
 
 
 class LiteLLM(OpenAIChat):
@@ -90,7 +88,7 @@ def _import_litellm() -> Any:
     try:
         litellm: Any = import_module("litellm")
     except ImportError as error:
-        raise ProviderError(f"LiteLLM cannot be imported ({error}); install it with {INSTALL}") from None
+        raise ProviderError(f"LiteLLM cannot be imported ({error}); install it: {install_extra('litellm')}") from None
     litellm.suppress_debug_info = True  # otherwise it prints advice to standard output when a request fails
     return litellm
 

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.conversation.store import AttachmentStore
+from outrider.conversation.store import AttachmentStore, read_stored
 from outrider.conversation.usage import Usage
 from outrider.errors import AttachmentError, UnknownModelError
 from outrider.prompts import prompt
@@ -225,7 +225,7 @@ def _describe_text(text: str) -> str:
 def _describe_file(block: AttachmentBlock, store: AttachmentStore) -> str:
     """Describe a file from its bytes. They are really read, so that a missing file is noticed."""
     try:
-        data = store.read(block)
+        data = read_stored(store, block)
     except AttachmentError as error:
         return f"{block.label}: it did not arrive: {error}"
     if block.mime_type == "image/png" and len(data) >= 24:

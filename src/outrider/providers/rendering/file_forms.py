@@ -11,7 +11,7 @@ from outrider.conversation.documents.document import text_of
 from outrider.conversation.encodings import decoded
 from outrider.conversation.messages import AttachmentBlock
 from outrider.conversation.mime_types import sniff
-from outrider.conversation.store import AttachmentStore
+from outrider.conversation.store import AttachmentStore, read_stored
 from outrider.errors import AttachmentError
 from outrider.providers.catalogue.capabilities import Capabilities, Placement
 from outrider.providers.rendering import documents
@@ -72,7 +72,7 @@ class FileForms:
         caption, family = Caption.of(block), family_of(block.mime_type)
         if block.url and self._fetches(block, family):
             return RenderedFile((File(family, block.mime_type, caption, url=block.url),))
-        data = self._store.read(block)
+        data = read_stored(self._store, block)
         if family == "text":
             # APIs refuse an empty document.
             return _text_file(
@@ -105,7 +105,7 @@ class FileForms:
         if family not in ("text", "pdf", "document"):
             return _note(block, reason)
         try:
-            data = self._store.read(block)
+            data = read_stored(self._store, block)
             if family == "text":
                 content = self._text_of(block, data, room)
                 return _text_file(

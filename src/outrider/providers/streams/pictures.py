@@ -30,8 +30,8 @@ def picture(
     name = f"image-{sha256(content)[:8]}.{_ENDINGS.get(kind) or kind.rpartition('/')[2]}"
     try:
         stored = store.put(Attachment(content, kind, name))
-    except AttachmentError as error:
-        return _note(str(error))
+    except Exception as error:  # noqa: BLE001 - a user's store may break the contract, and the reply stays
+        return _note(str(error) if isinstance(error, AttachmentError) else f"{type(error).__name__}: {error}")
     return AttachmentBlock(stored.sha256, stored.mime_type, stored.size, stored.name, state=state)
 
 
