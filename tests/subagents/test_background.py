@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec import UNSET
 
@@ -341,3 +342,30 @@ async def test_a_long_answer_can_be_read_whole(log: Log | None, is_data: bool) -
     answer = team.results[-1]
     assert answer.whole is not None, "cut like any result, and stored whole"
     assert long in team.session.store.read(answer.whole).decode()
+
+
+async def test_what_a_stored_session_says_of_a_sub_agent_is_not_trusted(log: Log | None) -> None:
+    team: Team
+
+    def tampered(**fields: Any) -> ToolUseBlock:
+        team.session._record.write_now(msgspec.structs.replace(tasks(team)[0], **fields))
+        return talk(team, prompt="Go on.")
+
+    def steps(request: Any) -> Any:
+        said = sum(message.role == "assistant" for message in request.messages)
+        if request.messages[0].text == "a":
+            return "First." if not said else "Second."
+        return [
+            lambda: [behind("a")],
+            lambda: [call("Task", action="wait")],
+            lambda: [tampered(output_schema={"type": "nonsense"})],
+            lambda: [tampered(output_schema=None, tier="http://127.0.0.1:9/v1#other")],
+            lambda: [call("Task", action="wait")],
+            lambda: "Done.",
+            lambda: "Done.",
+        ][said]()
+
+    team = Team(ScriptedModel(steps), log=log)
+    await team.run()
+    assert "cannot go on: its output_schema cannot be used" in team.results[2].text
+    assert reports(team.session)[-1].endswith("Second."), "it was sent to the parent's model, and to no other server"

@@ -19,6 +19,7 @@ from outrider.log.questions import Question
 from outrider.prompts import prompt
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import Provider
+from outrider.providers.catalogue.tiers import TIERS
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.background import Background, Ending, Job, Work
@@ -222,9 +223,14 @@ class Task:
                 task = background.find(task.session) or task
         if (profile := self._profiles.get(task.name)) is None:
             return ToolResult(f"{named(task)} cannot go on: its profile is not available now.", is_error=True)
-        order = Order(profile, task.title, task.session, task.tier, task.isolation, True)
+        tier = task.tier if task.tier in TIERS else ""  # an imported session must not name a server
+        order = Order(profile, task.title, task.session, tier, task.isolation, True)
         schema = task.output_schema if profile.takes_schemas else None
-        assigned = _Assignment(prompt, await _report(profile, schema), schema, goes_on=True)
+        try:
+            report = await _report(profile, schema)
+        except SchemaError as error:  # an imported session may say anything
+            return ToolResult(f"{named(task)} cannot go on: its output_schema cannot be used: {error}", is_error=True)
+        assigned = _Assignment(prompt, report, schema, goes_on=True)
         await background.restart(task, self._job(context, task, order, assigned), self._most)
         return ToolResult(f"{named(task)} goes on with the message. You are told when it ends.")
 
