@@ -274,6 +274,9 @@ class Hostile:
             "native": lambda: {"type": "x"},
             "details": lambda: one([None, [1], {"a": "\x1b[2J"}]),
             "question": lambda: one(["q1", "q2", ""]),
+            "tier": lambda: one(["http://evil.example/v1#m", "fast", ""]),
+            "output_schema": lambda: one([None, {}, {"type": "nonsense"}, {"$ref": "http://evil.example/schema"}]),
+            "structured_output": lambda: one([None, {"a": "\x1b[2J"}, [[]], "x"]),
             "content": lambda: one([None, {}, {"text": "out", "files": [{"sha256": "../x"}]}, {"files": 1}]),
         }
         if name in special:
