@@ -74,17 +74,23 @@ def grep(workspace: Workspace, *, hidden: Hidden = hide_nothing) -> Tool:
             if not matches.files:
                 result = _no_match(pattern, path, glob, ended, matches.saw_binary)
                 near = Matches("content", place, accepts, throttle)
-                if ended.code == 1 and (words := _words(pattern)):
-                    options = [*_MODES["content"], f"--max-count={NEAR_LINES}", *selection.options]
-                    await _run_ripgrep(workspace.programs, options, f"(?i){'|'.join(words)}", near, place)
-                    return near.added_to(result, words, workspace.folder)
-                return result
+                words = _words(pattern) if ended.code == 1 else []
+                return await _with_nearest(workspace, result, words, near, selection) if words else result
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
         note = "\n[The search was stopped: there is too much output. More lines match.]" if ended.truncated else ""
         return ToolResult(await threads.run(matches.text, workspace.folder) + note)
 
     return search
+
+
+async def _with_nearest(
+    workspace: Workspace, result: ToolResult, words: list[str], near: Matches, selection: Selection
+) -> ToolResult:
+    """Return a result without matches, with the lines that have most of the words of the pattern."""
+    options = [*_MODES["content"], f"--max-count={NEAR_LINES}", *selection.options]
+    await _run_ripgrep(workspace.programs, options, f"(?i){'|'.join(words)}", near, near.place)
+    return near.added_to(result, words, workspace.folder)
 
 
 async def _run_ripgrep(
@@ -164,7 +170,7 @@ class Matches:
         self._notices = 0
         self._lines: list[tuple[str, int, str]] = []
         self._mode = mode
-        self._place = place
+        self.place = place
         self._accepts = lru_cache(maxsize=64)(accepts)  # rg prints the lines of a file one after the other
         self._throttle = throttle
         self._rest = b""
@@ -178,7 +184,7 @@ class Matches:
         """Parse output of rg. Always returns True, for more."""
         self._rest += chunk
         for raw, text in self._records():
-            path = absolute(raw, self._place)
+            path = absolute(raw, self.place)
             if self._accepts(path):
                 self._add(path, text)
         self._throttle.show(lambda: f"{counted(len(self.files), 'file')} so far")
@@ -220,7 +226,7 @@ class Matches:
 
     def _may_show(self, notice: re.Match[bytes] | None) -> bool:
         """Return whether a notice is about a file that may be shown; for others, even the match is a secret."""
-        return notice is not None and self._accepts(absolute(notice[1], self._place))
+        return notice is not None and self._accepts(absolute(notice[1], self.place))
 
     def _add(self, path: str, text: bytes) -> None:
         if self._mode != "content":
