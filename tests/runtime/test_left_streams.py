@@ -37,6 +37,21 @@ async def test_after_a_break_in_mid_reply_the_session_streams_again() -> None:
     assert events[-1].status == "done"
 
 
+@pytest.mark.parametrize("output", [None, int])
+@pytest.mark.parametrize("seen", range(1, 7))
+async def test_after_a_break_at_any_event_of_a_run_that_was_quick_the_next_one_begins(
+    seen: int, output: type[int] | None
+) -> None:
+    answer = call("report_back", result=4) if output else "Four."
+    session = scripted(answer, answer)
+    left = 0
+    async for _ in session.stream("How many?", output=output):
+        left += 1
+        if left == seen:
+            break
+    assert (await session.run("How many?", output=output)).status == "done"
+
+
 async def test_a_stream_that_is_still_held_keeps_the_session_busy() -> None:
     session = scripted(Delay(60, "Late."), "Hello.")
     events = session.stream("Take your time.")

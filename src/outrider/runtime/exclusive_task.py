@@ -46,13 +46,14 @@ class ExclusiveTask:
             work.close()  # in case it was cancelled before it started
 
     async def free(self) -> None:
-        """Wait for a task that is being cancelled. Raises SessionBusyError if one is at work.
+        """Wait for a task that has ended or is being cancelled. Raises SessionBusyError if one is at work.
 
         Leaving a stream early does not make the session busy.
         """
         while (before := self._task) is not None:
             is_own = before is asyncio.current_task()  # a hook of the run itself would wait for itself
-            if is_own or not before.cancelling() or before.get_loop() is not running_loop():
+            is_ending = before.done() or before.cancelling()
+            if is_own or not is_ending or before.get_loop() is not running_loop():
                 raise busy()
             await (asyncio.sleep(0) if before.done() else asyncio.wait([before]))
 
