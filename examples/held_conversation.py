@@ -31,7 +31,7 @@ def main() -> None:
     question = " ".join(sys.argv[1:])
     if question or not conversation:
         turn = think(question or f"Read {__file__}", conversation=conversation, tools=[read_file])
-        print(f"think: {turn.content} (pending calls: {len(turn.tool_calls)})")
+        print(f"think: {turn.text} (pending calls: {len(turn.tool_calls)})")
         conversation = turn.conversation
         keep(conversation)
     for _ in range(10):

@@ -29,8 +29,6 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.M | re.S)
 PAGES = [page for page in ALL_PAGES if page not in RUN_ELSEWHERE and PYTHON.search((ROOT / page).read_text())]
 ELSEWHERE = ("inspect_eval.py", "harbor_agent.py")
 """Examples that need large packages: tests/examples/test_evaluators.py runs them."""
-FIRST_PYTHON = 1
-"""The place of the example in README.md that begins its Python part."""
 SERVERS = ("fastapi_app.py",)
 """Examples that run until they are stopped. tests/examples has tests of them."""
 MAPS = ["CONTRIBUTING.md", "docs/architecture.md"]
@@ -70,14 +68,15 @@ def test_the_readme_prints_what_it_says(tmp_path: Path) -> None:
     (tmp_path / "chart.png").write_bytes(PNG)
     printed = run_python("\n".join(blocks), tmp_path)
     lines = printed.splitlines()
-    assert lines[:2] == ["4", "done 2"]
+    said = ["Refund 80 for A-17?", "Resolution(refunded=80, reply='Sorry!')"]
+    assert lines[:4] == [*said, "4", "done 2"]
     calls = lines.index("[{'path': 'main.py'}, {'path': 'chart.png'}]")
     assert lines[calls + 1].startswith("done 1 Usage(")
     assert "chart.png: a picture of 64 × 48 pixels" in printed
 
 
 def test_the_first_python_example_goes_on_after_a_kill(tmp_path: Path) -> None:
-    code = PYTHON.findall((ROOT / "README.md").read_text())[FIRST_PYTHON]
+    code = PYTHON.findall((ROOT / "README.md").read_text().partition("\n## From Python\n")[2])[0]
     killed = "import os, signal; os.kill(os.getpid(), signal.SIGKILL)"
     for place in ("for question in", 'print(asyncio.run(support("case-17", "")))'):
         assert place in code

@@ -105,7 +105,7 @@ def think(
     >>> think("What's 2+2?", model="demo")
     '4'
     >>> turn = think("What's 2+2?", model="demo", conversation=[])
-    >>> turn.content, turn.conversation[1].text, turn.has_tool_calls
+    >>> turn.text, turn.conversation[1].text, turn.has_tool_calls
     ('4', '4', False)
     >>> turn["conversation"]  # plain data, for json.dumps()
     [{'role': 'user', 'content': "What's 2+2?"}, {'role': 'assistant', 'content': '4', 'has_tool_calls': False}]

@@ -356,9 +356,9 @@ async def spawn(
     """Open a session for a sub-agent of a running call. The caller runs it and closes it.
 
     Observers see its events below the call. In a log it is a session of its own. When the call runs again after a
-    crash, `spawn` returns the same session with all its messages: continue it with `run()`. A sub-agent cannot start
-    others. It uses the approver of the call's session unless `approve` is given. Its usage counts towards the call's
-    run.
+    crash, `spawn` returns the same session with all its messages: `run("" if child.messages else prompt)` continues it.
+    A sub-agent cannot start others. It uses the approver of the call's session unless `approve` is given. Its usage
+    counts towards the call's run.
     """
     session: Session = await context.open_child(agent, context.subagent_task(title), approve, cwd)
     return session
