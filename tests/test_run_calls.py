@@ -118,6 +118,12 @@ def test_a_turn_without_calls_has_no_results() -> None:
     assert results == []
 
 
+async def test_in_an_event_loop_the_calls_are_refused_and_the_async_form_is_named() -> None:
+    turn = await Agent(ScriptedModel([call("double", number=4)]), tools=[double]).think("Go.")
+    with pytest.raises(RuntimeError, match=r"write await agent\.act\(turn\)"):
+        turn.run_calls([double])
+
+
 async def test_an_agent_runs_the_calls_of_a_turn_in_an_event_loop(tmp_path: Path) -> None:
     @tool(effect="read")
     def shelf(context: ToolContext[list[str]]) -> str:

@@ -19,7 +19,7 @@ from outrider.runtime.compaction import Compaction
 from outrider.runtime.event_loop import check_may_block, run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run import RunResult
-from outrider.runtime.run_scope import ModelOptions
+from outrider.runtime.run_scope import ModelOptions, check_options
 from outrider.runtime.session import ONE_RUN_SECONDS, Session
 from outrider.runtime.turn import Turn, take_turn
 from outrider.tools.tool import check_tool_list, make_tools
@@ -111,10 +111,11 @@ def think(
     [{'role': 'user', 'content': "What's 2+2?"}, {'role': 'assistant', 'content': '4', 'has_tool_calls': False}]
     """
     check_may_block("think", "await agent.think(prompt)")
+    check_options("think", settings, ("conversation", "tools", "tool_results", *ScriptOptions.__annotations__))
     if conversation is None and tool_results:
         raise TypeError("tool_results needs the conversation with the calls: pass conversation=turn.conversation")
     # Tools do not run here: AgentSpec does not ask for the deps of those that want some.
-    first, *others = several(model or default_model())
+    first, *others = several(_or_default_model(model))
     made = make_tools(_tool_list(tools))
     agent = AgentSpec(first, fallbacks=tuple(others), system=system, tools=made, compaction=None, **settings)
     session = Session(agent, () if conversation is None else conversation, store=store)
@@ -179,8 +180,9 @@ def run(
     ('done', 1, '4')
     """
     check_may_block("run", "await agent.run(prompt)")
+    check_options("run", settings, ("tools", "max_turns", "output", "compaction", *ToolOptions.__annotations__))
     agent = Agent(
-        model=model or default_model(),
+        model=_or_default_model(model),
         system=system,
         tools=_tool_list(tools),
         mcp=mcp,
@@ -225,8 +227,9 @@ def ask(
     '4'
     """
     check_may_block("ask", "await agent.ask(prompt)")
+    check_options("ask", settings, ("tools", "output", *ToolOptions.__annotations__))
     agent = Agent(
-        model=model or default_model(),
+        model=_or_default_model(model),
         system=system,
         tools=_tool_list(tools),
         mcp=mcp,
@@ -272,6 +275,10 @@ def _limits(limits: Limits, max_turns: int | None) -> Limits:
 
 def _tool_list(tools: Tools | None) -> tuple[Callable[..., Any], ...]:
     return () if tools is None else check_tool_list(tools)
+
+
+def _or_default_model(model: Models | None) -> Models:
+    return default_model() if model is None or model == "" else model
 
 
 def _or_default(store: AttachmentStore | None) -> AttachmentStore:

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
-from outrider import Agent, Log, Message, Session, run, think
+from outrider import Agent, Log, Message, Session, ask, run, think
 from outrider.errors import ToolDefinitionError
 from outrider.runtime.event_loop import run_sync
+from outrider.testing import ScriptedModel, call
+from outrider.types import SessionFilter
 
 AGENT = Agent("demo")
 MESSAGES = [Message.user("What is 2+2?")]
@@ -43,6 +45,7 @@ def prompted(prompt: Any) -> Callable[[], object]:
         (prompted(7), "not int; write str(…)"),
         (lambda: think(think("Hi", tools=[], model="demo"), model="demo"), "not Turn; write ….conversation to go on"),  # type: ignore[call-overload]
         (lambda: run("Hi", max_turns="3", model="demo"), "max_turns is '3'; it must be a whole number"),  # type: ignore[call-overload]
+        (lambda: run("Hi", model=[]), "the list of models is empty"),
     ],
 )
 def test_what_is_no_prompt_says_how_to_send_it(action: Callable[[], object], says: str) -> None:
@@ -60,13 +63,61 @@ def test_what_is_no_prompt_says_how_to_send_it(action: Callable[[], object], say
         ({"retry": 3}, "retry must be Retry(…), as in Retry(seconds=60), not int"),
         ({"compaction": True}, "compaction must be Compaction(…), or None to turn it off"),
         ({"options": ["top_p"]}, "options must be a mapping of fields of the request, not list"),
+        ({"temperature": "hot"}, "temperature is 'hot'; it must be a number from 0 to 2"),
+        ({"max_tokens": "many"}, "max_tokens is 'many'; it must be a number over 0"),
+        ({"deps_type": AGENT}, "deps_type is a type, as in deps_type=Agent; the run or its session gets deps=Agent(…)"),
+        ({"handoffs": AGENT}, "handoffs must be a list of agents; write handoffs=[…]"),
+        ({"handoffs": "billing"}, "handoffs must be a list of agents; write handoffs=[…]"),
         ({"tools": "look"}, "not the name 'look'; write tools=[look]"),
         ({"tools": {"look": look}}, "tools must be a list of functions; write tools=[…]"),
     ],
 )
 def test_an_agent_names_the_field_that_is_wrong(fields: dict[str, Any], says: str) -> None:
-    with pytest.raises((TypeError, ToolDefinitionError), match=re.escape(says)):
+    with pytest.raises((TypeError, ValueError, ToolDefinitionError), match=re.escape(says)):
         Agent("demo", **fields)
+
+
+@pytest.mark.parametrize(
+    ("action", "says"),
+    [
+        (
+            lambda wrong: think("Hi", **wrong),
+            "think takes no 'sytem'; beside the prompt it takes conversation, effort, ",
+        ),
+        (lambda wrong: run("Hi", **wrong), "run takes no 'sytem'; beside the prompt it takes compaction, effort, "),
+        (lambda wrong: ask("Hi", **wrong), "ask takes no 'sytem'; beside the prompt it takes effort, limits, "),
+        (lambda wrong: run_sync(AGENT.think("Hi", **wrong)), "Agent.think takes no 'sytem'"),
+        (lambda wrong: run_sync(AGENT.run("Hi", **wrong)), "a run of an agent takes no 'sytem'"),
+        (lambda wrong: run_sync(AGENT.ask("Hi", **wrong)), "it takes approve, cwd, deps, effort, limits, max_tokens, "),
+        (lambda wrong: run_sync(Session(AGENT).think("Hi", **wrong)), "Session.think takes no 'sytem'"),
+        (
+            lambda wrong: run_sync(Session(AGENT).run("Hi", **wrong)),
+            "it takes deps, effort, limits, max_tokens, output",
+        ),
+    ],
+)
+def test_an_option_that_a_verb_does_not_take_is_named_with_those_that_it_takes(
+    action: Callable[[dict[str, Any]], object], says: str
+) -> None:
+    with pytest.raises(TypeError, match=re.escape(says)):
+        action({"sytem": "Be brief."})
+
+
+@pytest.mark.parametrize("verb", [think, run, ask])
+def test_a_field_of_agents_that_a_script_verb_does_not_take_is_refused(verb: Callable[..., object]) -> None:
+    with pytest.raises(TypeError, match="takes no 'description'"):
+        verb("Hi", description="Reads.", model="demo")
+
+
+@pytest.mark.parametrize("script", ["Hello.", call("look", path="a"), Message.assistant("Hello.")])
+def test_a_script_is_a_list_of_steps(script: Any) -> None:
+    with pytest.raises(TypeError, match=re.escape("the script is a list of steps: ScriptedModel([")):
+        ScriptedModel(script)
+
+
+def test_a_filter_of_sessions_is_given_by_its_name(tmp_path: Path) -> None:
+    with Log(tmp_path) as log, pytest.raises(TypeError, match=re.escape("where=SessionFilter(…)")):
+        log.sessions(SessionFilter(owner="ada"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

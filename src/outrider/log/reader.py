@@ -90,6 +90,8 @@ class LogReader:
 
         `limit` and `offset` choose a page of them. Those that worked in the folders `first`, or inside one, come first.
         """
+        if not isinstance(limit, int | None):
+            raise TypeError(f"limit is a number; a filter is given by its name: where={type(limit).__name__}(…)")
         rows = self._backend.listed(where, limit, offset, first) if self._backend.exists() else []
         return [row.summary for row in rows]
 

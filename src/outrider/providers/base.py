@@ -70,15 +70,19 @@ class ModelSettings(msgspec.Struct, frozen=True):
             raise ValueError(f"cache is {self.cache!r}; it must be {' or '.join(CACHE_LIFETIMES)}")
         if self.effort not in (None, *EFFORTS):
             raise ValueError(f"effort is {self.effort!r}; it must be {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}")
-        if self.temperature is not None and not 0 <= self.temperature <= 2:
+        if self.temperature is not None and not (_is_number(self.temperature) and 0 <= self.temperature <= 2):
             raise ValueError(f"temperature is {self.temperature!r}; it must be a number from 0 to 2")
-        if self.max_tokens is not None and not self.max_tokens > 0:
+        if self.max_tokens is not None and not (_is_number(self.max_tokens) and self.max_tokens > 0):
             raise ValueError(f"max_tokens is {self.max_tokens!r}; it must be a number over 0")
 
     @property
     def after_first(self) -> ModelSettings:
         """The settings for the later requests of a run: a tool that must be called would be called without end."""
         return self if self.tool_choice is None else msgspec.structs.replace(self, tool_choice=None)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class ToolSpec(msgspec.Struct, frozen=True):

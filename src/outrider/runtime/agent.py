@@ -14,14 +14,14 @@ from outrider.providers.resolution import Models
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction
-from outrider.runtime.deps import check_tool_deps
+from outrider.runtime.deps import check_deps_type, check_tool_deps
 from outrider.runtime.events import Event
 from outrider.runtime.goal import Until
 from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 from outrider.runtime.run import RunResult
-from outrider.runtime.run_scope import ModelOptions, RunOptions
+from outrider.runtime.run_scope import ModelOptions, RunOptions, check_options
 from outrider.runtime.session import ONE_RUN_SECONDS, AnyObserver, Session
 from outrider.runtime.system_prompt import SystemFunction
 from outrider.runtime.turn import Turn, act_in, take_turn
@@ -109,6 +109,7 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_deps_type(self.deps_type)
         check_tool_deps(self.deps_type, self.tools)
         if self.handoffs:
             from outrider.runtime.handoffs import team_of  # few agents hand over
@@ -145,6 +146,7 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
         >>> asyncio.run(Agent("demo").think("What is 2+2?")).text
         '4'
         """
+        check_options("Agent.think", options, ("tool_results", *OneTurn.__annotations__))
         given: dict[str, Any] = {**options}
         settings = {name: given.pop(name) for name in ModelOptions.__annotations__ if name in given}
         session = self.replace(compaction=None).session(**given)
@@ -175,6 +177,7 @@ class Agent(AgentSpec[DepsT], Generic[DepsT], frozen=True, dict=True):
 
     def _one_run(self, options: OneRun[DepsT]) -> tuple[Session[DepsT], dict[str, Any]]:
         """Open a session for one run. Return it with the options of the run."""
+        check_options("a run of an agent", options, ("output", *OneRun.__annotations__))
         given: dict[str, Any] = {**options}
         of_run = {name: given.pop(name) for name in RunOptions.__annotations__ if name in given}
         session = self.session(**given)

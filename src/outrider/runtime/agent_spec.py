@@ -218,6 +218,8 @@ def _skills_with_tools(
 
 
 def _checked_handoffs(handoffs: Iterable[Any]) -> tuple[AgentSpec[Any] | str, ...]:
+    if isinstance(handoffs, AgentSpec | str):
+        raise TypeError("handoffs must be a list of agents; write handoffs=[…]")
     for each in (given := tuple(handoffs)):
         if not isinstance(each, AgentSpec | str):
             raise TypeError(f"handoffs has agents, or the names of agents, not {type(each).__name__}")

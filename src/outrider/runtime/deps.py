@@ -9,6 +9,14 @@ from typing import Any, TypeVar, Union, get_args, get_origin
 from outrider.tools.tool import Tool
 
 
+def check_deps_type(deps_type: Any) -> None:
+    """Raise TypeError for deps in the place of their type."""
+    is_type = isinstance(deps_type, type) or type(deps_type).__module__ in ("typing", "types", "typing_extensions")
+    if deps_type is not None and not is_type:
+        name = _name(type(deps_type))
+        raise TypeError(f"deps_type is a type, as in deps_type={name}; the run or its session gets deps={name}(…)")
+
+
 def check_deps(deps_type: Any, deps: Any) -> None:
     """Raise TypeError if deps are missing, of another type, or given to an agent that has none."""
     if deps_type is None:

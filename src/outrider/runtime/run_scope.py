@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypedDict
 
 import msgspec
@@ -37,6 +37,13 @@ class RunOptions(ModelOptions, Generic[DepsT], total=False):
     """The dependencies of the tools, instead of the session's."""
     until: Until | None
     """The goal: an async function that returns True once it is reached, or a command if the coding agent runs it."""
+
+
+def check_options(verb: str, given: Iterable[str], taken: Iterable[str]) -> None:
+    """Raise TypeError for an option that a verb does not take; it names those that it takes."""
+    known = sorted(taken)
+    if unknown := [name for name in given if name not in known]:
+        raise TypeError(f"{verb} takes no {unknown[0]!r}; beside the prompt it takes {', '.join(known)}")
 
 
 class RunScope(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from outrider.runtime.goal import CheckCommand, Until
 from outrider.runtime.limits import Limits
 from outrider.runtime.observers import Observer
 from outrider.runtime.run import RunResult
-from outrider.runtime.run_scope import ModelOptions, RunOptions, RunScope
+from outrider.runtime.run_scope import ModelOptions, RunOptions, RunScope, check_options
 from outrider.runtime.session_contents import SessionContents
 from outrider.tools.approval import Approver
 from outrider.tools.context import AnyDepsT, OpenedDepsT
@@ -187,6 +187,7 @@ class Session(SessionContents, Generic[AnyDepsT]):
 
         `effort`, `temperature` and `max_tokens` replace the agent's for this request.
         """
+        check_options("Session.think", settings, ("tool_results", *ModelOptions.__annotations__))
         said, results = messages_of(prompt), () if tool_results is None else tool_results
         if not settings and isinstance(self._agent.system, str):
             return await self._do(self._loop.think(said, results))
@@ -281,6 +282,7 @@ class Session(SessionContents, Generic[AnyDepsT]):
         what it returns else, a text, goes to the model. Model and tool failures set `status`; they do not raise.
         Without a prompt, a run that was interrupted goes on; give the same `output` and `until`.
         """
+        check_options("a run of a session", settings, ("output", *RunOptions.__annotations__))
         said, limits = messages_of(prompt), limits or self._agent.limits
         if output is None and deps is None and until is None and not settings:
             await self._begin()

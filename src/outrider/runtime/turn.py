@@ -15,7 +15,7 @@ from outrider.conversation.usage import Usage
 from outrider.providers.base import StopReason
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.deps import check_tool_deps
-from outrider.runtime.event_loop import run_sync
+from outrider.runtime.event_loop import check_may_block, run_sync
 from outrider.runtime.limits import Limits
 from outrider.runtime.run_scope import ModelOptions
 from outrider.runtime.session import Session
@@ -82,6 +82,7 @@ class Turn(ByItem, msgspec.Struct, frozen=True):
         >>> turn.run_calls([double])
         []
         """
+        check_may_block("turn.run_calls", "await agent.act(turn)")
         made, kind = make_tools(check_tool_list(tools)), None if deps is None else type(deps)
         check_tool_deps(kind, made)
         # The model is never asked.

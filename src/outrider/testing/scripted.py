@@ -102,6 +102,8 @@ class ScriptedModel:
         """The context window in tokens. None: unknown, so that conversations are not compacted."""
         self.requests: list[Request] = []
         """The requests, in order."""
+        if isinstance(steps, str | Block | Message):
+            raise TypeError(f"the script is a list of steps: ScriptedModel([{steps!r:.60}])")
         self._steps = steps if callable(steps) else list(steps)
         self._usage = usage or Usage()
         """The usage of each reply."""
