@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from outrider.mcp.servers import McpServer as McpServer
     from outrider.mcp.servers import StdioServer as StdioServer
     from outrider.mcp.session_servers import Mcp as Mcp
+    from outrider.mcp.supervision import ServerState as ServerState
     from outrider.mcp.supervision import ServerStatus as ServerStatus
 
 _EXPORTED = {
@@ -26,7 +27,7 @@ _EXPORTED = {
     "outrider.mcp.server_limits": "Bounds Restarts ServerHost",
     "outrider.mcp.servers": "HttpServer McpServer StdioServer",
     "outrider.mcp.session_servers": "Mcp",
-    "outrider.mcp.supervision": "ServerStatus",
+    "outrider.mcp.supervision": "ServerState ServerStatus",
 }
 
 __all__ = sorted(" ".join(_EXPORTED.values()).split())

@@ -19,7 +19,7 @@ from outrider.mcp.tools import server_tools
 from outrider.text.visible import one_line
 from outrider.tools.tool import Tool
 
-State: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
+ServerState: TypeAlias = Literal["starting", "ready", "restarting", "failed", "closed"]
 
 CALL_WAIT = 30.0  # seconds that a call waits for a server that is being started again
 _LONGEST_ERROR = 1_500
@@ -30,7 +30,7 @@ class ServerStatus(msgspec.Struct, frozen=True):
     """The state of a server, for people."""
 
     name: str
-    state: State
+    state: ServerState
     error: str = ""
     """Why it failed or is restarted."""
     version: str = ""
@@ -57,7 +57,7 @@ class SupervisedServer:
         self._notice = notice
         self._changed = changed
         self._restarts = restarts
-        self._state: State = "starting"
+        self._state: ServerState = "starting"
         self._error = ""
         self._client: Client | None = None
         self._lost: asyncio.Future[Exception] | None = None
@@ -212,7 +212,7 @@ class SupervisedServer:
             self.tools = tuple(tools)
             self._changed()
 
-    def _set(self, state: State, error: str) -> None:
+    def _set(self, state: ServerState, error: str) -> None:
         self._state, self._error = state, error
         if state in ("starting", "restarting"):
             self._settled.clear()
