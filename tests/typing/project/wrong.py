@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from outrider import Agent, Allow, Log, RunResult, Session, Tool, ToolContext, ToolUseBlock, run, think, tool
 from outrider.batches import batch
+from outrider.testing import tool_context
+from outrider.types import RunContext
 
 
 @dataclass
@@ -55,6 +57,16 @@ Agent("demo", system=lambda: "Be brief.")  # wrong
 agent.session().agent = stringly  # wrong
 number: int = think("Hello")  # wrong
 scripted: int = run("Hello", output=Forecast).output  # wrong
+listed: RunResult[str] = run("Hello", output=Forecast)  # wrong
+rows("cities", tool_context("not a list"))  # wrong
+
+
+def prompt(context: RunContext[str]) -> str:
+    """A system prompt from other deps."""
+    return context.deps
+
+
+Agent("demo", system=prompt, deps_type=list[str])  # wrong
 
 
 async def main() -> None:
@@ -71,6 +83,9 @@ async def main() -> None:
     await stringly.run("Hello", deps="not a list")  # wrong
     await stringly.session(deps=["a"]).run("Hello", deps=1)  # wrong
     await stringly.ask("Hello", Forecast, deps=3)  # wrong
+    turn = await stringly.think("Hello", deps=3)  # wrong
+    await stringly.act(turn, deps="not a list")  # wrong
+    turn.run_calls("rows")  # wrong
     await agent.run("Hello", deps=["a"])  # wrong
     async for done in batch(agent, ["Hello"], log=Log("log"), output=Forecast):
         print(done.output.degres)  # wrong
