@@ -76,6 +76,26 @@ async def test_trials_are_judged_and_compared(tmp_path: Path) -> None:
     assert "no difference at 1 task." in again.stdout
 
 
+async def test_an_eval_without_results_begins_with_new_folders(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks")
+    solves = [True]
+    async with ModelServer(lambda request: two_of_three(request) if solves[0] else Answer("No.")) as server:
+        arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--set", "lean=off")
+        assert await solved_share(tmp_path, *arguments) == "100%"
+        solves[0] = False
+        code, _, errors = await run_eval(tmp_path, *arguments)
+        assert (code, "add --resume" in errors) == (2, True)
+        assert await solved_share(tmp_path, *arguments, "--resume") == "100%"
+        (tmp_path / "r.jsonl").unlink()
+        assert await solved_share(tmp_path, *arguments) == "0%", "what the earlier eval wrote is gone"
+
+
+async def solved_share(folder: Path, *arguments: str) -> str:
+    code, output, errors = await run_eval(folder, *arguments)
+    assert code == 0, errors
+    return output.splitlines()[1].split()[1]
+
+
 @pytest.mark.parametrize("kills", [2, *only_long(12)])
 async def test_a_killed_eval_goes_on_to_the_same_table(tmp_path: Path, kills: int) -> None:
     for number in range(4):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -196,6 +197,8 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
 
     results = Path(options.output).absolute()
     folder = workspaces_folder() / "evals" / _name_of(results)
+    if not options.resume and not results.exists():
+        shutil.rmtree(folder, ignore_errors=True)  # what an earlier eval with this output file has written
     trials = trials_of(tasks, options.model, options.repeats, folder)
     settings = dict(map(_setting, options.set))
     limits: dict[str, Any] = {} if options.max_turns is None else {"max_turns": options.max_turns}
