@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.cli.interrupts import Interrupts
-from outrider.cli.mentions import Mentions
 from outrider.cli.options import WRONG_INPUT, UsageError, resume_command, settings_from
-from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
+from outrider.cli.prompt_input import Mentions, open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr, question_lines
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load

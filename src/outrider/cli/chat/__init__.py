@@ -105,7 +105,7 @@ def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
 
 def _picked(log: Log, folder: Path) -> str | None:
     """Let the user choose a session."""
-    from outrider.cli.chat.session_picker import pick_session
+    from outrider.cli.chat.picker import pick_session
 
     return asyncio.run(pick_session("Resume a session, or Esc for a new one", log, folder))
 
