@@ -10,15 +10,21 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from outrider.acp.choice_requests import ChoiceRequester
 from outrider.acp.client import EditorClient
+from outrider.acp.content import to_session_update
 from outrider.acp.editor_tools import EditorBuffers, EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.permission_requests import PermissionRequester
-from outrider.acp.schema.notifications import ConfigOptionUpdate, CurrentModeUpdate
-from outrider.acp.schema.requests import ConfigOption, StopReason
-from outrider.acp.session_options import config_options
-from outrider.acp.tool_call_updates import to_session_update
+from outrider.acp.question_forms import ChoiceRequester, ElicitationRequester
+from outrider.acp.schema import (
+    ConfigOption,
+    ConfigOptionUpdate,
+    ConfigOptionValue,
+    CurrentModeUpdate,
+    SessionMode,
+    SessionModeState,
+    StopReason,
+)
 from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import Update
@@ -26,22 +32,66 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.front_end import FrontEnd
-from outrider.coding.permissions.question import Mode, Question, modes_within
+from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode, Question, modes_within
+from outrider.coding.permissions.question import Mode as PermissionMode
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
 from outrider.errors import LogError, SessionBusyError
 from outrider.log.log import Log
-from outrider.providers.base import EffortChoice
-from outrider.providers.catalogue.efforts import check_effort
+from outrider.providers.base import EFFORT_CHOICES, EffortChoice, Provider
+from outrider.providers.catalogue import tiers
+from outrider.providers.catalogue.efforts import check_effort, levels_for
 from outrider.providers.catalogue.windows import window_of
+from outrider.providers.credentials import keys
+from outrider.providers.credentials.keys import stored_values
 from outrider.runtime.session import Session
 from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.coding.front_end import Front
-    from outrider.mcp.elicitation import OnElicit
     from outrider.mcp.servers import McpServer
+
+MODE, MODEL, EFFORT = "mode", "model", "effort"
+DEFAULT_EFFORT = "default"
+
+
+def mode_state(current: PermissionMode, modes: Sequence[PermissionMode] = MODES) -> SessionModeState:
+    """Return the modes that are allowed and the current one."""
+    return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in modes])
+
+
+def parse_effort(name: str) -> EffortChoice | None:
+    return next((effort for effort in EFFORT_CHOICES if effort == name), None)
+
+
+def config_options(
+    mode: PermissionMode, model: str, provider: Provider, effort: str | None, allowed: Sequence[PermissionMode] = MODES
+) -> list[ConfigOption]:
+    """Return the mode, the model and its effort as config options, with their possible values."""
+    modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in allowed]
+    names = list(dict.fromkeys([model, *known_models()]))
+    models = [ConfigOptionValue(name, name) for name in names]
+    options = [
+        ConfigOption(MODE, "Permissions", mode, modes, "mode", "Which tool calls run without asking."),
+        ConfigOption(MODEL, "Model", model, models, "model", "The model that answers."),
+    ]
+    if levels := levels_for(provider):
+        values = [ConfigOptionValue(each, each.capitalize()) for each in (DEFAULT_EFFORT, *levels)]
+        current = effort or DEFAULT_EFFORT
+        options.append(ConfigOption(EFFORT, "Effort", current, values, "thought_level", "How much the model thinks."))
+    return options
+
+
+def has_any_key() -> bool:
+    """Return whether the user has a key: in the environment, or stored by `outrider login`."""
+    return len(known_models()) > 1 or bool(stored_values())
+
+
+def known_models() -> list[str]:
+    """Return the tiers of the providers that have a key, and the demo model."""
+    with_key = filter(keys.has_key, tiers.ORDER)
+    return [*(f"{prefix}/{tier}" for prefix in with_key for tier in tiers.models_of(prefix)), "demo"]
 
 
 class SessionOpening(msgspec.Struct, frozen=True):
@@ -92,7 +142,7 @@ class EditorSession:
         choose = ChoiceRequester(self, lambda call_id: self.translator.calls.tool_call_id(call_id))
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose, origin="editor")
-        elicit, notices = self._elicitation_requester(), self._server_notices()
+        elicit, notices = ElicitationRequester(self, lambda text: self.sender.send_notice(text)), self._server_notices()
         return FrontEnd(self.requester, elicit, notices, remote, choose, origin="editor")
 
     def _new_engine(self, settings: AcpSettings) -> Engine:
@@ -135,11 +185,6 @@ class EditorSession:
         self.translator.calls.announce(ToolUseBlock(question.call_id, question.tool, question.input))
         return self.translator.calls.tool_call_id(question.call_id)
 
-    def _elicitation_requester(self) -> OnElicit:
-        from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
-
-        return ElicitationRequester(self, lambda text: self.sender.send_notice(text))
-
     def _use_editor(self) -> None:
         """Let the tools use the editor's files and terminals, as far as the client offers them."""
         offered = self.client.capabilities
@@ -152,7 +197,6 @@ class EditorSession:
 
     @property
     def model(self) -> str:
-        """The name of the current model."""
         model = self.session.agent.model
         return model if isinstance(model, str) else model.name
 

@@ -108,7 +108,6 @@ class BatchProgress:
                 print(self.line(state), file=self._stream, flush=True)
 
     def clear(self) -> None:
-        """Erase the bar."""
         with suppress(OSError):
             if self._region:
                 self._region.clear()

@@ -169,7 +169,6 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _masked(value: Any) -> Any:
-    """Return the value with every secret masked."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):

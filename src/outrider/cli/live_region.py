@@ -48,7 +48,6 @@ class LiveRegion:
 
     @property
     def height(self) -> int:
-        """Return the rows of the terminal."""
         return max(4, self._size()[1])
 
     def draw(self, lines: Sequence[str]) -> None:

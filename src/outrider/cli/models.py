@@ -54,7 +54,6 @@ _PLACES: dict[Placement, str] = {
 
 
 def models(arguments: list[str]) -> int:
-    """List the providers, or describe a model."""
     options = make_parser().parse_args(arguments)
     if not options.model:
         return asyncio.run(_list(check=options.check))

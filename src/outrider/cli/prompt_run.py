@@ -151,7 +151,6 @@ class PromptRun:
         return self._run_session(session, bench, parts)
 
     def _opened(self, bench: Workbench, log: Log, name: str | None) -> Session:
-        """Return the session that is continued, or a new one."""
         model, effort = self._options.model, self._options.effort
         return bench.open(log, name, model=model, effort=effort, observer=self._observe)
 
@@ -334,7 +333,6 @@ class PromptFront:
         self._note(safe_line(text))
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode."""
         if self._bench:
             self._bench.use_mode(mode, self._session)
 

@@ -39,12 +39,10 @@ class Branch(msgspec.Struct, frozen=True):
 
     @property
     def usage(self) -> Usage:
-        """Return the usage of the whole branch."""
         return sum((child.usage for child in self.children), self.summary.usage)
 
     @property
     def turns(self) -> int:
-        """Return the number of turns in the whole branch."""
         return self.summary.turns + sum(child.turns for child in self.children)
 
 
@@ -74,7 +72,6 @@ def _below(children: Sequence[Branch], indent: str) -> Iterator[str]:
 
 
 def used(turns: int, usage: Usage) -> str:
-    """Format turns and cost."""
     return ", ".join(part for part in (counted(turns, "turn"), dollars(usage.cost)) if part)
 
 

@@ -26,7 +26,6 @@ def styled(text: str, *styles: str) -> str:
 
 
 def unstyled(text: str) -> str:
-    """Return the text without style codes."""
     return _CODES.sub("", text)
 
 

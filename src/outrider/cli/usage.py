@@ -36,7 +36,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def usage(arguments: Sequence[str]) -> int:
-    """Print the sums."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.days < 1:

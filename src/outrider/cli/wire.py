@@ -55,7 +55,6 @@ _ID = re.compile(r"(?!.*\.json$)[\w.-]{1,64}", re.ASCII)
 
 
 def wire(arguments: list[str]) -> int:
-    """Print the request."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     if not options.model and options.turn is None:

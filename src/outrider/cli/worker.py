@@ -126,7 +126,6 @@ def _reporting(run: Run) -> Run:
 
 
 def result_line(result: TaskResult) -> str:
-    """Return one line about a result, for people."""
     from outrider.text import dollars
     from outrider.text.visible import safe_line
 

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from outrider.jsonrpc import METHOD_NOT_FOUND, RpcError
 from outrider.mcp import protocol
-from outrider.mcp_server.dialogue import Elicit
-from outrider.mcp_server.task_tool import NAME
+from outrider.mcp_server.task_tool import NAME, Elicit
 from outrider.version import __version__
 
 INFO = {"name": "outrider", "title": "Outrider", "version": __version__}

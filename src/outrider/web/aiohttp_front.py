@@ -10,8 +10,7 @@ from aiohttp import web
 from outrider.web.access import HEADERS, Access, check_origin, owner_of
 from outrider.web.api import API
 from outrider.web.api_answers import Links
-from outrider.web.http import MAX_BODY, RefusedError, Request, Response, too_long
-from outrider.web.route import Route, explained
+from outrider.web.http import MAX_BODY, RefusedError, Request, Response, Route, explained, too_long
 from outrider.web.server import Server
 
 _PAGE = files("outrider.web") / "page"

@@ -30,15 +30,12 @@ from outrider.text.visible import safe_lines
 from outrider.web import api_answers as a
 from outrider.web import api_requests as r
 from outrider.web.entry_view import PDF, PICTURES, entries_page, whole_entry
-from outrider.web.eval_view import list_evals, one_eval
-from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
-from outrider.web.http import Request, Response
-from outrider.web.hub import Hub
+from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, list_evals, one_eval, turn_rows
+from outrider.web.http import Request, Response, Route
+from outrider.web.hub import Hub, question_fields
 from outrider.web.live_session import PLACE
 from outrider.web.live_sessions import LiveSessions
 from outrider.web.owners import Owners
-from outrider.web.page_questions import question_fields
-from outrider.web.route import Route
 from outrider.web.session_list import list_sessions, session_details
 
 API = "/api/v1"
@@ -263,7 +260,6 @@ def _threaded(read: Callable[[Request, Any], Any]) -> Callable[[Request, Any], A
 
 
 def _number(request: Request, name: str) -> int:
-    """Return a number in the path of a request."""
     return int(request.values[name][:19])
 
 

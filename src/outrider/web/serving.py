@@ -20,7 +20,6 @@ from outrider.web.server import Server
 
 
 async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limits: ServerLimits) -> None:
-    """Serve until Ctrl-C."""
     access = Access(tokens)
     stopped = asyncio.Event()
     with default_log() as log, on_signals(lambda _: stopped.set()):

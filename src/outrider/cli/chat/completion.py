@@ -43,7 +43,6 @@ class ChatCompleter(Completer):
         self._servers = servers
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        """Yield the completions for the text before the cursor."""
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and "\n" not in before:
             prompts = self._servers.prompts() if self._servers else {}

@@ -165,7 +165,6 @@ class CurrentSession:
         return self.session is not None and self.session.background.has_news
 
     def open(self) -> Session:
-        """Return the open session, or a new one."""
         if self.session is None:
             self.session = self.bench.open(
                 self.log, model=self.model, effort=self._effort, observer=self._observer, titled=True
@@ -316,7 +315,6 @@ class CurrentSession:
 
 
 def history_file() -> Path:
-    """Return the file with the history of typed lines."""
     from outrider.environment import data_folder
 
     return data_folder() / "chat-history"

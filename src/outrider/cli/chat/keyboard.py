@@ -207,7 +207,6 @@ class Keyboard:
 
 
 def with_key(line: str, key: Key) -> str:
-    """Return the line after a key press."""
     if key.name == "backspace":
         return line[:-1]
     if key.name == "enter":

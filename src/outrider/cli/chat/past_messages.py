@@ -113,7 +113,6 @@ class OutputPager:
 
 
 def _last_turn(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages since the user's last one."""
     said = [each.role == "user" and not each.tool_results for each in messages]
     start = next((at for at in reversed(range(len(messages))) if said[at]), 0)
     return messages[start:]

@@ -45,7 +45,6 @@ class Pastes:
         return words
 
     def expand(self, line: str) -> str:
-        """Return the line with the pasted texts."""
         return self._replaced(line, "", "")
 
     def marked(self, line: str) -> str:
@@ -157,7 +156,6 @@ class Clipboard:
         return ended.output if ended.code == 0 and len(ended.output) <= LARGEST else b""
 
     def close(self) -> None:
-        """Delete the files."""
         if self._folder:
             self._folder.remove()
 

@@ -49,7 +49,6 @@ class PermissionPrompt(QuestionPrompt):
         return denied
 
     async def __call__(self, question: Question) -> Answer:
-        """Show the question and wait for the answer."""
         with self._keyboard.capturing():
             try:
                 if question.is_plan:

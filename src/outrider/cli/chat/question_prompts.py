@@ -60,7 +60,6 @@ class ChoicePrompt(QuestionPrompt):
     """Asks one question after the other. Escape declines all of them; Ctrl-C cancels the turn, too."""
 
     async def __call__(self, call_id: str, question: ChoiceQuestion) -> Answer:
-        """Show the questions and return the answers."""
         content: dict[str, Any] = {}
         count = len(question.questions)
         try:
@@ -130,7 +129,6 @@ class _Picker:
 
     @property
     def value(self) -> str | list[str]:
-        """The answer."""
         taken = dict.fromkeys(label for at, label in enumerate([*self.labels, self._words]) if at in self._taken)
         return list(taken) if self._field.multiple else next(iter(taken))
 
@@ -163,14 +161,12 @@ class _Picker:
         self.is_done = bool(words) and not self._field.multiple
 
     def lines(self, width: int) -> list[str]:
-        """Return the question and the choices."""
         choices = [(each.label, each.description) for each in self._field.choices]
         if choices and self._field.own_words:
             choices.append((self._words or OWN_WORDS, ""))
         return [*self.question_lines(width), *(line for row in enumerate(choices) for line in self._row(*row, width))]
 
     def keys(self, width: int) -> Iterator[str]:
-        """Yield the keys of the list."""
         taking = {"space": "choose", "enter": "send"} if self._field.multiple else {"enter": "choose"}
         return key_lines({"↑ ↓": "move", **taking, "esc": "decline"}, width)
 

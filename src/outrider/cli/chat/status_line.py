@@ -138,7 +138,6 @@ def _without_last_parts(template: str) -> Iterator[str]:
 
 
 def branch_of(folder: Path) -> str:
-    """Return the git branch of a folder, or ""."""
     from outrider.coding.protected_paths import git_folders
 
     for place in git_folders(folder):

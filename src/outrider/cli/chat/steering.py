@@ -42,7 +42,6 @@ class ChatSteering:
         self._work: asyncio.Task[None] | None = None
 
     def lines(self, width: int) -> Iterator[str]:
-        """Yield a line for each message that waits."""
         waiting = [*self._texts(), *self._sending, *self._next]
         for number, text in enumerate(waiting, 1):
             hint = "  (↑ takes it back)" if number == len(waiting) else ""
@@ -141,7 +140,6 @@ class ChatFront:
         self._view.dim(safe_line(text))
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode."""
         self._current.use_mode(mode)
 
     async def say(self, text: str) -> None:
@@ -163,7 +161,6 @@ class ChatFront:
         self._handling.clear()
 
     def stop(self) -> None:
-        """Cancel the turn that goes on."""
         self._turn.interrupt(False)
 
     def has_message(self) -> bool:

@@ -58,7 +58,6 @@ class Commands:
         return text.startswith("/") and self._aliases.get(name, name) in self._commands
 
     def run(self, text: str) -> Next:
-        """Run a line that begins with /."""
         name, _, rest = text[1:].strip().partition(" ")
         command = self._commands.get(self._aliases.get(name, name))
         if command is None:
