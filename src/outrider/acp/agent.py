@@ -250,8 +250,7 @@ class EditorAgent:
         return self._sessions[id]
 
     def _open(self, request: schema.NewSessionRequest | schema.LoadSessionRequest, id: str | None) -> Turns:
-        from outrider.acp.editor_session import SessionOpening
-        from outrider.acp.mcp_servers import merged, servers_of
+        from outrider.acp.editor_session import SessionOpening, merged, servers_of
         from outrider.acp.turns import Turns
         from outrider.coding.config.loading import load
         from outrider.coding.consent.item import waiting_note

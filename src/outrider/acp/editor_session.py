@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -37,8 +37,9 @@ from outrider.coding.permissions.question import Mode as PermissionMode
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
-from outrider.errors import LogError, SessionBusyError
+from outrider.errors import ConfigError, LogError, SessionBusyError
 from outrider.log.log import Log
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
 from outrider.providers.base import EFFORT_CHOICES, EffortChoice, Provider
 from outrider.providers.catalogue import tiers
 from outrider.providers.catalogue.efforts import check_effort, levels_for
@@ -50,7 +51,58 @@ from outrider.tools.tool import Tool
 
 if TYPE_CHECKING:
     from outrider.coding.front_end import Front
-    from outrider.mcp.servers import McpServer
+
+
+def servers_of(given: Sequence[Mapping[str, Any]], folder: Path) -> tuple[list[McpServer], list[str]]:
+    """Return the servers, and a note for each that cannot be used. The user has configured them in the editor."""
+    servers: dict[str, McpServer] = {}
+    notes: list[str] = []
+    for each in given:
+        name = each.get("name")
+        shown = str(name)[:60] if name else "unnamed"
+        try:
+            server = _server(each, str(name or ""), folder)
+            if servers.setdefault(tool_prefix(server.name), server) is not server:
+                raise ConfigError("another server has this name")
+        except ConfigError as error:
+            notes.append(f"The MCP server {shown} is not used: {error}")
+    return list(servers.values()), notes
+
+
+def merged(editors: Sequence[McpServer], found: Sequence[McpServer]) -> list[McpServer]:
+    """Return the editor's servers and those of files. An editor's server replaces one of the same name."""
+    names = {tool_prefix(server.name) for server in editors}
+    return [*editors, *(server for server in found if tool_prefix(server.name) not in names)]
+
+
+def _server(given: Mapping[str, Any], name: str, folder: Path) -> McpServer:
+    kind = given.get("type", "stdio")
+    if kind == "stdio":
+        args = given.get("args") or []
+        if not isinstance(given.get("command"), str) or not _are_texts(args):
+            raise ConfigError("command must be a text, and args a list of texts")
+        return StdioServer(name, given["command"], tuple(args), _pairs(given.get("env") or [], "env"), folder)
+    if kind in ("http", "sse"):  # the client finds out which of the two it is
+        if not isinstance(given.get("url"), str):
+            raise ConfigError("url must be a text")
+        return HttpServer(name, given["url"], _pairs(given.get("headers") or [], "headers"))
+    raise ConfigError(f"its type is {str(kind)[:40]!r}; stdio, http and sse are supported")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def _pairs(given: Any, field: str) -> dict[str, str]:
+    """Return variables or headers, which the protocol has as a list of names and values."""
+    try:
+        pairs = {each["name"]: each["value"] for each in given}
+    except (TypeError, KeyError):
+        raise ConfigError(f"{field} must be a list of objects with a name and a value") from None
+    if not _are_texts([*pairs, *pairs.values()]):
+        raise ConfigError(f"{field} must have texts as names and values")
+    return pairs
+
 
 MODE, MODEL, EFFORT = "mode", "model", "effort"
 DEFAULT_EFFORT = "default"
@@ -151,7 +203,8 @@ class EditorSession:
         def send(update: Update) -> int:
             return self.sender.send(to_session_update(update, self._read_attachment, client.output_key))
 
-        full = wants_full_updates(settings, client)
+        # Only `*` matches an editor that sends no name.
+        full = any(each in settings.full_updates for each in ("*", client.name))
         how = Delivery(client.appends_output, full, interval=settings.update_interval, format_output=fenced)
         return Engine(UpdateTarget(send, client), how)
 
@@ -267,8 +320,3 @@ class EditorSession:
 
     def _context_usage(self) -> tuple[int | None, float | None]:
         return window_of(self.session.provider), self.session.total_usage.cost
-
-
-def wants_full_updates(settings: AcpSettings, client: EditorClient) -> bool:
-    """Return whether this editor gets full updates. Only `*` matches an editor that sends no name."""
-    return "*" in settings.full_updates or client.name in settings.full_updates

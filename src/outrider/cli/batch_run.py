@@ -265,7 +265,7 @@ class BatchRun:
         collector = Collector(queue, batch, wait=self._options.wait)
         try:
             with self._catching(pool, progress):
-                async for found in collector.results(lambda: self._is_stopped(pool)):
+                async for found in collector.results(lambda: bool(self._signals) and pool.has_ended):
                     new = [each for each in found if each.id not in results.ids]
                     if self._judge:
                         new = list(await asyncio.gather(*map(self._judge, new)))
@@ -280,9 +280,6 @@ class BatchRun:
             await pool.close()
         await asyncio.to_thread(collector.end)
         return self._report(progress, collector)
-
-    def _is_stopped(self, pool: WorkerPool) -> bool:
-        return bool(self._signals) and pool.has_ended
 
     async def _end_workers(self, pool: WorkerPool) -> None:
         """Let the workers, which have nothing left to do, end by themselves."""

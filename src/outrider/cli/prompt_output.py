@@ -11,7 +11,6 @@ from typing import Any, TextIO
 import msgspec
 
 from outrider.cli.event_printer import EventPrinter
-from outrider.cli.prompt_options import Format
 from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation
 from outrider.conversation.usage import Usage
@@ -180,7 +179,7 @@ class StreamOutput(PromptOutput):
         self.stdout.write(encode_json({"type": "result", **outcome.fields()}) + b"\n")
 
 
-def output_for(wanted: Format, stdout: StandardOutput, *, quiet: bool = False) -> PromptOutput:
+def output_for(wanted: str, stdout: StandardOutput, *, quiet: bool = False) -> PromptOutput:
     """Return the output for a format. Text shows progress on stderr, JSON only if that is a terminal, events never."""
     if wanted == "stream-json":
         return StreamOutput(stdout, show_progress=False)

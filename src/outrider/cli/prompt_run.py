@@ -140,7 +140,8 @@ class PromptRun:
         for note in filter(None, (*found.notes, waiting)):
             self._print_note(safe_line(f"outrider: {note}"))
         _check_command(options.prompt or "", bench)
-        session = self._session = stack.enter_context(self._opened(bench, log, name))
+        opened = bench.open(log, name, model=options.model, effort=options.effort, observer=self._observe)
+        session = self._session = stack.enter_context(opened)
         session.wait_for_servers(loaded.settings.mcp.start_seconds)
         if name and not loaded.origins["permissions.mode"].startswith("--"):
             bench.restore_mode(log, name)
@@ -149,10 +150,6 @@ class PromptRun:
         self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, bench, parts)
-
-    def _opened(self, bench: Workbench, log: Log, name: str | None) -> Session:
-        model, effort = self._options.model, self._options.effort
-        return bench.open(log, name, model=model, effort=effort, observer=self._observe)
 
     def _prompt_parts(
         self, prompt: str, bench: Workbench, servers: Sequence[str], *, streaming: bool

@@ -31,7 +31,7 @@ from outrider.text.visible import safe_line, safe_lines
 
 if TYPE_CHECKING:
     from outrider.log.journal import Journal
-    from outrider.log.rewinding import Rewinder, RewindPreview, Rewound
+    from outrider.log.rewinding import Rewinder, RewindPreview
 
 DESCRIPTION = """\
 List your chats, those of this repository first, the most recently used at the top; or show, audit, export, import,
@@ -255,20 +255,17 @@ def rewind(log: Log, options: argparse.Namespace) -> None:
             print("To go back to before one of them: --to N", file=sys.stderr)
             return
         preview = rewinder.preview_undo() if options.undo else rewinder.preview(options.to)
-        for line in preview_lines(preview, files=not options.conversation, conversation=not options.files):
+        parts = {"files": not options.conversation, "conversation": not options.files}
+        for line in preview_lines(preview, **parts):
             print(safe_lines(line))
         force = _agreed(preview, options)
-        done = rewinder.undo(force=force) if options.undo else _done(rewinder, options, force)
+        done = rewinder.undo(force=force) if options.undo else rewinder.rewind(options.to, force=force, **parts)
         for line in outcome_lines(done):
             print(safe_lines(line), file=sys.stderr)
         if not options.undo:
             print(f"To take it back: outrider sessions rewind {journal.id[:8]} --undo", file=sys.stderr)
     finally:
         journal.close()
-
-
-def _done(rewinder: Rewinder, options: argparse.Namespace, force: bool) -> Rewound:
-    return rewinder.rewind(options.to, files=not options.conversation, conversation=not options.files, force=force)
 
 
 def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewinder:

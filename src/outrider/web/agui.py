@@ -16,7 +16,7 @@ from outrider.log.log import Log
 from outrider.log.questions import Answer, ElicitationQuestion, Question
 from outrider.struct_types import described
 from outrider.web.api_requests import NewSession
-from outrider.web.http import RefusedError, Request, Response, Route, stream_response
+from outrider.web.http import RefusedError, Request, Response, Route, post, stream_response
 from outrider.web.live_sessions import LiveSessions
 from outrider.web.owners import Owners
 
@@ -182,15 +182,7 @@ class AgUi:
         about = (
             "Run an agent, and stream the events of AG-UI. Questions end the run as interrupts, which `resume` answers."
         )
-        yield Route(
-            method="POST",
-            path="/ag-ui/run",
-            name="runAgent",
-            about=about,
-            handle=self._run,
-            body=RunAgentInput,
-            answer="text/event-stream",
-        )
+        yield post("/ag-ui/run", "runAgent", about, self._run, "text/event-stream", RunAgentInput)
 
     async def _run(self, request: Request, given: RunAgentInput) -> Response:
         newest = given.messages[-1] if given.messages else None

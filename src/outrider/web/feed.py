@@ -181,7 +181,7 @@ def _merged(kept: list[tuple[int, int, Json]]) -> Iterator[tuple[int, int, Json]
     last: tuple[int, int, Json] | None = None
     for entry, number, event in kept:
         field = _TEXTS.get(event["type"], "")
-        if last and field and _same(last[2], event):
+        if last and field and all(last[2].get(name) == event.get(name) for name in ("type", "call_id")):
             last = entry, number, {**event, field: last[2][field] + event[field]}
             continue
         if last:
@@ -189,10 +189,6 @@ def _merged(kept: list[tuple[int, int, Json]]) -> Iterator[tuple[int, int, Json]
         last = entry, number, event
     if last:
         yield last
-
-
-def _same(one: Json, other: Json) -> bool:
-    return one["type"] == other["type"] and one.get("call_id") == other.get("call_id")
 
 
 PAGE = 200

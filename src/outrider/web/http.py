@@ -200,6 +200,16 @@ class Route(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return msgspec.json.decode(await request.read(), type=described(self.body))
 
 
+def get(path: str, name: str, about: str, handle: Any, answer: Any, query: type | None = None) -> Route:
+    return Route(method="GET", path=path, name=name, about=about, handle=handle, answer=answer, query=query)
+
+
+def post(path: str, name: str, about: str, handle: Any, answer: Any, body: type | None, status: int = 200) -> Route:
+    return Route(
+        method="POST", path=path, name=name, about=about, handle=handle, answer=answer, body=body, status=status
+    )
+
+
 class Router:
     """Finds the route of a request, and explains what goes wrong."""
 

@@ -60,14 +60,10 @@ def _announce(access: Access, hosts: list[str], port: int) -> None:
         link = access.new_link(f"http://{host}:{port}")
         print(link, flush=True)
         if host != "127.0.0.1":
-            print_qr(link)
+            import segno  # rarely needed
+
+            segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)
     print("Each link lets one browser in, once. Press Enter for another, Ctrl-C to stop.", file=sys.stderr, flush=True)
-
-
-def print_qr(link: str) -> None:
-    import segno  # rarely needed
-
-    segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)
 
 
 async def _until(stopped: asyncio.Event, access: Access, hosts: list[str], port: int) -> None:

@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -75,9 +75,6 @@ class PasteHistory(FileHistory):
 
     def load_history_strings(self) -> Iterable[str]:
         """Yield the stored lines, the newest first."""
-        return self._collapsed()
-
-    def _collapsed(self) -> Iterator[str]:
         for stored in super().load_history_strings():
             yield self._pastes.unmarked(stored)
 

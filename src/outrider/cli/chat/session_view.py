@@ -163,17 +163,14 @@ class SessionView:
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
         self._wrote_reply = False
-        if message.citations:
-            self.write([*(styled(line, DIM) for line in self._sources(message)), ""])
+        if sources := message.citations:
+            lines = linked_source_lines(sources, self.region.width) if self._look.links else source_lines(sources)
+            self.write([*(styled(line, DIM) for line in lines), ""])
         for block in message.content:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.write([*self._file(block), ""])
         self._incoming.clear()
         self._titles |= {call.id: safe_line(title(call.name, call.input, self._folder)) for call in message.tool_calls}
-
-    def _sources(self, message: Message) -> Iterator[str]:
-        sources = message.citations
-        return linked_source_lines(sources, self.region.width) if self._look.links else source_lines(sources)
 
     def _call_finished(self, event: events.ToolFinished) -> None:
         self._calls.pop(event.call_id, None)
