@@ -33,7 +33,6 @@ from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode, Question, modes_within
-from outrider.coding.permissions.question import Mode as PermissionMode
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
@@ -108,7 +107,7 @@ MODE, MODEL, EFFORT = "mode", "model", "effort"
 DEFAULT_EFFORT = "default"
 
 
-def mode_state(current: PermissionMode, modes: Sequence[PermissionMode] = MODES) -> SessionModeState:
+def mode_state(current: Mode, modes: Sequence[Mode] = MODES) -> SessionModeState:
     """Return the modes that are allowed and the current one."""
     return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in modes])
 
@@ -118,7 +117,7 @@ def parse_effort(name: str) -> EffortChoice | None:
 
 
 def config_options(
-    mode: PermissionMode, model: str, provider: Provider, effort: str | None, allowed: Sequence[PermissionMode] = MODES
+    mode: Mode, model: str, provider: Provider, effort: str | None, allowed: Sequence[Mode] = MODES
 ) -> list[ConfigOption]:
     """Return the mode, the model and its effort as config options, with their possible values."""
     modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in allowed]

@@ -29,7 +29,8 @@ async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limi
         try:
             hosts = ["127.0.0.1", *filter(None, [lan_address() if lan else ""])]
             for host in hosts:
-                port = await _listen(runner, host, port)
+                await web.TCPSite(runner, host, port).start()
+                port = runner.addresses[-1][1]  # another one if any free port was asked for
             access.origins = [f"http://{host}:{port}" for host in (*hosts, "localhost")]
             if lan and len(hosts) == 1:
                 print("This machine has no address in a local network; only it can open the page.", file=sys.stderr)
@@ -37,13 +38,6 @@ async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limi
             await _until(stopped, access, hosts, port)
         finally:
             await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, host: str, port: int) -> int:
-    """Listen on a port and return it; any free one for 0."""
-    await web.TCPSite(runner, host, port).start()
-    found: int = runner.addresses[-1][1]
-    return found
 
 
 def lan_address() -> str:

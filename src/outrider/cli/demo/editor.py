@@ -51,13 +51,11 @@ class Editor:
             if message.get("id") == self._last_id:
                 return _result(message)
             if message.get("method") == "session/update":
-                self._take(message["params"]["update"])
+                update = message["params"]["update"]
+                self.updates.append(update)
+                if self._shows and update["sessionUpdate"] in SHOWN:
+                    self._story.print_json(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
         raise RuntimeError(f"outrider acp exited before it responded: {last_line(self._errors.read_text())}")
-
-    def _take(self, update: Json) -> None:
-        self.updates.append(update)
-        if self._shows and update["sessionUpdate"] in SHOWN:
-            self._story.print_json(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
 
 
 def watching_from_an_editor(story: Story) -> str:
