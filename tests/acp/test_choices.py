@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.acp.question_forms import OTHER, answer_in, form_of
+from outrider.acp.choice_requests import OTHER, answer_in, form_of
 from outrider.log.questions import Answer as Given
 from outrider.log.questions import Choice, ChoiceField, ChoiceQuestion
 from outrider.sync import default_log

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from outrider.errors import McpError
-from outrider.mcp.tools import accepted_schema
+from outrider.mcp.schemas import accepted_schema
 
 
 def with_property(schema: Any, **more: Any) -> dict[str, Any]:

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
+from outrider.acp.choice_requests import ChoiceRequester
 from outrider.acp.client import EditorClient
 from outrider.acp.content import to_session_update
 from outrider.acp.editor_tools import EditorBuffers, EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.permission_requests import PermissionRequester
-from outrider.acp.question_forms import ChoiceRequester, ElicitationRequester
 from outrider.acp.schema import (
     ConfigOption,
     ConfigOptionUpdate,
@@ -31,7 +31,7 @@ from outrider.acp.updates.call_state import Update
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.coding.config.settings import AcpSettings, Settings
-from outrider.coding.front_end import FrontEnd
+from outrider.coding.front_end import Front, FrontEnd
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode, Question, modes_within
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
@@ -47,9 +47,6 @@ from outrider.providers.credentials import keys
 from outrider.providers.credentials.keys import stored_values
 from outrider.runtime.session import Session
 from outrider.tools.tool import Tool
-
-if TYPE_CHECKING:
-    from outrider.coding.front_end import Front
 
 
 def servers_of(given: Sequence[Mapping[str, Any]], folder: Path) -> tuple[list[McpServer], list[str]]:
@@ -193,8 +190,10 @@ class EditorSession:
         choose = ChoiceRequester(self, lambda call_id: self.translator.calls.tool_call_id(call_id))
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose, origin="editor")
-        elicit, notices = ElicitationRequester(self, lambda text: self.sender.send_notice(text)), self._server_notices()
-        return FrontEnd(self.requester, elicit, notices, remote, choose, origin="editor")
+        from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
+
+        elicit = ElicitationRequester(self, lambda text: self.sender.send_notice(text))
+        return FrontEnd(self.requester, elicit, self._server_notices(), remote, choose, origin="editor")
 
     def _new_engine(self, settings: AcpSettings) -> Engine:
         client = self.client

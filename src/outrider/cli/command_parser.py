@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import select
 import sys
-import termios
 from collections.abc import Callable
 from contextlib import suppress
 from typing import BinaryIO
-
-from outrider.errors import OutriderError
 
 JSON_HELP = "print one JSON object"
 YES_HELP = "do not ask for confirmation"
@@ -53,6 +49,10 @@ def confirm(question: str, otherwise: str) -> bool:
 
     What was typed before the question, and several lines at once, are no answer.
     """
+    import termios
+
+    from outrider.errors import OutriderError
+
     if sys.stdin is None or not sys.stdin.isatty():
         raise OutriderError(f"cannot ask for confirmation without a terminal; {otherwise}")
     with suppress(OSError, ValueError, termios.error):
@@ -66,6 +66,8 @@ def confirm(question: str, otherwise: str) -> bool:
 
 
 def _has_more() -> bool:
+    import select
+
     with suppress(OSError, ValueError):
         return bool(select.select([sys.stdin], [], [], 0)[0])
     return False
@@ -74,5 +76,7 @@ def _has_more() -> bool:
 def stdin_bytes() -> BinaryIO:
     """Return standard input as a binary stream. Raises OutriderError if it is closed."""
     if sys.stdin is None:
+        from outrider.errors import OutriderError
+
         raise OutriderError("standard input is closed; pipe in the data, or give a file")
     return sys.stdin.buffer

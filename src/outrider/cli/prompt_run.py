@@ -45,10 +45,8 @@ from outrider.text import clean, counted, dollars
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
-    from outrider.coding.workbench import Workbench
     from outrider.log.questions import Question as LoggedQuestion
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
-    from outrider.runtime.session import Session
     from outrider.runtime.structured_output import Report
 
 

@@ -10,7 +10,7 @@ import msgspec
 from outrider.errors import McpError
 from outrider.mcp.handshake import decoded
 from outrider.mcp.protocol import ELICIT, INVALID_PARAMS, RELATED_TASK_KEY, ElicitParams
-from outrider.mcp.tools import accepted_schema
+from outrider.mcp.schemas import accepted_schema
 from outrider.text.visible import plain_text, revealed
 
 _LONGEST_MESSAGE = 4_000

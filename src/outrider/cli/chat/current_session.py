@@ -13,7 +13,7 @@ from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
 from outrider.errors import MissingKeyError, OutriderError
-from outrider.runtime.events import Notice
+from outrider.runtime.events import Event, Notice
 
 if TYPE_CHECKING:
     from outrider.coding.config.chosen_model import ChosenModel
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
     from outrider.providers.base import Effort, EffortChoice
     from outrider.runtime.context import ContextUsage
-    from outrider.runtime.events import Event
     from outrider.runtime.session import Session
     from outrider.tools.tool import Tool
 

@@ -22,13 +22,13 @@ from prompt_toolkit.layout.processors import BeforeInput
 from prompt_toolkit.output.vt100 import Vt100_Output
 
 from outrider.cli.styles import BOLD, CYAN, DIM, columns, fit, home_relative, styled
-from outrider.coding.session_lists import SessionList
 from outrider.errors import OutriderError
 from outrider.processes.signals import suspend
 from outrider.text import ago, counted, dollars, thousands
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
+    from outrider.coding.session_lists import SessionList
     from outrider.log.log import Log
     from outrider.log.summary import Summary
 
@@ -261,6 +261,8 @@ TOGGLE = "\0all"
 
 async def pick_session(title: str, log: Log, folder: Path) -> str | None:
     """Let the user choose a session. Return its id; None if there is none or the user leaves the list."""
+    from outrider.coding.session_lists import SessionList
+
     sessions, every, words = SessionList(log, folder), False, ""
     while True:
         listed = await asyncio.to_thread(partial(sessions.page, MOST, every=every))

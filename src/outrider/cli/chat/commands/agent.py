@@ -7,9 +7,9 @@ import shlex
 from collections.abc import Iterable
 from functools import partial
 from textwrap import wrap
-from typing import TYPE_CHECKING
 
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Send, Work
+from outrider.cli.chat.session_view import SessionView
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
@@ -19,9 +19,6 @@ from outrider.errors import ConfigError, OutriderError
 from outrider.runtime.goal import goal_message
 from outrider.text.visible import safe_line
 from outrider.tools.threads import Threads
-
-if TYPE_CHECKING:
-    from outrider.cli.chat.session_view import SessionView
 
 
 def _choose_model(chat: CommandContext, name: str) -> Next:
