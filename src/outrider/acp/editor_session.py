@@ -32,14 +32,14 @@ from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.coding.config.settings import AcpSettings, Settings
 from outrider.coding.front_end import Front, FrontEnd
-from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode, Question, modes_within
+from outrider.coding.permissions.question import MODE_WORDS, Mode, Question, modes_within
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
 from outrider.errors import ConfigError, LogError, SessionBusyError
 from outrider.log.log import Log
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
-from outrider.providers.base import EFFORT_CHOICES, EffortChoice, Provider
+from outrider.providers.base import EFFORT_CHOICES, EffortChoice
 from outrider.providers.catalogue import tiers
 from outrider.providers.catalogue.efforts import check_effort, levels_for
 from outrider.providers.catalogue.windows import window_of
@@ -104,31 +104,8 @@ MODE, MODEL, EFFORT = "mode", "model", "effort"
 DEFAULT_EFFORT = "default"
 
 
-def mode_state(current: Mode, modes: Sequence[Mode] = MODES) -> SessionModeState:
-    """Return the modes that are allowed and the current one."""
-    return SessionModeState(current, [SessionMode(mode, mode.capitalize(), MODE_WORDS[mode]) for mode in modes])
-
-
 def parse_effort(name: str) -> EffortChoice | None:
     return next((effort for effort in EFFORT_CHOICES if effort == name), None)
-
-
-def config_options(
-    mode: Mode, model: str, provider: Provider, effort: str | None, allowed: Sequence[Mode] = MODES
-) -> list[ConfigOption]:
-    """Return the mode, the model and its effort as config options, with their possible values."""
-    modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in allowed]
-    names = list(dict.fromkeys([model, *known_models()]))
-    models = [ConfigOptionValue(name, name) for name in names]
-    options = [
-        ConfigOption(MODE, "Permissions", mode, modes, "mode", "Which tool calls run without asking."),
-        ConfigOption(MODEL, "Model", model, models, "model", "The model that answers."),
-    ]
-    if levels := levels_for(provider):
-        values = [ConfigOptionValue(each, each.capitalize()) for each in (DEFAULT_EFFORT, *levels)]
-        current = effort or DEFAULT_EFFORT
-        options.append(ConfigOption(EFFORT, "Effort", current, values, "thought_level", "How much the model thinks."))
-    return options
 
 
 def has_any_key() -> bool:
@@ -256,10 +233,27 @@ class EditorSession:
         return self.bench.permissions.mode
 
     @property
+    def mode_state(self) -> SessionModeState:
+        """The modes that are allowed and the current one."""
+        return SessionModeState(
+            self.mode, [SessionMode(each, each.capitalize(), MODE_WORDS[each]) for each in self.modes]
+        )
+
+    @property
     def config_options(self) -> list[ConfigOption]:
-        """The options of the session with their values."""
-        effort = self.session.agent.effort
-        return config_options(self.mode, self.model, self.session.provider, effort, self.modes)
+        """The mode, the model and its effort as options of the session, with their possible values."""
+        modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in self.modes]
+        models = [ConfigOptionValue(name, name) for name in dict.fromkeys([self.model, *known_models()])]
+        options = [
+            ConfigOption(MODE, "Permissions", self.mode, modes, "mode", "Which tool calls run without asking."),
+            ConfigOption(MODEL, "Model", self.model, models, "model", "The model that answers."),
+        ]
+        if levels := levels_for(self.session.provider):
+            values = [ConfigOptionValue(each, each.capitalize()) for each in (DEFAULT_EFFORT, *levels)]
+            effort = self.session.agent.effort or DEFAULT_EFFORT
+            about = "How much the model thinks."
+            options.append(ConfigOption(EFFORT, "Effort", effort, values, "thought_level", about))
+        return options
 
     @property
     def modes(self) -> tuple[Mode, ...]:

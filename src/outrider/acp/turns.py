@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import EditorClient
 from outrider.acp.content import to_prompt
-from outrider.acp.editor_session import EditorSession, SessionOpening, mode_state
+from outrider.acp.editor_session import EditorSession, SessionOpening
 from outrider.acp.schema import AvailableCommandsUpdate, ContentBlock, OpenSessionResponse, StopReason, TextContent
 from outrider.acp.slash_commands import (
     COMPACT,
@@ -149,7 +149,7 @@ class Turns:
     def open_response(self, *, with_id: bool) -> OpenSessionResponse:
         """Return the response to the request that opened the session. Commands and notices are sent right after it."""
         asyncio.get_running_loop().call_soon(self._introduce)
-        state = mode_state(self.editor.mode, self.editor.modes), self.editor.config_options
+        state = self.editor.mode_state, self.editor.config_options
         return OpenSessionResponse(*state, self.editor.id) if with_id else OpenSessionResponse(*state)
 
     def _introduce(self) -> None:
