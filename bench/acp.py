@@ -125,7 +125,7 @@ async def _write(count: int) -> float:
     """CPU seconds for changes of one field through the engine and the wire, as a session has them."""
     from outrider.acp.client import EditorClient
     from outrider.acp.connection import Connection
-    from outrider.acp.tool_call_updates import to_session_update
+    from outrider.acp.content import to_session_update
     from outrider.acp.update_sender import UpdateSender
     from outrider.acp.updates.call_state import CallState
     from outrider.acp.updates.engine import Engine

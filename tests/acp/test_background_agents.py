@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider import Log, tool
-from outrider.acp.replay import replay_session
+from outrider.acp.turns import replay_session
 from outrider.coding.tasks import agent_lines
 from outrider.testing import call
 from tests.acp.editor import introduced

@@ -13,7 +13,7 @@ from outrider.acp import editor_tools
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import ClosedError, Connection
 from outrider.acp.editor_tools import EditorBuffers
-from outrider.acp.schema.requests import ClientCapabilities, FileSystemCapabilities
+from outrider.acp.schema import ClientCapabilities, FileSystemCapabilities
 from tests.acp.editor import Handler, Refused, introduced
 from tests.cli.asking import everywhere
 from tests.modelserver import Answer, ModelServer

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
+from outrider.acp.content import to_session_update
 from outrider.acp.event_translator import EventTranslator
-from outrider.acp.tool_call_updates import to_session_update
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget

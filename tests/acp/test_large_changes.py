@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from outrider.acp.permission_requests import PermissionRequester
-from outrider.acp.schema.client_requests import PermissionOutcome, RequestPermissionResponse
+from outrider.acp.schema import PermissionOutcome, RequestPermissionResponse
 from outrider.coding.permissions.question import Question
 from tests.acp.editor import Editor, allowing, introduced
 from tests.acp.updates.observing import watched

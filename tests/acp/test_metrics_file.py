@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from outrider.acp import metrics_file
 from outrider.acp.agent import EditorAgent
-from outrider.acp.metrics_file import MetricsFile, append
+from outrider.acp.updates import metrics
+from outrider.acp.updates.metrics import MetricsFile, append
 from tests.acp.editor import introduced, running
 from tests.cli.program import outrider
 
@@ -120,7 +120,7 @@ async def test_a_disk_that_does_not_answer_holds_up_nothing_and_nothing_piles_up
         released.wait(20)
         append(path, data)
 
-    monkeypatch.setattr(metrics_file, "append", slow)
+    monkeypatch.setattr(metrics, "append", slow)
     measured = MetricsFile(file, close_timeout=0.01)
     measured.add_session("s", lambda: dict(counts))
     begun = time.monotonic()
@@ -146,11 +146,11 @@ async def test_a_disk_that_is_full_costs_the_line_alone(tmp_path: Path, monkeypa
 
     measured = MetricsFile(file)
     measured.add_session("s", lambda: dict(counts))
-    monkeypatch.setattr(metrics_file, "append", full)
+    monkeypatch.setattr(metrics, "append", full)
     counts["n"] = 2
     measured.write("s")
     await asyncio.wait_for(failed.wait(), 20)
-    monkeypatch.setattr(metrics_file, "append", append)
+    monkeypatch.setattr(metrics, "append", append)
     await measured.close()
     assert [(line["n"], line["ended"]) for line in lines(file)] == [(2, True)]
 

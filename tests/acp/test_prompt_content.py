@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.acp.prompt_content import MAX_IMAGE_BYTES, file_content, path_of, to_prompt
-from outrider.acp.schema.content import (
+from outrider.acp.content import MAX_IMAGE_BYTES, file_content, path_of, to_prompt
+from outrider.acp.schema import (
     AudioContent,
     ContentBlock,
     EmbeddedResource,

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from outrider import Agent, Attachment, Log, Session, ToolContext, tool, with_subagents
-from outrider.acp.replay import replay_session
+from outrider.acp.turns import replay_session
 from outrider.coding.toolbox.shell.following import Outcome, Reader
 from outrider.coding.toolbox.shell.outcomes import to_result
 from outrider.coding.toolbox.shell.output import Output

@@ -11,7 +11,7 @@ import pytest
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
 from outrider.acp.handlers import to_rpc_error
-from outrider.acp.schema.requests import ClientCapabilities
+from outrider.acp.schema import ClientCapabilities
 from outrider.acp.subagents import MAX_LINE, SHOWN_LINES, SubagentActivity
 from outrider.acp.tool_calls import fenced, locations_of, new_call
 from outrider.errors import SessionHeldError

@@ -14,7 +14,7 @@ import pytest
 
 from outrider import Session
 from outrider.cli.options import UsageError, settings_from
-from outrider.cli.prompt_options import output_format, parse
+from outrider.cli.prompt import output_format, parse
 from outrider.coding.toolbox import ALL_NAMES, WEB_SEARCH
 from outrider.conversation.messages import AttachmentBlock
 from outrider.sync import default_log

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import get_args
 
 from outrider.cli.options import settings_from
-from outrider.cli.prompt_options import FORMATS, make_parser, parse
+from outrider.cli.prompt import FORMATS, make_parser, parse
 from outrider.cli.prompt_output import PromptOutcome
 from outrider.runtime.events import Event
 from tests.cli.program import outrider

@@ -22,10 +22,9 @@ from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client
 from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
 from outrider.mcp.oauth import OAuth
-from outrider.mcp.oauth_grants import ClientCredentials
 from outrider.mcp.protocol import ToolSpec
 from outrider.mcp.servers import HttpServer
-from outrider.mcp.tokens import Registration, TokenStore
+from outrider.mcp.tokens import ClientCredentials, Registration, TokenStore
 
 CLIENT_METADATA_URL = "https://conformance-test.local/client-metadata.json"
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from outrider.log.log import Log
-from outrider.mcp_server.dialogue import Elicit
 from outrider.mcp_server.host import Host, ServedTool
 from outrider.mcp_server.http import PATH, HttpServer
 from outrider.mcp_server.serving import listen
+from outrider.mcp_server.task_tool import Elicit
 from outrider.mcp_server.tasks import Tasks
 
 PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="

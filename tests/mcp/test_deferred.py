@@ -11,9 +11,8 @@ import msgspec
 import pytest
 
 from outrider.mcp.channel import CallProgress
-from outrider.mcp.deferred import DeferredTools
+from outrider.mcp.deferred import DeferredTools, ToolIndex
 from outrider.mcp.protocol import CallToolResult
-from outrider.mcp.ranking import ToolIndex
 from outrider.mcp.tools import server_tools
 from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.result import ToolResult

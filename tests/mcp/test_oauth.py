@@ -19,11 +19,9 @@ from aiohttp import web
 from outrider.errors import McpError, McpLoginError
 from outrider.mcp.client import Client
 from outrider.mcp.oauth import OAuth
-from outrider.mcp.oauth_discovery import Challenge, covers, parse_challenge
-from outrider.mcp.oauth_grants import ClientCredentials
-from outrider.mcp.oauth_requests import OAuthRequests
+from outrider.mcp.oauth_discovery import Challenge, OAuthRequests, covers, parse_challenge
 from outrider.mcp.servers import HttpServer
-from outrider.mcp.tokens import FILE, Login, Registration, Tokens, TokenStore
+from outrider.mcp.tokens import FILE, ClientCredentials, Login, Registration, Tokens, TokenStore
 from tests.mcp.login_server import Browser, LoginServer, login_server
 
 

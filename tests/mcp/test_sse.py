@@ -7,7 +7,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.mcp.sse import EventReader
+from outrider.mcp.endpoint import EventReader
 
 STREAM = (
     b': a comment\n\nevent: message\nid: 7\nretry: 1500\ndata: {"a":1}\n\n'

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from outrider.acp.tool_call_updates import to_session_update
+from outrider.acp.content import to_session_update
 from outrider.acp.updates.call_state import FIELDS, CallState, Diff, File, Location, Terminal, Text, Update
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget

@@ -26,7 +26,7 @@ from outrider.text.visible import (
     safe_lines,
     without_colours,
 )
-from outrider.web.page_questions import question_fields
+from outrider.web.hub import question_fields
 
 VISIBLE_FORMAT = {0x600, 0x601, 0x602, 0x603, 0x604, 0x605, 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
 """Signs of Arabic, Syriac and Kaithi that Unicode calls format characters, and that are visible."""

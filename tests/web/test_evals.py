@@ -11,7 +11,7 @@ from outrider.evals.stored import store, stored_evals
 from outrider.evals.trial import Outcome
 from outrider.log.log import Log
 from outrider.sync import default_log
-from outrider.web.eval_view import list_evals, one_eval
+from outrider.web.figures import list_evals, one_eval
 from tests.web.logs import session
 from tests.web.pages import NARROW, PATIENCE, visitor, web_server
 from tests.web.test_page import check

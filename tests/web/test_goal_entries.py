@@ -5,8 +5,8 @@ from __future__ import annotations
 from outrider.conversation.messages import Message
 from outrider.log.entries import GoalChecked, MessageEntry, Record, SessionSettings
 from outrider.runtime.goal import failure_text
-from outrider.web.draft import Draft
 from outrider.web.entry_view import EntryView
+from outrider.web.feed import Draft
 
 
 def test_a_goal_its_checks_and_what_the_model_read() -> None:

@@ -12,8 +12,8 @@ from outrider.log.log import Log
 from outrider.log.questions import Option, PermissionQuestion
 from outrider.sync import default_log
 from outrider.web.api_requests import EventsQuery
-from outrider.web.event_stream import EventStream
 from outrider.web.feed import Feed, Place
+from outrider.web.http import EventStream
 from outrider.web.hub import Hub
 from outrider.web.live_sessions import LiveSessions
 from outrider.web.opener import CodingOpener

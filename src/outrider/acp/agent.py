@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from outrider.acp import schema
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import Connection
 from outrider.acp.handlers import Method
-from outrider.acp.metrics_file import MetricsFile
-from outrider.acp.schema import requests as schema
-from outrider.acp.schema.content import PROTOCOL_VERSION, Meta
-from outrider.acp.schema.requests import AuthMethod, AuthMethodTerminal, ClientCapabilities
+from outrider.acp.schema import PROTOCOL_VERSION, AuthMethod, AuthMethodTerminal, ClientCapabilities, Meta
+from outrider.acp.updates.metrics import MetricsFile
 from outrider.acp.writer import EditorWriter
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.errors import UnknownSessionError
@@ -214,7 +213,7 @@ class EditorAgent:
         return schema.Empty()
 
     def _set_config_option(self, request: schema.SetConfigOptionRequest) -> schema.SetConfigOptionResponse:
-        from outrider.acp.session_options import EFFORT, MODE, MODEL, parse_effort
+        from outrider.acp.editor_session import EFFORT, MODE, MODEL, parse_effort
         from outrider.coding.permissions.question import parse_mode
 
         editor, value = self._session(request.session_id).editor, request.value
@@ -251,8 +250,7 @@ class EditorAgent:
         return self._sessions[id]
 
     def _open(self, request: schema.NewSessionRequest | schema.LoadSessionRequest, id: str | None) -> Turns:
-        from outrider.acp.editor_session import SessionOpening
-        from outrider.acp.mcp_servers import merged, servers_of
+        from outrider.acp.editor_session import SessionOpening, merged, servers_of
         from outrider.acp.turns import Turns
         from outrider.coding.config.loading import load
         from outrider.coding.consent.item import waiting_note
@@ -377,7 +375,7 @@ def check_key_for(method_id: str) -> None:
     known = [LOGIN.id, *(f"{provider}-key" for provider in PROVIDERS)]
     if method_id not in known:
         raise RpcError.invalid_params(f"unknown authentication method {method_id!r}; use {LOGIN.id!r}")
-    from outrider.acp.session_options import has_any_key  # imports the providers
+    from outrider.acp.editor_session import has_any_key  # imports the providers
 
     if not has_any_key():
         raise RpcError.auth_required(f"there is no API key yet. {LOGIN.description}")

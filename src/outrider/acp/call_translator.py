@@ -47,7 +47,6 @@ class CallTranslator:
         """The calls whose tool runs."""
 
     def __contains__(self, call_id: str) -> bool:
-        """Whether a call is open."""
         return call_id in self._calls
 
     @property
@@ -72,7 +71,6 @@ class CallTranslator:
                 self.handle(event)
 
     def handle(self, event: events.Event) -> None:
-        """Show an event of a call."""
         match event:
             case events.ToolCallDelta():
                 self._on_arguments(event)
@@ -99,7 +97,6 @@ class CallTranslator:
         self._announce(use.id, new_call(shown_id, use.name, use.input, self._folder, reads_files=reads_files))
 
     def announce_all(self, uses: Sequence[ToolUseBlock]) -> None:
-        """Announce the calls of a complete reply."""
         self._match_renamed(uses)
         for use in uses:
             self.announce(use)

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from outrider.acp.client import AskingSession
-from outrider.acp.schema.client_requests import CreateElicitationRequest, PermissionOption, RequestPermissionRequest
-from outrider.acp.schema.notifications import ToolCallFields
+from outrider.acp.schema import CreateElicitationRequest, PermissionOption, RequestPermissionRequest, ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
 from outrider.acp.updates.call_state import Text
 from outrider.errors import ConversationError

@@ -7,15 +7,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from outrider.acp.connection import ClosedError, Connection
-from outrider.acp.schema.client_requests import (
+from outrider.acp.schema import (
+    ClientCapabilities,
     CreateElicitationRequest,
     CreateElicitationResponse,
+    Implementation,
     RequestPermissionRequest,
     RequestPermissionResponse,
+    SessionNotification,
+    SessionUpdate,
+    Wire,
 )
-from outrider.acp.schema.content import Wire
-from outrider.acp.schema.notifications import SessionNotification, SessionUpdate
-from outrider.acp.schema.requests import ClientCapabilities, Implementation
 from outrider.acp.writer import STALL_SECONDS, EditorWriter
 
 if TYPE_CHECKING:
@@ -52,7 +54,6 @@ class EditorClient:
 
     @property
     def takes_notices(self) -> bool:
-        """Whether the client supports notices."""
         session = self.capabilities.session
         return session is not None and session.notices is not None
 

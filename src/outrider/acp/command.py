@@ -11,8 +11,8 @@ from typing import Any
 
 from outrider.acp.agent import EditorAgent
 from outrider.acp.connection import Connection
-from outrider.acp.metrics_file import append
 from outrider.acp.stdio import serve
+from outrider.acp.updates.metrics import append
 from outrider.acp.writer import EditorWriter
 from outrider.coding.permissions.question import MODES
 from outrider.environment import LOG_HELP, WORKSPACE_HELP

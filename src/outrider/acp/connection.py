@@ -70,7 +70,6 @@ class Connection:
         return not self._is_closing
 
     def feed(self, data: bytes) -> None:
-        """Handle bytes from the client."""
         for line in self._lines.split(data):
             if self._is_closed:
                 return

@@ -3,45 +3,120 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import msgspec
 
 from outrider.acp.choice_requests import ChoiceRequester
 from outrider.acp.client import EditorClient
+from outrider.acp.content import to_session_update
 from outrider.acp.editor_tools import EditorBuffers, EditorTerminals
 from outrider.acp.event_translator import EventTranslator
 from outrider.acp.permission_requests import PermissionRequester
-from outrider.acp.schema.notifications import ConfigOptionUpdate, CurrentModeUpdate
-from outrider.acp.schema.requests import ConfigOption, StopReason
-from outrider.acp.session_options import config_options
-from outrider.acp.tool_call_updates import to_session_update
+from outrider.acp.schema import (
+    ConfigOption,
+    ConfigOptionUpdate,
+    ConfigOptionValue,
+    CurrentModeUpdate,
+    SessionMode,
+    SessionModeState,
+    StopReason,
+)
 from outrider.acp.tool_calls import fenced
 from outrider.acp.update_sender import UpdateSender
 from outrider.acp.updates.call_state import Update
 from outrider.acp.updates.engine import Engine
 from outrider.acp.updates.pacer import Delivery, UpdateTarget
 from outrider.coding.config.settings import AcpSettings, Settings
-from outrider.coding.front_end import FrontEnd
-from outrider.coding.permissions.question import Mode, Question, modes_within
+from outrider.coding.front_end import Front, FrontEnd
+from outrider.coding.permissions.question import MODE_WORDS, Mode, Question, modes_within
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import AttachmentBlock, ToolUseBlock
-from outrider.errors import LogError, SessionBusyError
+from outrider.errors import ConfigError, LogError, SessionBusyError
 from outrider.log.log import Log
-from outrider.providers.base import EffortChoice
-from outrider.providers.catalogue.efforts import check_effort
+from outrider.mcp.servers import HttpServer, McpServer, StdioServer, tool_prefix
+from outrider.providers.base import EFFORT_CHOICES, EffortChoice
+from outrider.providers.catalogue import tiers
+from outrider.providers.catalogue.efforts import check_effort, levels_for
 from outrider.providers.catalogue.windows import window_of
+from outrider.providers.credentials import keys
+from outrider.providers.credentials.keys import stored_values
 from outrider.runtime.session import Session
 from outrider.tools.tool import Tool
 
-if TYPE_CHECKING:
-    from outrider.coding.front_end import Front
-    from outrider.mcp.elicitation import OnElicit
-    from outrider.mcp.servers import McpServer
+
+def servers_of(given: Sequence[Mapping[str, Any]], folder: Path) -> tuple[list[McpServer], list[str]]:
+    """Return the servers, and a note for each that cannot be used. The user has configured them in the editor."""
+    servers: dict[str, McpServer] = {}
+    notes: list[str] = []
+    for each in given:
+        name = each.get("name")
+        shown = str(name)[:60] if name else "unnamed"
+        try:
+            server = _server(each, str(name or ""), folder)
+            if servers.setdefault(tool_prefix(server.name), server) is not server:
+                raise ConfigError("another server has this name")
+        except ConfigError as error:
+            notes.append(f"The MCP server {shown} is not used: {error}")
+    return list(servers.values()), notes
+
+
+def merged(editors: Sequence[McpServer], found: Sequence[McpServer]) -> list[McpServer]:
+    """Return the editor's servers and those of files. An editor's server replaces one of the same name."""
+    names = {tool_prefix(server.name) for server in editors}
+    return [*editors, *(server for server in found if tool_prefix(server.name) not in names)]
+
+
+def _server(given: Mapping[str, Any], name: str, folder: Path) -> McpServer:
+    kind = given.get("type", "stdio")
+    if kind == "stdio":
+        args = given.get("args") or []
+        if not isinstance(given.get("command"), str) or not _are_texts(args):
+            raise ConfigError("command must be a text, and args a list of texts")
+        return StdioServer(name, given["command"], tuple(args), _pairs(given.get("env") or [], "env"), folder)
+    if kind in ("http", "sse"):  # the client finds out which of the two it is
+        if not isinstance(given.get("url"), str):
+            raise ConfigError("url must be a text")
+        return HttpServer(name, given["url"], _pairs(given.get("headers") or [], "headers"))
+    raise ConfigError(f"its type is {str(kind)[:40]!r}; stdio, http and sse are supported")
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(item, str) for item in value)
+
+
+def _pairs(given: Any, field: str) -> dict[str, str]:
+    """Return variables or headers, which the protocol has as a list of names and values."""
+    try:
+        pairs = {each["name"]: each["value"] for each in given}
+    except (TypeError, KeyError):
+        raise ConfigError(f"{field} must be a list of objects with a name and a value") from None
+    if not _are_texts([*pairs, *pairs.values()]):
+        raise ConfigError(f"{field} must have texts as names and values")
+    return pairs
+
+
+MODE, MODEL, EFFORT = "mode", "model", "effort"
+DEFAULT_EFFORT = "default"
+
+
+def parse_effort(name: str) -> EffortChoice | None:
+    return next((effort for effort in EFFORT_CHOICES if effort == name), None)
+
+
+def has_any_key() -> bool:
+    """Return whether the user has a key: in the environment, or stored by `outrider login`."""
+    return len(known_models()) > 1 or bool(stored_values())
+
+
+def known_models() -> list[str]:
+    """Return the tiers of the providers that have a key, and the demo model."""
+    with_key = filter(keys.has_key, tiers.ORDER)
+    return [*(f"{prefix}/{tier}" for prefix in with_key for tier in tiers.models_of(prefix)), "demo"]
 
 
 class SessionOpening(msgspec.Struct, frozen=True):
@@ -92,8 +167,10 @@ class EditorSession:
         choose = ChoiceRequester(self, lambda call_id: self.translator.calls.tool_call_id(call_id))
         if not opening.servers:
             return FrontEnd(self.requester, remote=remote, choose=choose, origin="editor")
-        elicit, notices = self._elicitation_requester(), self._server_notices()
-        return FrontEnd(self.requester, elicit, notices, remote, choose, origin="editor")
+        from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
+
+        elicit = ElicitationRequester(self, lambda text: self.sender.send_notice(text))
+        return FrontEnd(self.requester, elicit, self._server_notices(), remote, choose, origin="editor")
 
     def _new_engine(self, settings: AcpSettings) -> Engine:
         client = self.client
@@ -101,7 +178,8 @@ class EditorSession:
         def send(update: Update) -> int:
             return self.sender.send(to_session_update(update, self._read_attachment, client.output_key))
 
-        full = wants_full_updates(settings, client)
+        # Only `*` matches an editor that sends no name.
+        full = any(each in settings.full_updates for each in ("*", client.name))
         how = Delivery(client.appends_output, full, interval=settings.update_interval, format_output=fenced)
         return Engine(UpdateTarget(send, client), how)
 
@@ -135,11 +213,6 @@ class EditorSession:
         self.translator.calls.announce(ToolUseBlock(question.call_id, question.tool, question.input))
         return self.translator.calls.tool_call_id(question.call_id)
 
-    def _elicitation_requester(self) -> OnElicit:
-        from outrider.acp.elicitation_requests import ElicitationRequester  # imports MCP
-
-        return ElicitationRequester(self, lambda text: self.sender.send_notice(text))
-
     def _use_editor(self) -> None:
         """Let the tools use the editor's files and terminals, as far as the client offers them."""
         offered = self.client.capabilities
@@ -152,7 +225,6 @@ class EditorSession:
 
     @property
     def model(self) -> str:
-        """The name of the current model."""
         model = self.session.agent.model
         return model if isinstance(model, str) else model.name
 
@@ -161,10 +233,27 @@ class EditorSession:
         return self.bench.permissions.mode
 
     @property
+    def mode_state(self) -> SessionModeState:
+        """The modes that are allowed and the current one."""
+        return SessionModeState(
+            self.mode, [SessionMode(each, each.capitalize(), MODE_WORDS[each]) for each in self.modes]
+        )
+
+    @property
     def config_options(self) -> list[ConfigOption]:
-        """The options of the session with their values."""
-        effort = self.session.agent.effort
-        return config_options(self.mode, self.model, self.session.provider, effort, self.modes)
+        """The mode, the model and its effort as options of the session, with their possible values."""
+        modes = [ConfigOptionValue(each, each.capitalize(), MODE_WORDS[each]) for each in self.modes]
+        models = [ConfigOptionValue(name, name) for name in dict.fromkeys([self.model, *known_models()])]
+        options = [
+            ConfigOption(MODE, "Permissions", self.mode, modes, "mode", "Which tool calls run without asking."),
+            ConfigOption(MODEL, "Model", self.model, models, "model", "The model that answers."),
+        ]
+        if levels := levels_for(self.session.provider):
+            values = [ConfigOptionValue(each, each.capitalize()) for each in (DEFAULT_EFFORT, *levels)]
+            effort = self.session.agent.effort or DEFAULT_EFFORT
+            about = "How much the model thinks."
+            options.append(ConfigOption(EFFORT, "Effort", effort, values, "thought_level", about))
+        return options
 
     @property
     def modes(self) -> tuple[Mode, ...]:
@@ -223,8 +312,3 @@ class EditorSession:
 
     def _context_usage(self) -> tuple[int | None, float | None]:
         return window_of(self.session.provider), self.session.total_usage.cost
-
-
-def wants_full_updates(settings: AcpSettings, client: EditorClient) -> bool:
-    """Return whether this editor gets full updates. Only `*` matches an editor that sends no name."""
-    return "*" in settings.full_updates or client.name in settings.full_updates

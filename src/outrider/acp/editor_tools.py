@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
+from outrider.acp import schema
 from outrider.acp.client import EditorClient
 from outrider.acp.connection import ClosedError
-from outrider.acp.schema import client_requests as schema
 from outrider.jsonrpc import RpcError
 
 T = TypeVar("T")

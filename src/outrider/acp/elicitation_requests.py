@@ -8,8 +8,7 @@ from typing import Any
 
 from outrider.acp.choice_requests import pick_option
 from outrider.acp.client import AskingSession
-from outrider.acp.schema.client_requests import CreateElicitationRequest
-from outrider.acp.schema.notifications import ToolCallFields
+from outrider.acp.schema import CreateElicitationRequest, ToolCallFields
 from outrider.acp.tool_calls import MAX_TITLE, single_line
 from outrider.acp.updates.call_state import CallState, Text
 from outrider.coding.mcp.forms import Field, Option, fields_of

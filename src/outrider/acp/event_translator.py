@@ -39,7 +39,6 @@ class EventTranslator:
         self.calls.is_replaying = self.subagents.is_replaying = is_replaying
 
     def handle(self, event: events.Event) -> None:
-        """Send the updates for one event."""
         match event:
             case events.TextDelta(text=text):
                 self._shown = True

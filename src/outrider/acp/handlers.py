@@ -87,7 +87,6 @@ class Handlers:
             self._running[key].cancel()
 
     def stop_accepting(self) -> None:
-        """Start nothing from now on."""
         self._is_closing = True
 
     def cancel_all(self) -> None:
@@ -158,7 +157,6 @@ def _decode_params(name: str, raw: msgspec.Raw, method: Method) -> Any:
 
 
 def to_rpc_error(name: str, error: Exception) -> RpcError:
-    """Return the error response for an exception of a method."""
     match error:
         case RpcError():
             return error

@@ -12,11 +12,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from outrider.acp.client import AskingSession
-from outrider.acp.schema.client_requests import PermissionOption, RequestPermissionRequest
-from outrider.acp.tool_call_updates import ReadFile, to_tool_call_fields
+from outrider.acp.content import ReadFile, to_tool_call_fields
+from outrider.acp.schema import PermissionOption, RequestPermissionRequest
 from outrider.acp.tool_calls import fenced, new_call, single_line
-from outrider.acp.updates.call_state import CallState, Status, Text, Update
-from outrider.acp.updates.size_estimates import size_of_items
+from outrider.acp.updates.call_state import CallState, Status, Text, Update, size_of_items
 from outrider.coding.permissions.question import PLAN_ANSWERS, Answer, Question, plan_verdict
 from outrider.coding.permissions.rules import at_any_level, meaning_of
 from outrider.coding.remote.bodies import EDIT_TOOLS, json_text

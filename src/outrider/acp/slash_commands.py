@@ -9,10 +9,8 @@ from functools import partial
 
 from msgspec import UNSET
 
-from outrider.acp.editor_session import EditorSession
-from outrider.acp.schema.content import ContentBlock, TextContent
-from outrider.acp.schema.notifications import AvailableCommand, AvailableCommandInput
-from outrider.acp.session_options import DEFAULT_EFFORT, parse_effort
+from outrider.acp.editor_session import DEFAULT_EFFORT, EditorSession, parse_effort
+from outrider.acp.schema import AvailableCommand, AvailableCommandInput, ContentBlock, TextContent
 from outrider.acp.tool_calls import fenced
 from outrider.coding import sentences
 from outrider.coding.commands.prompting import PromptCommands

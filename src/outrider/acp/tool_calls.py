@@ -52,7 +52,6 @@ LONG_ARGUMENT, _EXCERPT = 1_024, 200
 
 
 def kind_of(name: str) -> str:
-    """Return the protocol's tool kind for a tool."""
     return _KINDS.get(name, "other")
 
 
@@ -188,7 +187,6 @@ def _changed_regions(shown: Iterable[Item], details: Any) -> tuple[Region, ...]:
 
 
 def status_of(result: ToolResultBlock) -> Status:
-    """Return the final status of a call."""
     if not result.is_error:
         return "completed"
     return "cancelled" if result.text.startswith(CANCELLED) else "failed"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections import deque
+from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from outrider.acp.client import EditorClient
+from outrider.acp.content import to_prompt
 from outrider.acp.editor_session import EditorSession, SessionOpening
-from outrider.acp.prompt_content import to_prompt
-from outrider.acp.replay import replay_session
-from outrider.acp.schema.content import ContentBlock, TextContent
-from outrider.acp.schema.notifications import AvailableCommandsUpdate
-from outrider.acp.schema.requests import OpenSessionResponse, StopReason
-from outrider.acp.session_options import mode_state
+from outrider.acp.schema import AvailableCommandsUpdate, ContentBlock, OpenSessionResponse, StopReason, TextContent
 from outrider.acp.slash_commands import (
     COMPACT,
     CONTINUE,
@@ -35,16 +32,75 @@ from outrider.coding.rewind_points import PARSERS, RewindReport, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import Message
-from outrider.errors import ConversationError, OutriderError, SessionBusyError, SessionCancelledError
+from outrider.errors import ConversationError, LogError, OutriderError, SessionBusyError, SessionCancelledError
+from outrider.log.entries import BackgroundTask, CallResult, Record, SubagentLinked
 from outrider.log.log import Log
 from outrider.preloading import FOR_REQUESTS, preload
-from outrider.runtime.events import QuestionAnswered, QuestionAsked
+from outrider.runtime.entry_events import EntryEvents
+from outrider.runtime.events import Event, QuestionAnswered, QuestionAsked, SubagentEvent, SubagentStarted
 from outrider.runtime.goal import goal_message
 from outrider.runtime.run import ENDINGS, RunResult
 from outrider.runtime.steering import QueuedMessage
 
 if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
+
+
+def replay_session(log: Log, id: str) -> Iterator[Event]:
+    """Yield the events of a session and of its sub-agents, in the order in which they happened."""
+    children = ReplayedChildren(log)
+    own = EntryEvents()
+    for record in log.shown_records(id):
+        entry = record.entry
+        if isinstance(entry, SubagentLinked):
+            yield from children.start(entry)
+            continue
+        if isinstance(entry, BackgroundTask):
+            yield from children.change(entry)
+        yield from children.until(record.time, entry.result.tool_use_id if isinstance(entry, CallResult) else "")
+        yield from own.of(record)
+    yield from children.until(float("inf"))
+
+
+class ReplayedChildren:
+    """The sub-agents that run at a moment of the replay."""
+
+    def __init__(self, log: Log) -> None:
+        self._log = log
+        self._running: dict[str, tuple[str, deque[Record], EntryEvents]] = {}
+        """By session: the call that started it, and the entries that are not replayed yet."""
+        self._behind: dict[str, BackgroundTask] = {}
+        """Those in the background, as they are at the moment."""
+
+    def start(self, link: SubagentLinked) -> Iterator[Event]:
+        """Yield the start of a sub-agent."""
+        try:
+            records = deque(self._log.records(link.session))
+            title = self._log.claimed_settings(link.session).title or ""
+        except LogError:  # it was deleted, or belongs to a log that this session was imported from
+            return
+        name, _, task = title.partition(": ")
+        self._running[link.session] = link.call_id, records, EntryEvents()
+        yield SubagentStarted(link.call_id, link.session, name, task, background=link.session in self._behind)
+
+    def change(self, task: BackgroundTask) -> Iterator[Event]:
+        """Yield that one in the background goes on after its end."""
+        before = self._behind.get(task.session)
+        self._behind[task.session] = task
+        if before and before.status and not task.status and task.session in self._running:
+            yield SubagentStarted(task.call_id, task.session, task.name, task.title, background=True)
+
+    def until(self, moment: float, ended: str = "") -> Iterator[Event]:
+        """Yield what sub-agents did until then, and all that is left of those whose call has ended."""
+        while due := [
+            (records[0].time, session)
+            for session, (call_id, records, _) in self._running.items()
+            if records and (records[0].time <= moment or (call_id == ended and session not in self._behind))
+        ]:
+            session = min(due)[1]
+            call_id, records, events = self._running[session]
+            for event in events.of(records.popleft()):
+                yield SubagentEvent(call_id, session, event)
 
 
 PROMPT_SECONDS = 60.0
@@ -64,7 +120,6 @@ class EditorFront:
         self.turns.editor.sender.send_notice(text, "info")
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode."""
         self.turns.editor.set_mode(mode)
 
     async def say(self, text: str) -> None:
@@ -76,7 +131,6 @@ class EditorFront:
             self.turns.editor.sender.send_notice(str(error))
 
     def stop(self) -> None:
-        """Cancel the turn that goes on."""
         self.turns.cancel()
 
 
@@ -95,7 +149,7 @@ class Turns:
     def open_response(self, *, with_id: bool) -> OpenSessionResponse:
         """Return the response to the request that opened the session. Commands and notices are sent right after it."""
         asyncio.get_running_loop().call_soon(self._introduce)
-        state = mode_state(self.editor.mode, self.editor.modes), self.editor.config_options
+        state = self.editor.mode_state, self.editor.config_options
         return OpenSessionResponse(*state, self.editor.id) if with_id else OpenSessionResponse(*state)
 
     def _introduce(self) -> None:
@@ -194,7 +248,6 @@ class Turns:
         return await self._work(work) if work else None
 
     def _say(self, text: str) -> StopReason:
-        """Send the output of a command."""
         self.editor.sender.send_text(text)
         self.editor.sender.flush()
         return "end_turn"

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
+from outrider.acp import schema
 from outrider.acp.client import EditorClient
-from outrider.acp.prompt_content import file_content
-from outrider.acp.schema import notifications as schema
-from outrider.acp.schema.content import ContentBlock, TextContent
+from outrider.acp.content import file_content
+from outrider.acp.schema import ContentBlock, TextContent
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock
 from outrider.providers.rendering.server_tools import source_lines
 from outrider.text import clean
@@ -50,7 +50,6 @@ class UpdateSender:
         self._stream(schema.AgentMessageChunk, text)
 
     def send_thought(self, text: str) -> None:
-        """Send thinking of the model."""
         self._stream(schema.AgentThoughtChunk, text)
 
     def _stream(self, chunk: type[schema.AgentMessageChunk | schema.AgentThoughtChunk], text: str) -> None:
@@ -67,7 +66,6 @@ class UpdateSender:
         self.flush()
 
     def flush(self) -> None:
-        """Send the pending text."""
         if self._pending:
             text, self._pending = clean("".join(self._pending)), []
             self.client.send_update(self._session, self._chunk(TextContent(text)))
@@ -84,7 +82,6 @@ class UpdateSender:
             self.send(schema.AgentMessageChunk(TextContent(clean(f"\n\nSources:\n\n{sources}\n"))))
 
     def send_pictures(self, message: Message) -> None:
-        """Send the pictures that the model has made."""
         for block in message.content:
             if isinstance(block, AttachmentBlock) and (content := self._content(block)):
                 self.send(schema.AgentMessageChunk(content))

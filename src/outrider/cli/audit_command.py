@@ -10,8 +10,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.cli.session_format import by_whom, format_moment
-from outrider.cli.session_tree import Branch, tree_of
+from outrider.cli.session_format import Branch, by_whom, format_moment, tree_of
 from outrider.coding.masking import mask_tokens
 from outrider.coding.toolbox.titles import title
 from outrider.log.audit import Decision

@@ -26,7 +26,7 @@ _KINDS = {
 def parsers() -> Iterator[tuple[str, argparse.ArgumentParser]]:
     """Yield the parser of the chat, that of `-p`, and those of the commands."""
     yield ROOT, import_module("outrider.cli.chat").make_parser()
-    yield PRINT, import_module("outrider.cli.prompt_options").make_parser()
+    yield PRINT, import_module("outrider.cli.prompt").make_parser()
     for name in COMMANDS:
         module = module_of(name)
         yield name, (getattr(module, f"{name}_parser", None) or module.make_parser)()

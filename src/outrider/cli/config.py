@@ -54,11 +54,11 @@ def make_parser() -> argparse.ArgumentParser:
     change = commands.add_parser("set", help="write a setting to your own file, or to the project's")
     change.add_argument("key", metavar="KEY", help="as in limits.max_turns; `outrider config` lists them")
     change.add_argument("values", metavar="VALUE", nargs="+", help="the value; several words are the items of a list")
-    change.set_defaults(action=_set)
     unset = commands.add_parser("unset", help="remove a setting from your own file, or from the project's")
     unset.add_argument("key", metavar="KEY", help="the setting; its default applies again")
-    unset.set_defaults(action=_unset)
+    unset.set_defaults(values=())
     for each in (change, unset):
+        each.set_defaults(action=_change)
         each.add_argument("--project", action="store_true", help="change the project's .outrider/config.toml")
     forget = commands.add_parser("forget", help="remove the remembered rules of this project")
     forget.add_argument("rules", nargs="*", metavar="RULE", help="remove only these remembered rules")
@@ -84,14 +84,10 @@ def _show(folder: Path, options: argparse.Namespace) -> int:
     return 0
 
 
-def _set(folder: Path, options: argparse.Namespace) -> int:
-    for line in set_setting(folder, options.key, options.values, project=options.project):
-        print(line)
-    return 0
-
-
-def _unset(folder: Path, options: argparse.Namespace) -> int:
-    for line in unset_setting(folder, options.key, project=options.project):
+def _change(folder: Path, options: argparse.Namespace) -> int:
+    key, values, project = options.key, options.values, options.project
+    lines = set_setting(folder, key, values, project=project) if values else unset_setting(folder, key, project=project)
+    for line in lines:
         print(line)
     return 0
 
@@ -169,7 +165,6 @@ def _as_json(loaded: Loaded, remembered: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _masked(value: Any) -> Any:
-    """Return the value with every secret masked."""
     if isinstance(value, str):
         return mask_secrets(value)
     if isinstance(value, dict):

@@ -89,7 +89,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def doctor(arguments: list[str]) -> int:
-    """Print the report."""
     given = make_parser().parse_args(arguments)
     found = []
     for finding in findings(start_servers=given.mcp):
@@ -100,7 +99,6 @@ def doctor(arguments: list[str]) -> int:
 
 
 def finding_line(finding: Finding) -> str:
-    """Return a finding with its mark."""
     return f"{_MARKS[finding.state]} {finding.text}"
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from outrider.cli.command_parser import command_parser, reported
 from outrider.cli.options import WRONG_INPUT, UsageError
-from outrider.cli.styles import fit
+from outrider.cli.styles import aligned, fit
 from outrider.environment import LOG_HELP
 from outrider.text import dollars, thousands
 from outrider.text.visible import safe_line, safe_lines
@@ -313,11 +313,7 @@ def _table_lines(outcomes: Sequence[Outcome]) -> list[str]:
 
     found = figures_of(outcomes)
     rows = [["model", "solved", "95 %", "trials", "turns", "tokens", "seconds", "cost"], *map(_row, found)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for name, *figures in rows:
-        cells = [name.ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(figures, widths[1:], strict=True))]
-        lines.append("  ".join(cells))
+    lines = list(aligned(rows))
     for each in found:
         if each.sometimes:
             lines.append(safe_line(f"{each.model}: some trials solve {', '.join(each.sometimes)}; others do not."))

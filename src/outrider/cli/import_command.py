@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
+from outrider.cli.command_parser import stdin_bytes
 from outrider.cli.live_region import LiveRegion
-from outrider.cli.stdin import stdin_bytes
 from outrider.errors import OutriderError
 from outrider.log.foreign.importing import LONGEST_LINE, ImportedFile, import_file
 from outrider.log.log import Log

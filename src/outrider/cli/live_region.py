@@ -48,7 +48,6 @@ class LiveRegion:
 
     @property
     def height(self) -> int:
-        """Return the rows of the terminal."""
         return max(4, self._size()[1])
 
     def draw(self, lines: Sequence[str]) -> None:
@@ -78,14 +77,12 @@ class LiveRegion:
         up = f"\x1b[{rows}A\r" if rows else "\r"
         down = f"\x1b[{kept}B" if kept else ""
         erased = f"{up}{down}" + f"{ERASE_LINE}\n" * (rows - kept) if rows > kept else ""
-        self._write(erased + up + "".join(f"{line}{ERASE_LINE}\n" for line in [*permanent, *lines]))
+        drawing = erased + up + "".join(f"{line}{ERASE_LINE}\n" for line in [*permanent, *lines])
+        self._stream.write(f"{BEGIN}{drawing}{END}")
+        self._stream.flush()
         self._drawn = lines
 
     def _rows(self, lines: Sequence[str]) -> int:
         """Return the rows of these lines; in a window that was narrowed, one line covers several."""
         across = max(1, self._size()[0])
         return sum(max(1, -(-columns(line) // across)) for line in lines)
-
-    def _write(self, text: str) -> None:
-        self._stream.write(f"{BEGIN}{text}{END}")
-        self._stream.flush()

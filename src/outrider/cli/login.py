@@ -21,12 +21,10 @@ LOGOUT = "Remove the key that `outrider login` has kept."
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of `login`."""
     return _provider_parser("login", DESCRIPTION, "anthropic (the default), openai, gemini, …", default="anthropic")
 
 
 def logout_parser() -> argparse.ArgumentParser:
-    """Return the parser of `logout`."""
     return _provider_parser("logout", LOGOUT, "the provider; without one, all keys are removed")
 
 
@@ -47,7 +45,6 @@ def login(arguments: list[str]) -> int:
 
 
 def logout(arguments: list[str]) -> int:
-    """Remove a stored key, or all."""
     from outrider.providers.credentials.keys import remove_key, stored_names
 
     try:

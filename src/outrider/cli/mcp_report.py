@@ -50,7 +50,6 @@ class ServerReport(msgspec.Struct, frozen=True):
     """Whether the error is only that the user has not logged in."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
         data: dict[str, Any] = msgspec.to_builtins(self)
         return data
 
@@ -86,7 +85,6 @@ async def report_on(server: McpServer, authorization: Authorization | None = Non
 
 
 def report_lines(report: ServerReport) -> Iterator[str]:
-    """Yield the report for people."""
     if report.error:
         yield f"✗ {report.name}: {report.error}"
         return

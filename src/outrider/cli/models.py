@@ -54,7 +54,6 @@ _PLACES: dict[Placement, str] = {
 
 
 def models(arguments: list[str]) -> int:
-    """List the providers, or describe a model."""
     options = make_parser().parse_args(arguments)
     if not options.model:
         return asyncio.run(_list(check=options.check))
@@ -103,7 +102,8 @@ async def _list(*, check: bool) -> int:
             _row("", ", ".join(f"{tier}: {model}" for tier, model in models_of_tiers.items()))
         if api.prefix in answered:
             _row("", answered[api.prefix].sentence)
-    _row("ollama", _ollama(local))
+    stopped = f"not running ({local.sentence}); start it with: ollama serve"
+    _row("ollama", f"running; {local.sentence}" if local.good else stopped)
     installed = "installed" if find_spec("litellm") else f"not installed: {install_extra('litellm')}"
     _row("litellm", f"any model of LiteLLM, as litellm/PROVIDER/MODEL; {installed}")
     _row("http://…", "an OpenAI-compatible server, as http://host:port/v1#model")
@@ -123,12 +123,6 @@ def _key(api: ApiProvider) -> str:
     if not api.key_variables:
         return "from the vendor's usual environment variable"
     return f"{' or '.join(api.key_variables)} is {'set' if api.key else 'not set'}"
-
-
-def _ollama(answer: _Answer) -> str:
-    if not answer.good:
-        return f"not running ({answer.sentence}); start it with: ollama serve"
-    return f"running; {answer.sentence}"
 
 
 # Whether an API answers
@@ -172,13 +166,8 @@ async def _ask(api: ApiProvider) -> _Answer:
     except ValueError:
         return _Answer(False, f"{without_password(url)} returned no list of models; check {api.base_variable}")
     names = [model.id or model.name.removeprefix("models/") for model in listed.data or listed.models or ()]
-    return _Answer(True, _summary(names), tuple(names))
-
-
-def _summary(names: list[str]) -> str:
-    if len(names) > NAMES_SHOWN:
-        return f"reachable: {counted(len(names), 'model')}"
-    return f"reachable: {', '.join(names) or 'no models'}"
+    shown = counted(len(names), "model") if len(names) > NAMES_SHOWN else ", ".join(names) or "no models"
+    return _Answer(True, f"reachable: {shown}", tuple(names))
 
 
 async def _show_check(api: ApiProvider) -> int:

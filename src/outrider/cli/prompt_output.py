@@ -11,7 +11,6 @@ from typing import Any, TextIO
 import msgspec
 
 from outrider.cli.event_printer import EventPrinter
-from outrider.cli.prompt_options import Format
 from outrider.cli.sources import source_lines
 from outrider.conversation.messages import Citation
 from outrider.conversation.usage import Usage
@@ -49,7 +48,6 @@ class PromptOutcome(msgspec.Struct, frozen=True):
     wrong_usage: bool = False
 
     def fields(self) -> dict[str, Any]:
-        """Return the result object."""
         counts = {name: getattr(self.usage, name) for name in (*_COUNTS, "cached_share")}
         result: dict[str, Any] = {"status": self.status, "text": self.text, "structured_output": self.structured_output}
         result |= {"session": self.session, "turns": self.turns, "usage": counts, "cost": self.usage.cost}
@@ -100,7 +98,6 @@ class StandardOutput:
 
     @property
     def is_open(self) -> bool:
-        """Whether more can be written."""
         return self.has_reader and self.failure is None
 
     def write_text(self, text: str) -> None:
@@ -172,7 +169,6 @@ class StreamOutput(PromptOutput):
     """One JSON object per line: the id of the session, each event, then the result."""
 
     def write_session(self, session: str) -> None:
-        """Write the first line."""
         self.stdout.write(encode_json({"type": "session", "session": session}) + b"\n")
 
     def write_event(self, event: Event) -> None:
@@ -180,11 +176,10 @@ class StreamOutput(PromptOutput):
         self.stdout.write(encode_json(event) + b"\n")
 
     def write_result(self, outcome: PromptOutcome) -> None:
-        """Write the last line."""
         self.stdout.write(encode_json({"type": "result", **outcome.fields()}) + b"\n")
 
 
-def output_for(wanted: Format, stdout: StandardOutput, *, quiet: bool = False) -> PromptOutput:
+def output_for(wanted: str, stdout: StandardOutput, *, quiet: bool = False) -> PromptOutput:
     """Return the output for a format. Text shows progress on stderr, JSON only if that is a terminal, events never."""
     if wanted == "stream-json":
         return StreamOutput(stdout, show_progress=False)

@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from outrider.cli.interrupts import Interrupts
-from outrider.cli.mentions import Mentions
 from outrider.cli.options import WRONG_INPUT, UsageError, resume_command, settings_from
-from outrider.cli.prompt_input import open_attachments, read_schema, read_stdin
+from outrider.cli.prompt_input import Mentions, open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr, question_lines
 from outrider.cli.session_lookup import find_session
 from outrider.coding.config.loading import Loaded, load
@@ -46,10 +45,8 @@ from outrider.text import clean, counted, dollars
 from outrider.text.visible import safe_line
 
 if TYPE_CHECKING:
-    from outrider.coding.workbench import Workbench
     from outrider.log.questions import Question as LoggedQuestion
     from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
-    from outrider.runtime.session import Session
     from outrider.runtime.structured_output import Report
 
 
@@ -141,7 +138,8 @@ class PromptRun:
         for note in filter(None, (*found.notes, waiting)):
             self._print_note(safe_line(f"outrider: {note}"))
         _check_command(options.prompt or "", bench)
-        session = self._session = stack.enter_context(self._opened(bench, log, name))
+        opened = bench.open(log, name, model=options.model, effort=options.effort, observer=self._observe)
+        session = self._session = stack.enter_context(opened)
         session.wait_for_servers(loaded.settings.mcp.start_seconds)
         if name and not loaded.origins["permissions.mode"].startswith("--"):
             bench.restore_mode(log, name)
@@ -150,11 +148,6 @@ class PromptRun:
         self._output.write_session(session.id)
         self._print_notes(loaded, recorded, bench, session)
         return self._run_session(session, bench, parts)
-
-    def _opened(self, bench: Workbench, log: Log, name: str | None) -> Session:
-        """Return the session that is continued, or a new one."""
-        model, effort = self._options.model, self._options.effort
-        return bench.open(log, name, model=model, effort=effort, observer=self._observe)
 
     def _prompt_parts(
         self, prompt: str, bench: Workbench, servers: Sequence[str], *, streaming: bool
@@ -335,7 +328,6 @@ class PromptFront:
         self._note(safe_line(text))
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode."""
         if self._bench:
             self._bench.use_mode(mode, self._session)
 

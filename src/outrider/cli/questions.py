@@ -22,7 +22,6 @@ AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], int | None], str
 
 
 def add_question_commands(command: AddCommand) -> None:
-    """Add the commands about questions."""
     listed = command("questions", _list, "list the questions that wait for an answer")
     listed.add_argument("--json", action="store_true", help="print one JSON array")
     answer = command("answer", _answer, "answer a question; the first answer counts")
@@ -49,7 +48,6 @@ def _list(log: Log, options: argparse.Namespace) -> None:
 
 
 def _answers(question: Question) -> list[str]:
-    """Return what can be said to a question."""
     body = question.body
     if isinstance(body, ChoiceQuestion) and len(body.questions) == 1:
         return [revealed_line(each.label) for each in body.questions[0].choices] or ["your own words"]

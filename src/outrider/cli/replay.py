@@ -17,7 +17,6 @@ from outrider.environment import LOG_HELP
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
     from outrider.conversation.messages import Message
-    from outrider.conversation.usage import Usage
     from outrider.log.log import Log
     from outrider.replay.difference import Replayed
     from outrider.replay.other_model import OtherReply
@@ -234,7 +233,7 @@ def _json(reply: OtherReply) -> str:
 
 def _print_summary(replies: list[OtherReply], *, as_json: bool) -> None:
     from outrider.conversation.usage import Usage
-    from outrider.text import counted
+    from outrider.text import counted, dollars, thousands
 
     if as_json or not replies:
         return
@@ -246,11 +245,6 @@ def _print_summary(replies: list[OtherReply], *, as_json: bool) -> None:
         print(f"  {agreement}: {count}")
     if first:
         print(f"first divergence: turn {first}")
-    print(_used(sum((reply.usage for reply in replies), Usage())))
-
-
-def _used(usage: Usage) -> str:
-    from outrider.text import dollars, thousands
-
-    cost = dollars(usage.cost) or "cost unknown"
-    return f"{thousands(usage.input_tokens)} tokens in, {thousands(usage.output_tokens)} out, {cost}"
+    used = sum((reply.usage for reply in replies), Usage())
+    cost = dollars(used.cost) or "cost unknown"
+    print(f"{thousands(used.input_tokens)} tokens in, {thousands(used.output_tokens)} out, {cost}")

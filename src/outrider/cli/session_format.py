@@ -1,4 +1,4 @@
-"""Format sessions and their entries as text."""
+"""Format sessions, the trees of their sub-agents, and their entries as text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from outrider.cli.session_tree import Branch, tree_lines
 from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.conversation.messages import (
@@ -21,6 +20,7 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
+from outrider.conversation.usage import Usage
 from outrider.log import entries
 from outrider.log.log import Log
 from outrider.log.request_usage import context_used
@@ -29,6 +29,51 @@ from outrider.providers.resolution import window_of_name
 from outrider.runtime.entry_events import change_of
 from outrider.text import counted, dollars, human_size, thousands
 from outrider.text.visible import safe_line, safe_lines
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A session and its sub-agents."""
+
+    summary: Summary
+    children: Sequence[Branch] = ()
+
+    @property
+    def usage(self) -> Usage:
+        return sum((child.usage for child in self.children), self.summary.usage)
+
+    @property
+    def turns(self) -> int:
+        return self.summary.turns + sum(child.turns for child in self.children)
+
+
+def tree_of(log: Log, id: str) -> Branch:
+    return _branch(log, log.session(id))
+
+
+def _branch(log: Log, summary: Summary) -> Branch:
+    return Branch(summary, [_branch(log, child) for child in log.children(summary.id)])
+
+
+def tree_lines(branch: Branch) -> Iterator[str]:
+    """Yield one line per session, the root first, then the total if there are sub-agents."""
+    root = branch.summary
+    yield f"{root.title or '(empty session)'} · {used(root.turns, root.usage)}"
+    yield from _below(branch.children, "")
+    if branch.children:
+        yield f"total {used(branch.turns, branch.usage)}"
+
+
+def _below(children: Sequence[Branch], indent: str) -> Iterator[str]:
+    for child in children:
+        is_last = child is children[-1]
+        line = f"{child.summary.id[:8]}  {child.summary.title} · {used(child.turns, child.usage)}"
+        yield f"{indent}{'└─' if is_last else '├─'} {line}"
+        yield from _below(child.children, f"{indent}{'   ' if is_last else '│  '}")
+
+
+def used(turns: int, usage: Usage) -> str:
+    return ", ".join(part for part in (counted(turns, "turn"), dollars(usage.cost)) if part)
+
 
 LINES, CHARACTERS = 8, 600
 """Maximum lines of a text and characters of a line, unless --full is set."""

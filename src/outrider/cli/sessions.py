@@ -3,31 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from outrider.cli.audit_command import add_options as add_audit_options
 from outrider.cli.audit_command import audit
-from outrider.cli.command_parser import command_parser
+from outrider.cli.command_parser import YES_HELP, command_parser, confirm
 from outrider.cli.import_command import add_options as add_import_options
 from outrider.cli.import_command import import_sessions
 from outrider.cli.questions import AddCommand, add_question_commands
-from outrider.cli.rewind_command import add_options, rewind
-from outrider.cli.session_format import context_lines, format_entry, format_header, format_list
-from outrider.cli.session_tree import tree_of
-from outrider.cli.stdin import confirm
+from outrider.cli.session_format import context_lines, format_entry, format_header, format_list, tree_of
+from outrider.coding.rewind_points import outcome_lines, point_lines, preview_lines
 from outrider.coding.session_lists import SessionList
 from outrider.environment import LOG_HELP
-from outrider.errors import LogError, OutriderError, UnknownSessionError
+from outrider.errors import LogError, OutriderError, RewindConflictError, UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import export
 from outrider.sync import default_log
 from outrider.text import counted, human_size
-from outrider.text.visible import safe_line
+from outrider.text.visible import safe_line, safe_lines
+
+if TYPE_CHECKING:
+    from outrider.log.journal import Journal
+    from outrider.log.rewinding import Rewinder, RewindPreview
 
 DESCRIPTION = """\
 List your chats, those of this repository first, the most recently used at the top; or show, audit, export, import,
@@ -226,3 +230,78 @@ def _recover(log: Log, options: argparse.Namespace) -> None:
         print("  The list of sessions was damaged, so the newest entries of a session may be lost as well.")
     elif not found.lost:
         print("  No entry was lost.")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("id", metavar="ID")
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--to", type=int, metavar="N", help="the message of yours to go back to, from 1")
+    where.add_argument("--undo", action="store_true", help="take back the last rewind")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--files", action="store_true", help="restore only the files of the working folder")
+    what.add_argument("--conversation", action="store_true", help="restore only the conversation")
+    parser.add_argument("--yes", action="store_true", help=YES_HELP)
+    parser.add_argument("--force", action="store_true", help="overwrite files that someone else changed since")
+
+
+def rewind(log: Log, options: argparse.Namespace) -> None:
+    """Show what a rewind does, ask, and do it. Without --to and --undo, list the messages."""
+    journal = log.open(options.id)
+    try:
+        rewinder = _rewinder(log, journal, options)
+        if options.to is None and not options.undo:
+            for line in point_lines(rewinder.points()):
+                print(safe_lines(line))
+            print("To go back to before one of them: --to N", file=sys.stderr)
+            return
+        preview = rewinder.preview_undo() if options.undo else rewinder.preview(options.to)
+        parts = {"files": not options.conversation, "conversation": not options.files}
+        for line in preview_lines(preview, **parts):
+            print(safe_lines(line))
+        force = _agreed(preview, options)
+        done = rewinder.undo(force=force) if options.undo else rewinder.rewind(options.to, force=force, **parts)
+        for line in outcome_lines(done):
+            print(safe_lines(line), file=sys.stderr)
+        if not options.undo:
+            print(f"To take it back: outrider sessions rewind {journal.id[:8]} --undo", file=sys.stderr)
+    finally:
+        journal.close()
+
+
+def _rewinder(log: Log, journal: Journal, options: argparse.Namespace) -> Rewinder:
+    from outrider.coding.config.loading import load
+    from outrider.coding.placeholder_keeper import remove_unused
+    from outrider.coding.sandbox.sandbox import Confinement
+    from outrider.coding.snapshots.folder import FolderSnapshots
+    from outrider.coding.user_policy import secret_patterns
+    from outrider.log.rewinding import Rewinder
+
+    if options.conversation:
+        return Rewinder(log, journal, None)
+    if not journal.settings.cwd:
+        raise OutriderError(
+            "the session was imported, or written elsewhere: its files are not restored; add --conversation"
+        )
+    folder = Path(journal.settings.cwd)
+    if not folder.is_dir():
+        raise OutriderError(
+            f"the session's folder {str(folder)!r} does not exist; to rewind without its files, add --conversation"
+        )
+    remove_unused(Confinement(folder=folder, cwd=folder, temporary=folder).protected)
+    secrets = secret_patterns(load(folder, environment=os.environ).settings)
+    return Rewinder(log, journal, FolderSnapshots(folder, log, journal.id, secrets=secrets))
+
+
+def _agreed(preview: RewindPreview, options: argparse.Namespace) -> bool:
+    """Ask what is not answered by the options. Return whether files that others changed are overwritten."""
+    conflicts = () if options.conversation else preview.conflicts
+    if conflicts and not options.force:
+        if options.yes:
+            raise RewindConflictError(conflicts)
+        question = f"Overwrite {counted(len(conflicts), 'file')} that someone else changed since? [y/N] "
+        if not confirm(question, "add --force to overwrite the files that someone else changed"):
+            raise OutriderError("nothing was changed")
+        return True
+    if not options.yes and not confirm("Go back? [y/N] ", "add --yes to rewind without confirmation"):
+        raise OutriderError("nothing was changed")
+    return bool(options.force)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 BOLD, DIM, ITALIC, RED, GREEN, YELLOW, CYAN = (f"\x1b[{code}m" for code in (1, 2, 3, 31, 32, 33, 36))
 COLOURS = (RED, GREEN, YELLOW, CYAN)
@@ -26,7 +26,6 @@ def styled(text: str, *styles: str) -> str:
 
 
 def unstyled(text: str) -> str:
-    """Return the text without style codes."""
     return _CODES.sub("", text)
 
 
@@ -92,6 +91,14 @@ def hanging(head: str, text: str, width: int) -> Iterator[str]:
     indent = columns(head)
     for number, line in enumerate(wrap_words(text, max(LEAST_TEXT, width - indent))):
         yield f"{' ' * indent if number else head}{line}"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield rows of cells as lines, the first column on the left, the others on the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for name, *cells in rows:
+        others = (cell.rjust(width) for cell, width in zip(cells, widths[1:], strict=True))
+        yield "  ".join([name.ljust(widths[0]), *others])
 
 
 def columns(text: str) -> int:

@@ -27,7 +27,6 @@ class SubagentLine:
         """Titles of the running calls, by call id."""
 
     def show(self, event: events.OwnEvent) -> None:
-        """Update the state from one event."""
         match event:
             case events.TurnStarted() | events.ReplyDiscarded():
                 self._doing = "waiting"

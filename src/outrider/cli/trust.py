@@ -9,8 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.command_parser import YES_HELP, command_parser, reported
-from outrider.cli.stdin import confirm
+from outrider.cli.command_parser import YES_HELP, command_parser, confirm, reported
 from outrider.coding.consent.item import ConsentItem, shown_path
 from outrider.coding.consent.store import Consents
 from outrider.coding.masking import mask_environment_secrets

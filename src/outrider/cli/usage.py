@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from outrider.cli.command_parser import JSON_HELP, command_parser, reported
+from outrider.cli.styles import aligned
 from outrider.log.usage_tables import Dimension, UsageSums
 from outrider.text import dollars, thousands
 from outrider.text.visible import safe_line
@@ -36,7 +37,6 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def usage(arguments: Sequence[str]) -> int:
-    """Print the sums."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     if options.days < 1:
@@ -82,10 +82,8 @@ def _print_table(found: dict[str, UsageSums]) -> None:
         total.merge(found[name])
         rows.append((safe_line(name) or "–", *_cells(found[name])))
     rows.append(("all", *_cells(total)))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    for name, *cells in rows:
-        shown = "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths[1:], strict=True))
-        print(f"{name:<{widths[0]}}  {shown}")
+    for line in aligned(rows):
+        print(line)
 
 
 def _cells(sums: UsageSums) -> tuple[str, ...]:

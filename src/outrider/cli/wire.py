@@ -7,8 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-from outrider.cli.command_parser import add_tools_option, command_parser
-from outrider.cli.stdin import stdin_bytes
+from outrider.cli.command_parser import add_tools_option, command_parser, stdin_bytes
 from outrider.coding.stored_request import NOTHING_TO_SEND, pretty, reply_of_turn, sending_provider, session_request
 from outrider.coding.tool_files import read_tools
 from outrider.conversation.codec import from_json
@@ -56,7 +55,6 @@ _ID = re.compile(r"(?!.*\.json$)[\w.-]{1,64}", re.ASCII)
 
 
 def wire(arguments: list[str]) -> int:
-    """Print the request."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     if not options.model and options.turn is None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from outrider.cli.command_parser import add_tools_option, command_parser, reported
@@ -77,18 +77,16 @@ async def _work(options: argparse.Namespace) -> int:
         work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
         if options.until_eof:
             _stop_at_eof(stop, work)
-        with _stopping(stop, work), suppress(asyncio.CancelledError):
+        with (  # the first signal stops the worker, the second cancels its tasks
+            on_signals(lambda _: work.cancel() if stop.is_set() else stop.set()),
+            suppress(asyncio.CancelledError),
+        ):
             await work
         return 0
     finally:
         sessions.close()
         queue.close()
         log.close()
-
-
-def _stopping(stop: asyncio.Event, work: asyncio.Future[None]) -> AbstractContextManager[None]:
-    """Let the first signal stop the worker, and the second cancel its tasks."""
-    return on_signals(lambda _: work.cancel() if stop.is_set() else stop.set())
 
 
 def _stop_at_eof(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
@@ -126,7 +124,6 @@ def _reporting(run: Run) -> Run:
 
 
 def result_line(result: TaskResult) -> str:
-    """Return one line about a result, for people."""
     from outrider.text import dollars
     from outrider.text.visible import safe_line
 

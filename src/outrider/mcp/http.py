@@ -19,12 +19,11 @@ from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
 from outrider.mcp import protocol
 from outrider.mcp.channel import Headers, OnProgress, Params, ServerListener
-from outrider.mcp.endpoint import EVENTS, EndpointChannel
+from outrider.mcp.endpoint import EVENTS, EndpointChannel, EventReader
 from outrider.mcp.exchange import PendingRequest, result_of
 from outrider.mcp.handshake import decoded
 from outrider.mcp.parameter_headers import standard_headers
 from outrider.mcp.servers import HttpServer
-from outrider.mcp.sse import EventReader
 from outrider.providers.transport.http import Response
 from outrider.text.visible import one_line
 

@@ -14,9 +14,8 @@ import msgspec
 from outrider import jsonrpc
 from outrider.errors import McpClosedError, McpError, McpTimeoutError, ProviderError
 from outrider.mcp.channel import Headers, OnProgress, Params
-from outrider.mcp.endpoint import EVENTS, Endpoint, EndpointChannel, redirect_target
+from outrider.mcp.endpoint import EVENTS, Endpoint, EndpointChannel, EventReader, redirect_target
 from outrider.mcp.exchange import PendingRequest
-from outrider.mcp.sse import EventReader
 from outrider.providers.transport.http import Response
 
 _ERROR_BYTES = 64 * 1024

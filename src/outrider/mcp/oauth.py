@@ -19,11 +19,17 @@ from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 from msgspec.structs import replace
 
 from outrider.errors import McpLoginError
-from outrider.mcp.oauth_discovery import Challenge, Discovered, ServerMetadata, discover, parse_challenge
-from outrider.mcp.oauth_grants import register, request_token
-from outrider.mcp.oauth_requests import OAuthRequests, RefusedError
+from outrider.mcp.oauth_discovery import (
+    Challenge,
+    Discovered,
+    OAuthRequests,
+    RefusedError,
+    ServerMetadata,
+    discover,
+    parse_challenge,
+)
 from outrider.mcp.servers import HttpServer
-from outrider.mcp.tokens import Login, Registration, Tokens, TokenStore
+from outrider.mcp.tokens import Login, Registration, Tokens, TokenStore, register, request_token
 from outrider.text.visible import one_line
 
 OpenUrl: TypeAlias = Callable[[str], Awaitable[None]]  # shows a page to the person, in a browser

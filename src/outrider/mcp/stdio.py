@@ -46,7 +46,8 @@ class StdioChannel:
         self._server = server
         self._listener = listener
         self._processes = processes
-        self._environment = inherited_environment() if host.environment is None else host.environment
+        inherited = {name: value for name in INHERITED if (value := os.environ.get(name))}
+        self._environment = inherited if host.environment is None else host.environment
         self._programs = host.programs
         self._bounds = host.bounds
         self._exchange = Exchange(server.name, listener, host.bounds)
@@ -250,10 +251,6 @@ def program_of(server: StdioServer, environment: Mapping[str, str], programs: Pr
         looked = environment.get("PATH", os.defpath) if path is None else path
         programs = Programs((*(programs.folders if programs else ()), folder, os.curdir), looked)
     return programs.require(server.command)
-
-
-def inherited_environment() -> dict[str, str]:
-    return {name: value for name in INHERITED if (value := os.environ.get(name))}
 
 
 def _end(process: Process, processes: Processes) -> int:

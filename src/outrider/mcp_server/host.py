@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 
 from outrider.jsonrpc import METHOD_NOT_FOUND, RpcError
 from outrider.mcp import protocol
-from outrider.mcp_server.dialogue import Elicit
-from outrider.mcp_server.task_tool import NAME
+from outrider.mcp_server.task_tool import NAME, Elicit
 from outrider.version import __version__
 
 INFO = {"name": "outrider", "title": "Outrider", "version": __version__}
@@ -138,10 +137,6 @@ class Host:
             talk.on_step = on_step
             if not talk.give(params.get("inputResponses")):
                 return self._asked(talk)
-        return await self._until_question(talk)
-
-    async def _until_question(self, talk: _Conversation) -> dict[str, Any]:
-        """Return the result of a task, or the question that it waits for."""
         return self._asked(talk) if await talk.next_question() else talk.task.result()
 
     def _asked(self, talk: _Conversation) -> dict[str, Any]:
@@ -190,7 +185,8 @@ class _Conversation:
         try:
             await asyncio.wait((self.task, asked), return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            await self._stop()
+            self.task.cancel()
+            await asyncio.wait([self.task])
             raise
         finally:
             if not asked.done():
@@ -211,10 +207,6 @@ class _Conversation:
 
     def cancel(self) -> None:
         self.task.cancel()
-
-    async def _stop(self) -> None:
-        self.task.cancel()
-        await asyncio.wait([self.task])
 
 
 def _meta(params: dict[str, Any]) -> dict[str, Any]:

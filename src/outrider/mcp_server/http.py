@@ -50,7 +50,6 @@ class _Stream:
         self._lines: asyncio.Queue[bytes] = asyncio.Queue()
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
         self._lines.put_nowait(jsonrpc.notification(method, params))
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

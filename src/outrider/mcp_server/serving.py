@@ -95,7 +95,6 @@ class Client:
         )
 
     def notify(self, method: str, params: dict[str, Any]) -> None:
-        """Send a notification."""
         self.connection.notify(method, params)
 
     async def request(self, method: str, params: dict[str, Any]) -> dict[str, Any]:

@@ -19,9 +19,8 @@ from outrider.environment import default_model
 from outrider.errors import OutriderError, SchemaError
 from outrider.jsonrpc import RpcError
 from outrider.log.log import Log
-from outrider.mcp_server.dialogue import Dialogue, Elicit
 from outrider.mcp_server.host import ServedTool
-from outrider.mcp_server.task_tool import SPEC, TaskArguments, failed, task_arguments, task_result
+from outrider.mcp_server.task_tool import SPEC, Dialogue, Elicit, TaskArguments, failed, task_arguments, task_result
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.events import Event, SubagentEvent, ToolStarted, TurnStarted
 from outrider.runtime.structured_output import Report

@@ -63,7 +63,6 @@ class Access:
 
     @property
     def cookie(self) -> str:
-        """The name of the cookie."""
         return f"outrider{self.path.replace('/', '-')}"
 
     def new_link(self, origin: str) -> str:

@@ -6,12 +6,12 @@ from contextlib import suppress
 from importlib.resources import files
 
 from aiohttp import web
+from msgspec.structs import replace
 
 from outrider.web.access import HEADERS, Access, check_origin, owner_of
 from outrider.web.api import API
 from outrider.web.api_answers import Links
-from outrider.web.http import MAX_BODY, RefusedError, Request, Response, too_long
-from outrider.web.route import Route, explained
+from outrider.web.http import MAX_BODY, RefusedError, Request, Response, explained, post, too_long
 from outrider.web.server import Server
 
 _PAGE = files("outrider.web") / "page"
@@ -31,19 +31,8 @@ class AiohttpFront:
         self._server = server
         self._access = access
         about = "Make links that let one browser in, once each."
-        server.add_routes(
-            [
-                Route(
-                    method="POST",
-                    path=f"{API}/links",
-                    name="createLinks",
-                    about=about,
-                    handle=self._new_links,
-                    answer=Links,
-                    is_private=True,
-                )
-            ]
-        )
+        links = post(f"{API}/links", "createLinks", about, self._new_links, Links, None)
+        server.add_routes([replace(links, is_private=True)])
 
     def app(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY)

@@ -30,15 +30,12 @@ from outrider.text.visible import safe_lines
 from outrider.web import api_answers as a
 from outrider.web import api_requests as r
 from outrider.web.entry_view import PDF, PICTURES, entries_page, whole_entry
-from outrider.web.eval_view import list_evals, one_eval
-from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, turn_rows
-from outrider.web.http import Request, Response
-from outrider.web.hub import Hub
+from outrider.web.figures import INDEX_SECONDS, Figures, as_csv, context_by_turn, list_evals, one_eval, turn_rows
+from outrider.web.http import Request, Response, Route, get, post
+from outrider.web.hub import Hub, question_fields
 from outrider.web.live_session import PLACE
 from outrider.web.live_sessions import LiveSessions
 from outrider.web.owners import Owners
-from outrider.web.page_questions import question_fields
-from outrider.web.route import Route
 from outrider.web.session_list import list_sessions, session_details
 
 API = "/api/v1"
@@ -64,65 +61,63 @@ class Api:
 
     def _session_routes(self) -> Iterator[Route]:
         one = f"{API}/sessions/{{id}}"
-        yield _get(
-            f"{API}/sessions", "listSessions", "List or search sessions.", self._list, a.SessionPage, r.ListQuery
-        )
+        yield get(f"{API}/sessions", "listSessions", "List or search sessions.", self._list, a.SessionPage, r.ListQuery)
         about = "Begin a session. It answers when the first message is stored; the reply comes as events."
-        yield _post(f"{API}/sessions", "createSession", about, self._create, a.Created, r.NewSession, 201)
+        yield post(f"{API}/sessions", "createSession", about, self._create, a.Created, r.NewSession, 201)
         details = self._reads(lambda found, *_: session_details(self._log, found))
-        yield _get(one, "getSession", "Return a session with its state.", details, a.SessionDetails)
+        yield get(one, "getSession", "Return a session with its state.", details, a.SessionDetails)
         about = "Send a message: it begins a run, or joins the one that goes on. It answers when the message is stored."
-        yield _post(f"{one}/prompt", "prompt", about, self._prompt, a.Created, r.Said, 202)
+        yield post(f"{one}/prompt", "prompt", about, self._prompt, a.Created, r.Said, 202)
         about = "Send a message to the run that goes on, which takes it at its next step."
-        yield _post(f"{one}/steer", "steer", about, self._steer, a.Created, r.Said, 202)
+        yield post(f"{one}/steer", "steer", about, self._steer, a.Created, r.Said, 202)
         about = "Set the goal of a session, which works until the command succeeds, or end it with an empty one."
-        yield _post(f"{one}/goal", "setGoal", about, self._goal, a.Created, r.Goal, 202)
+        yield post(f"{one}/goal", "setGoal", about, self._goal, a.Created, r.Goal, 202)
         about = "Cancel the run of a session, or stop a sub-agent that works in the background."
-        yield _post(f"{one}/cancel", "cancel", about, self._cancel, a.Created, None, 202)
+        yield post(f"{one}/cancel", "cancel", about, self._cancel, a.Created, None, 202)
         about = "Copy a session, up to an entry."
-        yield _post(f"{one}/fork", "forkSession", about, self._fork, a.Created, r.Fork, 201)
+        yield post(f"{one}/fork", "forkSession", about, self._fork, a.Created, r.Fork, 201)
         about = "Return what today has cost against the budgets that bound a session."
-        yield _get(f"{one}/budget", "getBudget", about, self._budget, a.Budgets)
+        yield get(f"{one}/budget", "getBudget", about, self._budget, a.Budgets)
         about = "Stream what happens in a session: entries, each with its number as the id, and live events."
-        yield _get(f"{one}/events", "sessionEvents", about, self._hub.stream, EVENTS, r.EventsQuery)
+        yield get(f"{one}/events", "sessionEvents", about, self._hub.stream, EVENTS, r.EventsQuery)
         about = (
             "Stream the questions that wait and the sessions that change, and the events of one session if it is named."
         )
-        yield _get(f"{API}/events", "events", about, self._hub.stream, EVENTS, r.EventsQuery)
+        yield get(f"{API}/events", "events", about, self._hub.stream, EVENTS, r.EventsQuery)
 
     def _reading_routes(self) -> Iterator[Route]:
         one = f"{API}/sessions/{{id}}"
         about = "Return entries of a session: a page of them."
         read = self._reads(lambda found, _, query: entries_page(self._log, found, query))
-        yield _get(f"{one}/entries", "listEntries", about, read, a.EntriesPage, r.PageQuery)
+        yield get(f"{one}/entries", "listEntries", about, read, a.EntriesPage, r.PageQuery)
         about = "Return one entry, whole."
         read = self._reads(lambda found, of, query: whole_entry(self._log, found, _number(of, "seq"), query))
-        yield _get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], r.FormQuery)
+        yield get(f"{one}/entries/{{seq}}", "getEntry", about, read, dict[str, Any], r.FormQuery)
         about = "Return the newest messages, as the model gets them."
-        yield _get(f"{one}/messages", "listMessages", about, self._reads(self._messages), a.Messages, r.MessagesQuery)
+        yield get(f"{one}/messages", "listMessages", about, self._reads(self._messages), a.Messages, r.MessagesQuery)
         about = "Return a file of a session by its SHA-256: pictures with their type, all others as downloads."
         read = self._reads(
             lambda found, of, query: file_response(self._log, found.id, of.values["sha256"], query.type, query.name)
         )
-        yield _get(f"{one}/files/{{sha256}}", "getFile", about, read, BINARY, r.FileQuery)
+        yield get(f"{one}/files/{{sha256}}", "getFile", about, read, BINARY, r.FileQuery)
         about = "Return a page of a PDF as a picture."
         read = self._reads(
             lambda found, of, _: pdf_page_response(self._log, found.id, of.values["sha256"], _number(of, "page"))
         )
         pages = {"X-Pages": "The number of pages of the PDF."}
         yield msgspec.structs.replace(
-            _get(f"{one}/files/{{sha256}}/pages/{{page}}", "getPdfPage", about, read, "image/png"), headers=pages
+            get(f"{one}/files/{{sha256}}/pages/{{page}}", "getPdfPage", about, read, "image/png"), headers=pages
         )
         read = self._reads(
             lambda found, *_: msgspec.convert(context_by_turn(self._log, found.id), described(a.ContextByTurn))
         )
-        yield _get(f"{one}/context", "getContext", "Return the context of a session by turn.", read, a.ContextByTurn)
+        yield get(f"{one}/context", "getContext", "Return the context of a session by turn.", read, a.ContextByTurn)
         read = self._reads(lambda found, *_: csv_response(turn_rows(self._log.turns(found.id)), "outrider-context.csv"))
-        yield _get(f"{one}/context.csv", "getContextCsv", "Return the context of a session by turn.", read, CSV)
+        yield get(f"{one}/context.csv", "getContextCsv", "Return the context of a session by turn.", read, CSV)
 
     def _question_routes(self) -> Iterator[Route]:
         one = f"{API}/questions/{{id}}"
-        yield _get(
+        yield get(
             f"{API}/questions",
             "listQuestions",
             "List the questions that wait.",
@@ -131,27 +126,27 @@ class Api:
             r.QuestionsQuery,
         )
         about = "Return a question, also one that was answered."
-        yield _get(one, "getQuestion", about, self._question, dict[str, Any], r.FormQuery)
+        yield get(one, "getQuestion", about, self._question, dict[str, Any], r.FormQuery)
         about = "Answer a question. The first answer counts, wherever it is given."
-        yield _post(f"{one}/answer", "answer", about, self._answer, a.Settled, Answer)
+        yield post(f"{one}/answer", "answer", about, self._answer, a.Settled, Answer)
 
     def _own_routes(self) -> Iterator[Route]:
         wire = self._reads(
             lambda found, of, query: turn_request(self._log, found.id, _number(of, "seq"), query.model, query.before)
         )
         about = "Return the exact request whose reply is an entry, for its model or another."
-        yield _get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, a.TurnRequest, r.WireQuery)
+        yield get(f"{API}/sessions/{{id}}/wire/{{seq}}", "getRequest", about, wire, a.TurnRequest, r.WireQuery)
         about = "Return the folders and models of all sessions."
         read = _threaded(lambda *_: a.Facets(*self._log.folders_and_models()))
-        yield _get(f"{API}/facets", "getFacets", about, read, a.Facets)
+        yield get(f"{API}/facets", "getFacets", about, read, a.Facets)
         about = "List the evals, with the figures of their models."
-        yield _get(f"{API}/evals", "listEvals", about, _threaded(lambda *_: list_evals(self._log)), a.EvalPage)
+        yield get(f"{API}/evals", "listEvals", about, _threaded(lambda *_: list_evals(self._log)), a.EvalPage)
         about = "Return an eval with its trials, and how it compares with another."
         read = _threaded(lambda of, query: one_eval(self._log, of.values["name"], query.against))
-        yield _get(f"{API}/evals/{{name}}", "getEval", about, read, a.EvalDetails, r.EvalQuery)
+        yield get(f"{API}/evals/{{name}}", "getEval", about, read, a.EvalDetails, r.EvalQuery)
         about = "Return cost and tokens by day, model or folder."
-        yield _get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, r.FiguresQuery)
-        yield _get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, a.UsageReport, r.FiguresQuery)
+        yield get(f"{API}/figures/{{by}}.csv", "getFiguresCsv", about, self._figures_csv, CSV, r.FiguresQuery)
+        yield get(f"{API}/figures/{{by}}", "getFigures", about, self._figures_by, a.UsageReport, r.FiguresQuery)
 
     def _reads(self, read: Callable[[Summary, Request, Any], Any]) -> Callable[[Request, Any], Any]:
         """Return a function that reads the session of a request, on a thread."""
@@ -199,14 +194,14 @@ class Api:
         return await self._prompt(request, said)
 
     async def _goal(self, request: Request, goal: r.Goal) -> a.Created:
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         self._owners.check_prompt(found.owner, found.id)
         await self._sessions.set_goal(found.id, goal.command)
         return a.Created(found.id)
 
     async def _budget(self, request: Request, _: None) -> a.Budgets:
         """An owner sees the own budget alone: the others say what all have spent."""
-        found = await asyncio.to_thread(self._owners.session, request.owner, request.values["id"])
+        found = await self._found(request)
         spent = await asyncio.to_thread(self._sessions.spent_today, found)
         mine = [each for each in spent if not request.owner or each.name == "owner_day"]
         return a.Budgets([a.Spent(each.name, each.cost, each.budget, each.text, each.is_warned) for each in mine])
@@ -263,18 +258,7 @@ def _threaded(read: Callable[[Request, Any], Any]) -> Callable[[Request, Any], A
 
 
 def _number(request: Request, name: str) -> int:
-    """Return a number in the path of a request."""
     return int(request.values[name][:19])
-
-
-def _get(path: str, name: str, about: str, handle: Any, answer: Any, query: type | None = None) -> Route:
-    return Route(method="GET", path=path, name=name, about=about, handle=handle, answer=answer, query=query)
-
-
-def _post(path: str, name: str, about: str, handle: Any, answer: Any, body: type | None, status: int = 200) -> Route:
-    return Route(
-        method="POST", path=path, name=name, about=about, handle=handle, answer=answer, body=body, status=status
-    )
 
 
 FILE_HEADERS = {
@@ -336,12 +320,7 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
     return a.TurnRequest(
         model=safe_lines(model),
         address=f"POST {url}" if "://" in url else url,
-        body=visible_json(provider.render(request)),
+        body=safe_lines(pretty(provider.render(request)).decode()),
         earlier=earlier + 1 if earlier else None,
         lost=next((safe_lines(str(loss)) for loss in log.cache_losses(id) if loss.seq == seq), ""),
     )
-
-
-def visible_json(body: bytes) -> str:
-    """Return a request body for people: indented, files shortened."""
-    return safe_lines(pretty(body).decode())

@@ -10,8 +10,7 @@ from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
 from outrider.web.access import HEADERS
-from outrider.web.http import MAX_BODY, RefusedError, Request, Response, too_long
-from outrider.web.route import explained
+from outrider.web.http import MAX_BODY, RefusedError, Request, Response, explained, too_long
 from outrider.web.server import Server
 
 Scope: TypeAlias = MutableMapping[str, Any]

@@ -30,7 +30,6 @@ exit codes: 0 stopped with Ctrl-C, SIGTERM or SIGHUP, 1 the port is taken, 2 wro
 
 
 def serve(arguments: list[str]) -> int:
-    """Serve until Ctrl-C."""
     parser = make_parser()
     options = parser.parse_args(arguments)
     from outrider.web.access import read_tokens

@@ -99,7 +99,6 @@ class EntryView:
         return fields
 
     def blocks(self, message: Message) -> list[Json]:
-        """Return the blocks of a message."""
         return [shown for block in message.content if (shown := self._block(block, message.role))]
 
     def _block(self, block: object, role: str) -> Json | None:
@@ -167,7 +166,6 @@ class EntryView:
 
 
 def proposed_diff(name: str, input: Mapping[str, Any]) -> str:
-    """Return the diff that a call of Edit or Write proposes, or ""."""
     path = input.get("file_path")
     if not isinstance(path, str):
         return ""

@@ -119,7 +119,6 @@ class LiveSession:
             await asyncio.wait([self.task])
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode of a coding session."""
         if self._opened.bench:
             self._opened.bench.use_mode(mode, self.session)
 
@@ -219,7 +218,6 @@ class ServerFront:
         """The page shows answers as it shows those of all sessions."""
 
     def use_mode(self, mode: Mode) -> None:
-        """Change the permission mode."""
         if self.live:
             self.live.use_mode(mode)
 

@@ -42,7 +42,6 @@ class LiveSessions:
         self.on_open: Callable[[str], None] = lambda _: None
 
     def get(self, id: str) -> LiveSession | None:
-        """Return a session that is open here."""
         return self._open.get(id)
 
     def working(self, owner: str) -> int:

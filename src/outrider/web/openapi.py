@@ -13,8 +13,7 @@ from outrider.struct_types import described
 from outrider.version import __version__
 from outrider.web.api_answers import ShownEntry, ShownQuestion
 from outrider.web.entry_view import HIDDEN, PUBLIC
-from outrider.web.http import MAX_BODY, Problem, Request
-from outrider.web.route import Route
+from outrider.web.http import MAX_BODY, Problem, Request, Route
 
 Json = dict[str, Any]
 _REF = "#/components/schemas/{name}"

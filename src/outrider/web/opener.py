@@ -94,7 +94,6 @@ class AgentOpener:
         return Opened(await opening)
 
     async def stored(self, summary: Summary, front: Front) -> Opened:
-        """Open a session of the log."""
         return Opened(await Session.open(self._log, summary.id, self._agent_of(summary.owner), approve=self._approve))
 
     def may_go_on(self, id: str) -> bool:
@@ -102,7 +101,6 @@ class AgentOpener:
         return True
 
     def budget(self, summary: Summary) -> Budget:
-        """Return that of the agent."""
         return self._agent_of(summary.owner).budget
 
 
@@ -127,7 +125,6 @@ class CodingOpener:
         return opened
 
     async def stored(self, summary: Summary, front: Front) -> Opened:
-        """Open a session of the log in its folder."""
         origin: Origin = SERVE if summary.origin == SERVE else "chat"
         bench, note = await asyncio.to_thread(_session_bench, self._log, summary, front, origin)
         opened = self._open(bench, summary.id, note, origin)

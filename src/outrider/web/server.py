@@ -9,13 +9,12 @@ from outrider.log.log import Log
 from outrider.web.agui import AgUi
 from outrider.web.api import Api
 from outrider.web.figures import Figures
-from outrider.web.http import Request
+from outrider.web.http import Request, Route, Router
 from outrider.web.hub import Hub
 from outrider.web.live_sessions import LiveSessions
 from outrider.web.openapi import document_route
 from outrider.web.opener import Opener
 from outrider.web.owners import Owners, ServerLimits
-from outrider.web.route import Route, Router
 
 
 class Server:

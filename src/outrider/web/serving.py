@@ -20,7 +20,6 @@ from outrider.web.server import Server
 
 
 async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limits: ServerLimits) -> None:
-    """Serve until Ctrl-C."""
     access = Access(tokens)
     stopped = asyncio.Event()
     with default_log() as log, on_signals(lambda _: stopped.set()):
@@ -30,7 +29,8 @@ async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limi
         try:
             hosts = ["127.0.0.1", *filter(None, [lan_address() if lan else ""])]
             for host in hosts:
-                port = await _listen(runner, host, port)
+                await web.TCPSite(runner, host, port).start()
+                port = runner.addresses[-1][1]  # another one if any free port was asked for
             access.origins = [f"http://{host}:{port}" for host in (*hosts, "localhost")]
             if lan and len(hosts) == 1:
                 print("This machine has no address in a local network; only it can open the page.", file=sys.stderr)
@@ -38,13 +38,6 @@ async def serve(port: int, *, lan: bool, tokens: Sequence[tuple[str, str]], limi
             await _until(stopped, access, hosts, port)
         finally:
             await runner.cleanup()
-
-
-async def _listen(runner: web.AppRunner, host: str, port: int) -> int:
-    """Listen on a port and return it; any free one for 0."""
-    await web.TCPSite(runner, host, port).start()
-    found: int = runner.addresses[-1][1]
-    return found
 
 
 def lan_address() -> str:
@@ -61,14 +54,10 @@ def _announce(access: Access, hosts: list[str], port: int) -> None:
         link = access.new_link(f"http://{host}:{port}")
         print(link, flush=True)
         if host != "127.0.0.1":
-            print_qr(link)
+            import segno  # rarely needed
+
+            segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)
     print("Each link lets one browser in, once. Press Enter for another, Ctrl-C to stop.", file=sys.stderr, flush=True)
-
-
-def print_qr(link: str) -> None:
-    import segno  # rarely needed
-
-    segno.make(link, error="l", micro=False).terminal(out=sys.stderr, compact=True)
 
 
 async def _until(stopped: asyncio.Event, access: Access, hosts: list[str], port: int) -> None:

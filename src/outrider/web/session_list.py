@@ -54,7 +54,6 @@ def _passages(found: Iterable[Found]) -> list[Passage]:
 
 
 def summary_of(summary: Summary) -> SessionSummary:
-    """Return a session as lists show it."""
     holder = summary.holder
     is_open = holder is not None and holder.is_alive() is not False
     return SessionSummary(

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from outrider import Agent, Message, Session
-from outrider.cli.chat import cache_warning
-from outrider.cli.chat.cache_warning import LEAST_TOKENS, CacheWarning, warning
+from outrider.cli.chat import status_line
+from outrider.cli.chat.status_line import LEAST_TOKENS, CacheWarning, warning
 from outrider.testing import ScriptedModel
 
 LONG = "word " * LEAST_TOKENS
@@ -27,7 +27,7 @@ def session(text: str, cache: str | None = "1h") -> Session:
 
 
 async def told_about(talk: Session, monkeypatch: pytest.MonkeyPatch, *, stops: bool = False) -> list[str]:
-    monkeypatch.setattr(cache_warning, "LEAD_SECONDS", 59.9)
+    monkeypatch.setattr(status_line, "LEAD_SECONDS", 59.9)
     told: list[str] = []
     ends = asyncio.Event()
     warner = CacheWarning(lambda text: (told.append(text), ends.set())[0])

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from prompt_toolkit.input import PipeInput
 
-from outrider.cli.chat.choice_prompt import OWN_WORDS, ChoicePrompt
 from outrider.cli.chat.keyboard import ALONE_SECONDS
+from outrider.cli.chat.question_prompts import OWN_WORDS, ChoicePrompt
 from outrider.log.questions import Answer, Choice, ChoiceField, ChoiceQuestion
 from tests.cli.chat.terminal import until
 from tests.cli.chat.test_permission_prompt import Person

@@ -10,9 +10,8 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from outrider.cli.chat import fuzzy_search
-from outrider.cli.chat.completion import MAX_COMPLETIONS, ChatCompleter, FileNames
-from outrider.cli.chat.fuzzy_search import FuzzyNames, score
+from outrider.cli.chat import completion
+from outrider.cli.chat.completion import MAX_COMPLETIONS, ChatCompleter, FileNames, FuzzyNames, score
 from outrider.coding.toolbox.search.ripgrep import file_names
 from outrider.processes.programs import Programs
 
@@ -92,10 +91,10 @@ def test_a_search_in_many_files_compares_few_of_them() -> None:
     found = FuzzyNames([*names, "src/session_view.py"])
     scored: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fuzzy_search, "score", lambda name, typed: scored.append(name) or score(name, typed))
+        patch.setattr(completion, "score", lambda name, typed: scored.append(name) or score(name, typed))
         assert "src/session_view.py" in found.matching("seview", 50)
         assert len(found.matching("s", 50)) == 50
-        assert len(scored) <= 2 * fuzzy_search.MOST_SCORED
+        assert len(scored) <= 2 * completion.MOST_SCORED
 
 
 def test_no_more_is_shown_than_can_be_read(tmp_path: Path) -> None:

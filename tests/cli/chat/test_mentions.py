@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.cli.mentions import Mentions
+from outrider.cli.prompt_input import Mentions
 from outrider.coding.named_files import FilesHere
 
 

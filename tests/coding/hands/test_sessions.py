@@ -204,7 +204,7 @@ async def test_hooks_and_settings_of_the_place_do_not_count(place: Elsewhere, tm
 
 
 async def test_files_that_the_user_names_come_from_there(place: Elsewhere) -> None:
-    from outrider.cli.mentions import Mentions
+    from outrider.cli.prompt_input import Mentions
 
     (place.there / "a.txt").write_text("there")
     (place.here.parent / "b.txt").write_text("here")

@@ -1,4 +1,4 @@
-"""The state of a tool call as an observer sees it, the items of its content, and an update of it."""
+"""The state of a call as the editor sees it: its values and their sizes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,53 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from outrider.conversation.messages import AttachmentBlock
-from outrider.text import clean
+from outrider.text import clean, clean_value
+
+_IMMUTABLE = (str, int, float, bool)
+
+
+class JsonValue:
+    """A JSON value and its encoding. Equality compares encodings: 1 is not true, and a dict may change in place."""
+
+    __slots__ = ("encoded", "value")
+
+    def __init__(self, value: Any, encoded: bytes) -> None:
+        self.value = value
+        self.encoded = encoded
+
+    @classmethod
+    def of(cls, name: str, value: Any) -> JsonValue:
+        """Encode a value, cleaned if necessary. Raises ValueError if it cannot be JSON; `name` is the field."""
+        try:
+            return cls(value, _encode(value))
+        except (TypeError, ValueError, RecursionError):
+            pass
+        try:
+            value = clean_value(value)
+            return cls(value, _encode(value))
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError(f"{name} cannot be JSON: {error}; use dicts, lists, strings and numbers") from None
+
+    def is_unchanged(self, value: Any) -> bool:
+        """Return whether the value is this same object, and immutable."""
+        return value is self.value and isinstance(value, _IMMUTABLE)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, JsonValue) and self.encoded == other.encoded
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def unwrap(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields with each JsonValue replaced by its value."""
+    if "raw_input" not in fields and "raw_output" not in fields:
+        return fields
+    return {name: value.value if isinstance(value, JsonValue) else value for name, value in fields.items()}
+
+
+def _encode(value: Any) -> bytes:
+    return msgspec.json.encode(value, order="deterministic")
+
 
 Status: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "cancelled"]
 KINDS = ("read", "edit", "delete", "move", "search", "execute", "think", "fetch", "switch_mode", "other")
@@ -131,3 +177,62 @@ class Update(msgspec.Struct, frozen=True):
 
 
 CHANGEABLE = (*FIELDS, "output", "exit_code")
+
+
+_EXACT_TO = 8_192
+"""Characters up to which a text is encoded to get its exact size."""
+_TEXT, _FILE, _DIFF, _LINE, _TERMINAL, _LOCATION = 55, 120, 50, 36, 45, 20
+"""Bytes of the keys, braces and quotes of each item."""
+
+
+def size_of_text(text: str) -> int:
+    """Return the bytes of a JSON string. For a long one, only common escapes are counted.
+
+    >>> size_of_text('say "ä"')
+    12
+    """
+    if len(text) <= _EXACT_TO:
+        return len(msgspec.json.encode(text))
+    length = len(text) if text.isascii() else len(text.encode())
+    return length + 2 + sum(map(text.count, '\n"\\\t')) + 5 * text.count("\x1b")
+
+
+def size_of_items(items: tuple[Item, ...]) -> int:
+    """Return the bytes of a call's content. Raises TypeError for anything but items."""
+    return 2 + sum(_size_of_item(item) for item in items)
+
+
+def size_of_locations(locations: tuple[Location, ...]) -> int:
+    """Return the bytes of a call's locations. Raises TypeError for anything but locations."""
+    total = 2
+    for location in locations:
+        if not isinstance(location, Location):
+            raise TypeError(f"locations must be Location, not {type(location).__name__}")
+        total += _LOCATION + size_of_text(location.path) + (0 if location.line is None else 12)
+    return total
+
+
+def size_of_field(name: str, value: Any) -> int:
+    if name == "content":
+        return len(name) + 4 + size_of_items(value)
+    if name == "locations":
+        return len(name) + 4 + size_of_locations(value)
+    if isinstance(value, JsonValue):
+        return len(name) + 4 + len(value.encoded)
+    return len(name) + 6 + (len(value) if value.isascii() else len(value.encode()))
+
+
+def _size_of_item(item: Item) -> int:
+    match item:
+        case Text():
+            return _TEXT + size_of_text(item.text)
+        case Diff():
+            old = 0 if item.old is None else size_of_text(item.old)
+            line = _LINE if item.line else 0
+            return _DIFF + size_of_text(item.path) + size_of_text(item.new) + old + line
+        case File(attachment):
+            is_embedded = attachment.mime_type.startswith(("image/", "audio/"))  # other files: the name
+            return _FILE + len(attachment.name) + (attachment.size * 4 // 3 if is_embedded else 0)
+        case Terminal():
+            return _TERMINAL + size_of_text(item.id)
+    raise TypeError(f"content items must be Text, File, Diff or Terminal, not {type(item).__name__}")

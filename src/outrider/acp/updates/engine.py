@@ -24,10 +24,10 @@ from outrider.acp.updates.call_state import (
     Text,
     check_status,
     is_transition,
+    size_of_items,
 )
 from outrider.acp.updates.metrics import Metrics
 from outrider.acp.updates.pacer import Delivery, Pacer, UpdateTarget, logger
-from outrider.acp.updates.size_estimates import size_of_items
 from outrider.acp.updates.tracked_call import TrackedCall, check_fields
 from outrider.text import clean
 
@@ -44,7 +44,6 @@ class Engine:
 
     @property
     def metrics(self) -> Metrics:
-        """The counts so far."""
         for call in self._calls.values():
             call.ledger.settle(self._metrics)
         return self._metrics

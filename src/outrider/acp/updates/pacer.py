@@ -10,8 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from outrider.acp.updates.call_state import Update
-from outrider.acp.updates.json_value import unwrap
+from outrider.acp.updates.call_state import Update, unwrap
 from outrider.acp.updates.metrics import Metrics
 from outrider.acp.updates.tracked_call import REPEAT_LIMIT, TrackedCall
 

@@ -9,10 +9,18 @@ from typing import Any
 
 from msgspec import UNSET
 
-from outrider.acp.updates.call_state import FIELDS, KINDS, CallState, Item, Terminal, Text
-from outrider.acp.updates.json_value import JsonValue, unwrap
+from outrider.acp.updates.call_state import (
+    FIELDS,
+    KINDS,
+    CallState,
+    Item,
+    JsonValue,
+    Terminal,
+    Text,
+    size_of_field,
+    unwrap,
+)
 from outrider.acp.updates.metrics import Metrics, SizeLedger
-from outrider.acp.updates.size_estimates import size_of_field
 from outrider.text import clean, counted
 from outrider.text.terminal import TerminalText
 
@@ -282,7 +290,6 @@ class OutputTail:
         return size
 
     def refresh(self) -> None:
-        """Show the newest output."""
         self.shown, self.has_new_output = self.text(SHOWN_BYTES), False
 
     def text(self, limit: int = KEPT_CHARACTERS) -> str:
@@ -298,7 +305,6 @@ class OutputTail:
         return f"… {counted(above, 'line')} above\n{end}" if above else f"…{end}"
 
     def _end(self, characters: int) -> str:
-        """Return the last characters."""
         found: list[str] = []
         length = 0
         for piece in (self._terminal.line, *reversed(self._pieces)):

@@ -19,7 +19,6 @@ from outrider.text.visible import safe_lines
 
 if TYPE_CHECKING:
     from outrider.log.entries import SessionSettings
-    from outrider.log.log import Log
 
 
 DESCRIPTION = """\
@@ -99,15 +98,11 @@ def _session(options: argparse.Namespace) -> tuple[str | None, SessionSettings]:
         except NoSessionHereError:
             print("There is no session of this folder to continue.")
             found = None
-        found = found or _picked(log, folder)
+        if not found:
+            from outrider.cli.chat.picker import pick_session
+
+            found = asyncio.run(pick_session("Resume a session, or Esc for a new one", log, folder))
         return found, log.settings(found) if found else SessionSettings()
-
-
-def _picked(log: Log, folder: Path) -> str | None:
-    """Let the user choose a session."""
-    from outrider.cli.chat.session_picker import pick_session
-
-    return asyncio.run(pick_session("Resume a session, or Esc for a new one", log, folder))
 
 
 _INPUT, _LOCAL = 0, 3

@@ -11,8 +11,6 @@ from collections.abc import Coroutine, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from outrider.cli.chat.cache_warning import CacheWarning
-from outrider.cli.chat.chat_front import ChatFront
 from outrider.cli.chat.commands.command import CommandContext, Dialogue, Exit, Next, Send, Work, Write
 from outrider.cli.chat.commands.registry import Commands
 from outrider.cli.chat.composer import MessageComposer
@@ -23,8 +21,8 @@ from outrider.cli.chat.line_editor import Actions, LineEditor, LineInterrupted
 from outrider.cli.chat.past_messages import OutputPager, show_recent
 from outrider.cli.chat.preparation import Preparation, greet
 from outrider.cli.chat.session_view import Footer, Look, SessionView
-from outrider.cli.chat.status_line import StatusLine
-from outrider.cli.chat.steering import ChatSteering
+from outrider.cli.chat.status_line import CacheWarning, StatusLine
+from outrider.cli.chat.steering import ChatFront, ChatSteering
 from outrider.cli.chat.terminal_codes import LONG_TURN_SECONDS, image_protocol, notify
 from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.live_region import LiveRegion

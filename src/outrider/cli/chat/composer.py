@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.session_view import SessionView
-from outrider.cli.mentions import Mentions
+from outrider.cli.prompt_input import Mentions
 from outrider.coding.mcp.server_offers import is_prompt, prompt_parts, with_resources
 from outrider.conversation.attachments import Attachment
 

@@ -13,7 +13,7 @@ from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
 from outrider.errors import MissingKeyError, OutriderError
-from outrider.runtime.events import Notice
+from outrider.runtime.events import Event, Notice
 
 if TYPE_CHECKING:
     from outrider.coding.config.chosen_model import ChosenModel
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from outrider.mcp.running import RunningServers
     from outrider.providers.base import Effort, EffortChoice
     from outrider.runtime.context import ContextUsage
-    from outrider.runtime.events import Event
     from outrider.runtime.session import Session
     from outrider.tools.tool import Tool
 
@@ -165,7 +164,6 @@ class CurrentSession:
         return self.session is not None and self.session.background.has_news
 
     def open(self) -> Session:
-        """Return the open session, or a new one."""
         if self.session is None:
             self.session = self.bench.open(
                 self.log, model=self.model, effort=self._effort, observer=self._observer, titled=True
@@ -316,7 +314,6 @@ class CurrentSession:
 
 
 def history_file() -> Path:
-    """Return the file with the history of typed lines."""
     from outrider.environment import data_folder
 
     return data_folder() / "chat-history"

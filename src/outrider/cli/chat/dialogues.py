@@ -8,11 +8,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from outrider.cli.chat.choice_prompt import ChoicePrompt
-from outrider.cli.chat.elicitation_prompt import ElicitationPrompt
 from outrider.cli.chat.keyboard import Keyboard
 from outrider.cli.chat.line_editor import LineEditor
 from outrider.cli.chat.permission_prompt import PermissionPrompt
+from outrider.cli.chat.question_prompts import ChoicePrompt, ElicitationPrompt
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.turn import TurnRunner
 from outrider.coding.permissions.question import Answer, Mode, Question

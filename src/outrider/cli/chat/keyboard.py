@@ -7,13 +7,11 @@ import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, NamedTuple, TextIO
+from typing import NamedTuple, TextIO
 
 from prompt_toolkit.input import create_input
+from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
-
-if TYPE_CHECKING:
-    from prompt_toolkit.key_binding import KeyPress
 
 ESCAPE_SECONDS = 0.05
 """How long to wait after an Escape for the rest of a key sequence."""
@@ -207,7 +205,6 @@ class Keyboard:
 
 
 def with_key(line: str, key: Key) -> str:
-    """Return the line after a key press."""
     if key.name == "backspace":
         return line[:-1]
     if key.name == "enter":

@@ -105,7 +105,7 @@ class LineEditor:
                 ]
             ),
             bottom_toolbar=lambda: ANSI(styled(status(get_terminal_size().columns), DIM)),
-            style=_style(),
+            style=Style.from_dict({"bottom-toolbar": "noreverse", "completion-menu": "bg:default fg:default"}),
             editing_mode=EditingMode.VI if vi_keys else EditingMode.EMACS,
             enable_open_in_editor=True,
             reserve_space_for_menu=5,
@@ -288,10 +288,6 @@ def _paste_bindings(pastes: Pastes, clipboard: Clipboard, say: Callable[[str], N
         buffer.open_in_editor()
 
     return keys
-
-
-def _style() -> Style:
-    return Style.from_dict({"bottom-toolbar": "noreverse", "completion-menu": "bg:default fg:default"})
 
 
 def _history(file: Path, pastes: Pastes) -> History:

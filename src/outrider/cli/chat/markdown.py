@@ -23,7 +23,6 @@ class MarkdownStream:
 
     @property
     def open(self) -> str:
-        """Return the unfinished text."""
         return "".join(self._lines) + self._tail
 
     def ending(self, most: int) -> str:

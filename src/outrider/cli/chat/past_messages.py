@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from outrider.cli.chat.current_session import CurrentSession
 from outrider.cli.chat.keyboard import Keyboard
@@ -62,12 +62,6 @@ ENTRIES = 500
 """How many of the newest entries of the log are read for it."""
 
 
-def stored_details(log: Log, session: str) -> dict[str, Any]:
-    """Return the details of the newest results of a session, by call id."""
-    entries = (record.entry for record in log.newest(session, ENTRIES))
-    return {entry.result.tool_use_id: entry.details for entry in entries if isinstance(entry, CallResult)}
-
-
 class OutputPager:
     """Shows the calls since the user's last message with their whole output, also while the agent works on."""
 
@@ -83,7 +77,8 @@ class OutputPager:
         lines: list[str] = []
         if session := self._current.session:
             messages = _last_turn(session.history.tail)
-            details = stored_details(self._current.log, session.id)
+            entries = (record.entry for record in self._current.log.newest(session.id, ENTRIES))
+            details = {each.result.tool_use_id: each.details for each in entries if isinstance(each, CallResult)}
             results = {result.tool_use_id: result for message in messages for result in message.tool_results}
             for call in reversed([each for message in messages for each in message.tool_calls if each.id in results]):
                 event = ToolFinished(call.id, call.name, results[call.id], details.get(call.id))
@@ -113,7 +108,6 @@ class OutputPager:
 
 
 def _last_turn(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages since the user's last one."""
     said = [each.role == "user" and not each.tool_results for each in messages]
     start = next((at for at in reversed(range(len(messages))) if said[at]), 0)
     return messages[start:]

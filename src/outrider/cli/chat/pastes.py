@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -45,7 +45,6 @@ class Pastes:
         return words
 
     def expand(self, line: str) -> str:
-        """Return the line with the pasted texts."""
         return self._replaced(line, "", "")
 
     def marked(self, line: str) -> str:
@@ -76,9 +75,6 @@ class PasteHistory(FileHistory):
 
     def load_history_strings(self) -> Iterable[str]:
         """Yield the stored lines, the newest first."""
-        return self._collapsed()
-
-    def _collapsed(self) -> Iterator[str]:
         for stored in super().load_history_strings():
             yield self._pastes.unmarked(stored)
 
@@ -157,7 +153,6 @@ class Clipboard:
         return ended.output if ended.code == 0 and len(ended.output) <= LARGEST else b""
 
     def close(self) -> None:
-        """Delete the files."""
         if self._folder:
             self._folder.remove()
 

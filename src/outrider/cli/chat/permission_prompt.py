@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.cli.chat.keyboard import Keyboard
-from outrider.cli.chat.question_lines import QuestionPrompt, key_lines
+from outrider.cli.chat.question_prompts import QuestionPrompt, key_lines
 from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import numbered_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_words
@@ -49,7 +49,6 @@ class PermissionPrompt(QuestionPrompt):
         return denied
 
     async def __call__(self, question: Question) -> Answer:
-        """Show the question and wait for the answer."""
         with self._keyboard.capturing():
             try:
                 if question.is_plan:

@@ -66,7 +66,6 @@ class Preparation:
 
 
 def greet(loaded: Loaded, current: CurrentSession, view: SessionView, status: StatusLine) -> None:
-    """Write the first lines of the chat."""
     where = safe_line(current.where)
     view.write([f"{styled('Outrider', BOLD)} {styled(f'{__version__} in {where}', DIM)}"])
     view.dim(f"{sentences.mode_is(current.mode)} Type /help for commands and keys.")

@@ -163,18 +163,14 @@ class SessionView:
         self._fold_thinking()
         self._write_markdown(self._markdown.end())
         self._wrote_reply = False
-        if message.citations:
-            self.write([*(styled(line, DIM) for line in self._sources(message)), ""])
+        if sources := message.citations:
+            lines = linked_source_lines(sources, self.region.width) if self._look.links else source_lines(sources)
+            self.write([*(styled(line, DIM) for line in lines), ""])
         for block in message.content:
             if isinstance(block, AttachmentBlock):  # a picture that the model made
                 self.write([*self._file(block), ""])
         self._incoming.clear()
         self._titles |= {call.id: safe_line(title(call.name, call.input, self._folder)) for call in message.tool_calls}
-
-    def _sources(self, message: Message) -> Iterator[str]:
-        """Return the sources of a reply, numbered."""
-        sources = message.citations
-        return linked_source_lines(sources, self.region.width) if self._look.links else source_lines(sources)
 
     def _call_finished(self, event: events.ToolFinished) -> None:
         self._calls.pop(event.call_id, None)
@@ -220,7 +216,6 @@ class SessionView:
             self._wrote_reply = True
 
     def rendered(self, text: str, *, is_live: bool = False) -> list[str]:
-        """Return Markdown as lines of this terminal."""
         return rendered(text, self.region.width, light=self._look.light, is_live=is_live)
 
     # Permanent lines
@@ -229,7 +224,6 @@ class SessionView:
         self.region.commit(list(lines), list(self._lines()) if self._timer else None)
 
     def note(self, text: str) -> None:
-        """Write a note to the user."""
         self.write(styled(f"! {line}", YELLOW) for line in self._wrapped(text))
 
     def problem(self, error: str | Exception) -> None:
@@ -239,7 +233,6 @@ class SessionView:
             self.dim("Here: /login enters a key, and /model demo needs none.")
 
     def dim(self, text: str) -> None:
-        """Write a remark in dim text."""
         self.write(styled(line, DIM) for line in self._wrapped(text))
 
     def remark(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Messages that the user sends while the agent works: shown above the input, delivered by the session."""
+"""Messages for the session of a chat from the keyboard during a turn, and from other processes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING
 
+from outrider.cli.chat.current_session import CurrentSession
+from outrider.cli.chat.line_editor import LineEditor
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.styles import DIM, fit, styled
+from outrider.coding.permissions.question import Mode
 from outrider.errors import ConversationError, OutriderError
 from outrider.text.visible import safe_line
 
@@ -37,7 +42,6 @@ class ChatSteering:
         self._work: asyncio.Task[None] | None = None
 
     def lines(self, width: int) -> Iterator[str]:
-        """Yield a line for each message that waits."""
         waiting = [*self._texts(), *self._sending, *self._next]
         for number, text in enumerate(waiting, 1):
             hint = "  (↑ takes it back)" if number == len(waiting) else ""
@@ -112,3 +116,57 @@ class ChatSteering:
     async def _settled(self) -> None:
         if self._work:
             await self._work
+
+
+class ChatFront:
+    """Answers, messages and stops from elsewhere, as if the user had typed them here. Implements `Front`."""
+
+    place = "in the terminal"
+
+    def __init__(
+        self, current: CurrentSession, view: SessionView, turn: TurnRunner, steering: ChatSteering, editor: LineEditor
+    ) -> None:
+        self._current = current
+        self._view = view
+        self._turn = turn
+        self._steering = steering
+        self._editor = editor
+        self._said: list[str] = []
+        """Messages that each begin a turn."""
+        self._handling: list[asyncio.Future[None]] = []
+
+    def answered(self, text: str) -> None:
+        """Show that a question was answered elsewhere."""
+        self._view.dim(safe_line(text))
+
+    def use_mode(self, mode: Mode) -> None:
+        self._current.use_mode(mode)
+
+    async def say(self, text: str) -> None:
+        """Queue the text for the turn that goes on, or let the chat begin one. Return when the chat waits again."""
+        if self._turn.is_running:
+            self._steering.send(text)
+        else:
+            self._said.append(text)
+            self._editor.interrupt()
+        handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._handling.append(handled)
+        await handled
+
+    def all_handled(self) -> None:
+        """The chat waits for the next line: it is done with all messages."""
+        for handled in self._handling:
+            if not handled.done():
+                handled.set_result(None)
+        self._handling.clear()
+
+    def stop(self) -> None:
+        self._turn.interrupt(False)
+
+    def has_message(self) -> bool:
+        """Return whether a message waits that begins a turn."""
+        return bool(self._said)
+
+    def next_message(self) -> str:
+        """Take a message that begins a turn."""
+        return self._said.pop(0)

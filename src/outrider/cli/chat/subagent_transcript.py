@@ -34,7 +34,6 @@ class SubagentTranscript(SubagentLine):
         self._open = ""
 
     def show(self, event: events.OwnEvent) -> None:
-        """Update the state from one event."""
         match event:
             case events.TextDelta(text=text):
                 self._open = (self._open + text)[-OPEN_CHARACTERS:]

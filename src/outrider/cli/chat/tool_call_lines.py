@@ -76,7 +76,6 @@ class IncomingCall:
         self._size = 0
 
     def add(self, arguments: str) -> None:
-        """Add a part of the arguments."""
         self._size += len(arguments)
         if known := self._arguments.add(arguments):
             self._title = safe_line(partial_title(self._name, known, self._folder))

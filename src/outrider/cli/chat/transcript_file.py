@@ -43,7 +43,6 @@ def write_transcript(path: Path, heading: str, messages: Sequence[Message], stor
 
 
 def markdown(heading: str, messages: Sequence[Message], store: AttachmentStore) -> Iterator[str]:
-    """Yield a conversation as Markdown."""
     results = _results(messages)
     yield f"# {heading}\n"
     for message in messages:

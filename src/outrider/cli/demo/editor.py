@@ -1,4 +1,4 @@
-"""Demo 3: `outrider acp`, started and driven as an editor does it."""
+"""Demos 3 and 8: `outrider acp`, started and driven as an editor does it, also in a repository of another agent."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 
 from outrider.cli.demo.story import Json, Story, last_line
 from outrider.cli.styles import CYAN
+from outrider.processes.starting import run
 from outrider.text import human_size
 
 RIDERS = 24
@@ -45,21 +46,16 @@ class Editor:
         self._process.stdin.flush()
         if self._shows:
             self._story.print_json(f"  → {method} ", _without(params, "cwd", "sessionId"), CYAN)
-        for message in self._received():
+        assert self._process.stdout
+        for message in map(json.loads, self._process.stdout):
             if message.get("id") == self._last_id:
                 return _result(message)
             if message.get("method") == "session/update":
-                self._take(message["params"]["update"])
+                update = message["params"]["update"]
+                self.updates.append(update)
+                if self._shows and update["sessionUpdate"] in SHOWN:
+                    self._story.print_json(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
         raise RuntimeError(f"outrider acp exited before it responded: {last_line(self._errors.read_text())}")
-
-    def _received(self) -> Iterator[Json]:
-        assert self._process.stdout
-        return (json.loads(line) for line in self._process.stdout)
-
-    def _take(self, update: Json) -> None:
-        self.updates.append(update)
-        if self._shows and update["sessionUpdate"] in SHOWN:
-            self._story.print_json(f"  ← {update['sessionUpdate']} ", _without(update, "sessionUpdate"))
 
 
 def watching_from_an_editor(story: Story) -> str:
@@ -135,3 +131,80 @@ def calls_of(updates: list[Json]) -> dict[str, Json]:
         if update["sessionUpdate"] in ("tool_call", "tool_call_update"):
             calls.setdefault(update["toolCallId"], {"content": []}).update(update)
     return calls
+
+
+FILES = {
+    "CLAUDE.md": "Times are in minutes since midnight.\n",
+    "times.txt": "540 600 660\n",
+    ".claude/commands/check.md": "---\ndescription: Check a file\n---\nRead $1.\n",
+    ".claude/skills/changelog/SKILL.md": "---\nname: changelog\ndescription: Write an entry.\n---\nUse verbs.\n",
+    ".claude/settings.json": json.dumps(
+        {
+            "hooks": {
+                "PreToolUse": [
+                    {
+                        "matcher": "Bash",
+                        "hooks": [{"type": "command", "command": "echo 'Nothing is deleted here.' >&2; exit 2"}],
+                    }
+                ]
+            }
+        }
+    ),
+}
+PROMPTS = ("/check times.txt", "Run `rm times.txt`")
+
+
+def prepared_repository(story: Story) -> str:
+    """Agree to the hooks, open the repository over ACP, and call its command. Its hook keeps the file."""
+    story.heading("CLAUDE.md, a skill, a command and a hook of another agent")
+    folder = story.folder / "ferry"
+    for name, text in FILES.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (folder / ".git").mkdir()
+    story.print_lines("  $ outrider trust --yes")
+    _run(story, folder, "trust", "--yes")
+    with running_agent(story, "--model", "demo", "--permissions", "all", cwd=folder) as process:
+        editor = Editor(process, story, shows=False)
+        editor.ask("initialize", protocolVersion=1, clientCapabilities={"fs": {}})
+        session = editor.ask("session/new", cwd=str(folder), mcpServers=[])["sessionId"]
+        for prompt in PROMPTS:
+            story.printer.question(prompt)
+            ended = editor.ask("session/prompt", sessionId=session, prompt=[{"type": "text", "text": prompt}])
+    commands = [
+        command["name"]
+        for update in editor.updates
+        if update["sessionUpdate"] == "available_commands_update"
+        for command in update["availableCommands"]
+    ]
+    own = [f"/{name}" for name in commands if name in ("check", "changelog")]
+    story.print_lines(f"  Of the repository, the editor has the commands {' and '.join(own)}.", "")
+    calls = calls_of(editor.updates)
+    for each in calls.values():
+        story.print_lines(f"  {'✓' if each['status'] == 'completed' else '✗'} {each['title']:<25} {_text_of(each)}")
+    shown = json.dumps([*calls.values()], ensure_ascii=False)
+    story.check(
+        {
+            "the editor does not have the command and the skill": {"check", "changelog"} <= set(commands),
+            "the command was not carried out": "540 600 660" in shown,
+            "the hook did not refuse the command": "Nothing is deleted here." in shown,
+            "the file was deleted": (folder / "times.txt").exists(),
+            f"the stop reason is {ended['stopReason']!r}, not 'end_turn'": ended["stopReason"] == "end_turn",
+        }
+    )
+    return "Repository of another agent: its command, skill and hook work in an editor."
+
+
+def _text_of(call: Json) -> str:
+    """Return the first line that a call shows."""
+    texts = [item["content"]["text"] for item in call["content"] if item["type"] == "content"]
+    lines = [line.strip("` ") for line in "\n".join(texts).splitlines() if line.strip("` ")]
+    return lines[0] if lines else ""
+
+
+def _run(story: Story, folder: Path, *arguments: str) -> None:
+    command, env = story.command("outrider", *arguments)
+    ended = run(command, environment=env, seconds=30, folder=folder)
+    if ended.code:
+        raise RuntimeError(f"outrider {arguments[0]} failed: {last_line(ended.errors.decode(errors='replace'))}")

@@ -115,7 +115,6 @@ QUESTION = "What is the code of room 3?"
 
 
 def code(room: int) -> str:
-    """Return the code that is written in a room."""
     return f"{room * 7919 % 100_000:05}"
 
 

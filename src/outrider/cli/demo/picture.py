@@ -128,7 +128,6 @@ def _has_bytes(stored: bytes, file: Path) -> bool:
 
 
 def body_for(api: Api, session: Session) -> Json:
-    """Return the request body for the session's conversation."""
     body = sending_provider(api.model).render(Request(session.history.sendable(), session.store))
     decoded: Json = msgspec.json.decode(body)
     return decoded

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from outrider.cli.demo.story import Story, list_files, read_file
-from outrider.cli.session_tree import Branch, tree_lines, tree_of
+from outrider.cli.session_format import Branch, tree_lines, tree_of
 from outrider.log.log import Log
 from outrider.runtime.agent import Agent
 from outrider.runtime.events import Event, MessageAdded, TextDelta, ToolFinished

@@ -11,10 +11,9 @@ from typing import TypeAlias
 
 from outrider.cli.demo.batch import batch_on_workers
 from outrider.cli.demo.coding import coding_task
-from outrider.cli.demo.editor import watching_from_an_editor
+from outrider.cli.demo.editor import prepared_repository, watching_from_an_editor
 from outrider.cli.demo.long_day import long_day
 from outrider.cli.demo.picture import one_conversation, picture_from_a_tool
-from outrider.cli.demo.prepared import prepared_repository
 from outrider.cli.demo.report import typed_report
 from outrider.cli.demo.script import script_that_holds_its_conversation
 from outrider.cli.demo.story import SAMPLE, Story

@@ -50,7 +50,6 @@ class Story:
         """Messages of the failed checks, without a final full stop."""
 
     def heading(self, subtitle: str) -> None:
-        """Print the title and a subtitle."""
         self.pause()
         self.printer.heading(self.title, subtitle)
 
@@ -94,7 +93,6 @@ class Story:
 
 
 def last_line(output: str) -> str:
-    """Return the last line of a program's output."""
     return (output.strip() or "no output").splitlines()[-1]
 
 

@@ -1,15 +1,24 @@
-"""Commands about the agent: its model, permissions, tools and MCP servers."""
+"""Commands about the agent: its model, permissions, tools, servers and key, the settings, and the installation."""
 
 from __future__ import annotations
 
-from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Send
+import os
+import shlex
+from collections.abc import Iterable
+from functools import partial
+from textwrap import wrap
+
+from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Dialogue, Next, Send, Work
+from outrider.cli.chat.session_view import SessionView
 from outrider.cli.styles import BOLD, fit, styled
 from outrider.coding import sentences
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.mcp.server_offers import state_lines
 from outrider.coding.toolbox import EXIT_PLAN
+from outrider.errors import ConfigError, OutriderError
 from outrider.runtime.goal import goal_message
 from outrider.text.visible import safe_line
+from outrider.tools.threads import Threads
 
 
 def _choose_model(chat: CommandContext, name: str) -> Next:
@@ -121,4 +130,94 @@ COMMANDS = (
     ChatCommand("goal", sentences.COMMANDS["goal"], _goal),
     ChatCommand("tools", sentences.COMMANDS["tools"], _list_tools),
     ChatCommand("mcp", sentences.COMMANDS["mcp"], _list_servers),
+)
+
+
+_HAVE_COMMANDS = ("model", "effort", "permissions.mode")
+
+
+def _login(chat: CommandContext, provider: str) -> Next:
+    from outrider.cli.login import key_variables
+    from outrider.providers.resolution import PREFIXES
+
+    if not provider:
+        prefix, slash, _ = chat.current.model_name.partition("/")
+        provider = prefix if slash and prefix in PREFIXES else "anthropic"
+    if provider not in PREFIXES:  # not repeated: it may be a key
+        raise OutriderError(f"/login takes a provider and asks for the key; known: {', '.join(PREFIXES)}")
+    key_variables(provider)  # one that takes no key is reported before anything is typed
+    return Dialogue(_ask_key(chat.view, provider))
+
+
+async def _ask_key(view: SessionView, provider: str) -> Next:
+    from outrider.cli.chat.line_editor import read_secret
+
+    key = await read_secret(f"API key for {provider} (not shown; Enter leaves it): ")
+    if key:
+        return Work(_keep_key(view, provider, key))
+    view.dim("Nothing was changed.")
+    return None
+
+
+async def _keep_key(view: SessionView, provider: str, key: str) -> None:
+    from outrider.cli.login import keep_key
+    from outrider.cli.options import UsageError
+
+    try:
+        view.dim(await keep_key(provider, key))
+    except UsageError as error:
+        raise OutriderError(str(error)) from None
+
+
+def _config(chat: CommandContext, words: str) -> None:
+    from outrider.coding.config.loading import load
+    from outrider.coding.config.table import run_config
+
+    try:
+        given = shlex.split(words)
+    except ValueError as error:
+        raise ConfigError(f"/config: {error}") from None
+    loaded = load(chat.current.folder, environment=os.environ)
+    chat.view.write([fit(line, chat.view.region.width) for line in run_config(chat.current.folder, loaded, given)])
+    if given[:1] in (["set"], ["unset"]):
+        _say_when(chat, given[1])
+
+
+def _say_when(chat: CommandContext, key: str) -> None:
+    """Say when a setting that was changed applies."""
+    command = f"; this one has /{key.partition('.')[0]}" if key in _HAVE_COMMANDS else ""
+    chat.view.dim(f"It applies to chats that are started from now on{command}.")
+
+
+def _doctor(chat: CommandContext, _: str) -> Next:
+    return Work(_examine(chat.view))
+
+
+async def _examine(view: SessionView) -> None:
+    """Show the findings. Looking for them blocks, so it runs in a thread."""
+    from outrider.cli.doctor import finding_line, findings, verdict
+
+    found = await Threads().run(lambda: [*findings()])
+    _write(view, map(finding_line, found))
+    view.dim(verdict(found))
+
+
+def _write(view: SessionView, lines: Iterable[str]) -> None:
+    wide = view.region.width
+    view.write([part for line in lines for part in wrap(line, wide, initial_indent="  ", subsequent_indent="    ")])
+
+
+def _list(name: str, chat: CommandContext, _: str) -> None:
+    from outrider.coding.listings import listed  # imports the files of hooks
+
+    *lines, how = listed(name, chat.current.bench)
+    _write(chat.view, lines)
+    chat.view.dim(how)
+
+
+SETUP_COMMANDS = (
+    ChatCommand("login", "enter an API key, or replace it: /login PROVIDER", _login),
+    ChatCommand("config", sentences.COMMANDS["config"], _config),
+    ChatCommand("doctor", "check the installation and say what to fix", _doctor),
+    *(ChatCommand(name, sentences.COMMANDS[name], partial(_list, name)) for name in ("hooks", "skills", "agents")),
 )

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from outrider.cli.chat.commands import agent, output, requests, sessions, setup
+from outrider.cli.chat.commands import agent, output, sessions
 from outrider.cli.chat.commands.command import ChatCommand, CommandContext, Exit, Next
-from outrider.cli.chat.fuzzy_search import matching_names
+from outrider.cli.chat.completion import matching_names
 from outrider.cli.styles import BOLD, fit, hanging, styled
 from outrider.errors import OutriderError
 from outrider.text.visible import safe_line
@@ -39,7 +39,7 @@ class Commands:
         self._commands: dict[str, ChatCommand] = {}
         self._aliases: dict[str, str] = {}
         self.add([ChatCommand("help", "list the commands and keys", self._help)])
-        self.add([*agent.COMMANDS, *sessions.COMMANDS, *requests.COMMANDS, *output.COMMANDS, *setup.COMMANDS])
+        self.add([*agent.COMMANDS, *sessions.COMMANDS, *output.COMMANDS, *agent.SETUP_COMMANDS])
         self.add([ChatCommand("exit", "exit the chat", lambda *_: Exit(), aliases=("quit", "q"))])
 
     def add(self, commands: Iterable[ChatCommand]) -> None:
@@ -58,7 +58,6 @@ class Commands:
         return text.startswith("/") and self._aliases.get(name, name) in self._commands
 
     def run(self, text: str) -> Next:
-        """Run a line that begins with /."""
         name, _, rest = text[1:].strip().partition(" ")
         command = self._commands.get(self._aliases.get(name, name))
         if command is None:

@@ -34,7 +34,7 @@ def _choose_session(chat: CommandContext, id: str) -> Next:
 
 
 async def _pick_session(chat: CommandContext) -> None:
-    from outrider.cli.chat.session_picker import pick_session
+    from outrider.cli.chat.picker import pick_session
 
     if chosen := await pick_session("Resume a session", chat.current.log, chat.current.folder):
         _resume(chat, chosen)
@@ -85,7 +85,7 @@ def _rewind(name: str, chat: CommandContext, words: str) -> Next:
 
 def _show_tree(chat: CommandContext, id: str) -> None:
     from outrider.cli.chat.transcript_file import markdown
-    from outrider.cli.session_tree import tree_lines, tree_of
+    from outrider.cli.session_format import tree_lines, tree_of
 
     session, log = chat.current.session, chat.current.log
     if session is None:

@@ -1,14 +1,51 @@
-"""Ask the user what the model wants to know: a list to choose from, or a line to write."""
+"""Questions on the screen: what they share, those of the model, and those of MCP servers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from outrider.cli.chat.question_lines import QuestionPrompt, key_lines
-from outrider.cli.styles import BOLD, CYAN, DIM, YELLOW, fit, styled, wrap_words
+from outrider.cli.chat.keyboard import Keyboard, with_key
+from outrider.cli.chat.session_view import SessionView
+from outrider.cli.styles import BOLD, CYAN, DIM, YELLOW, columns, fit, styled, wrap_words
+from outrider.cli.user_programs import open_page
 from outrider.log.questions import Answer, ChoiceField, ChoiceQuestion
-from outrider.text.visible import safe_line, safe_lines
+from outrider.text.visible import revealed_line, safe_line, safe_lines
+
+if TYPE_CHECKING:
+    from outrider.coding.mcp.forms import Field
+    from outrider.mcp.elicitation import Elicitation, ElicitationAnswer
+
+
+class QuestionPrompt:
+    """Asks the user, one question at a time."""
+
+    def __init__(self, view: SessionView, keyboard: Keyboard, interrupt: Callable[[bool], None]) -> None:
+        self._view = view
+        self._keyboard = keyboard
+        self._interrupt = interrupt
+        """Cancels the turn. Called with True for Ctrl-C and False for Escape."""
+
+    async def _read_line(
+        self, label: str, above: Sequence[str] = (), shown: Callable[[str], str] = safe_line
+    ) -> tuple[str, str]:
+        """Let the user write a line. Return it, and the key that ended it: `enter`, `escape` or `c-c`."""
+        text = ""
+        while True:
+            lines = wrap_words(shown(f"{label} {text}▏"), self._view.region.width)
+            self._view.ask([*above, *(styled(line, YELLOW) for line in lines)])
+            key = await self._keyboard.next()
+            if key.name in ("enter", "escape", "c-c"):
+                return text, key.name
+            text = with_key(text, key)
+
+
+def key_lines(keys: Mapping[str, str], width: int) -> Iterator[str]:
+    """Yield keys with their meanings: in one line, or in a narrow window one a line."""
+    together = "    ".join(f"{key} {meaning}" for key, meaning in keys.items())
+    shown = [f"{styled(key, BOLD)} {meaning}" for key, meaning in keys.items()]
+    yield from [f"  {'    '.join(shown)}"] if columns(together) <= width - 2 else [f"  {each}" for each in shown]
+
 
 OWN_WORDS = "Something else, in your own words"
 ROOM_BELOW = 7
@@ -23,7 +60,6 @@ class ChoicePrompt(QuestionPrompt):
     """Asks one question after the other. Escape declines all of them; Ctrl-C cancels the turn, too."""
 
     async def __call__(self, call_id: str, question: ChoiceQuestion) -> Answer:
-        """Show the questions and return the answers."""
         content: dict[str, Any] = {}
         count = len(question.questions)
         try:
@@ -93,7 +129,6 @@ class _Picker:
 
     @property
     def value(self) -> str | list[str]:
-        """The answer."""
         taken = dict.fromkeys(label for at, label in enumerate([*self.labels, self._words]) if at in self._taken)
         return list(taken) if self._field.multiple else next(iter(taken))
 
@@ -126,14 +161,12 @@ class _Picker:
         self.is_done = bool(words) and not self._field.multiple
 
     def lines(self, width: int) -> list[str]:
-        """Return the question and the choices."""
         choices = [(each.label, each.description) for each in self._field.choices]
         if choices and self._field.own_words:
             choices.append((self._words or OWN_WORDS, ""))
         return [*self.question_lines(width), *(line for row in enumerate(choices) for line in self._row(*row, width))]
 
     def keys(self, width: int) -> Iterator[str]:
-        """Yield the keys of the list."""
         taking = {"space": "choose", "enter": "send"} if self._field.multiple else {"enter": "choose"}
         return key_lines({"↑ ↓": "move", **taking, "esc": "decline"}, width)
 
@@ -156,3 +189,87 @@ class _Picker:
         if self.is_short:
             return [fit(safe_line(text), max(1, width))]
         return [part for line in safe_lines(text).split("\n") for part in wrap_words(line, max(1, width))]
+
+
+class _GivenUpError(Exception):
+    """The user does not finish the form."""
+
+
+class ElicitationPrompt(QuestionPrompt):
+    """Asks the user, one question at a time. Escape and Ctrl-C cancel the question and the turn."""
+
+    async def __call__(self, question: Elicitation) -> ElicitationAnswer:
+        from outrider.mcp.elicitation import ElicitationAnswer
+
+        with self._keyboard.capturing():
+            try:
+                self._view.write(self._question_lines(question))
+                await self._keyboard.wait_until_idle()
+                return await self._answer(question)
+            except _GivenUpError:
+                return ElicitationAnswer("cancel")
+            finally:
+                self._view.ask(())
+
+    async def _answer(self, question: Elicitation) -> ElicitationAnswer:
+        from outrider.coding.mcp.forms import fields_of
+        from outrider.mcp.elicitation import ElicitationAnswer
+
+        verb = "open the page" if question.url else "answer"
+        if not await self._agrees(f"{styled('y', BOLD)} {verb}    {styled('n', BOLD)} decline"):
+            return ElicitationAnswer("decline")
+        if question.url:
+            if not await open_page(question.url):
+                self._view.write([styled("  There is no browser here: open the address yourself.", DIM)])
+            return ElicitationAnswer("accept")
+        content: dict[str, Any] = {}
+        for field in fields_of(question.schema or {}):
+            value = await self._value(field)
+            if value is not None:
+                content[field.name] = value
+        return ElicitationAnswer("accept", content)
+
+    async def _agrees(self, keys: str) -> bool:
+        self._view.ask([f"  {keys}    {styled('esc', BOLD)} cancel the turn"])
+        while True:
+            key = await self._keyboard.next_alone()
+            if key.name.lower() in ("y", "n"):
+                return key.name.lower() == "y"
+            self._check_interrupt(key.name)
+            self._keyboard.give_back(key)
+
+    async def _value(self, field: Field) -> Any:
+        self._view.write(self._field_lines(field))
+        problem = ""
+        while True:
+            above = [styled(safe_line(problem), DIM)] if problem else []
+            text, key = await self._read_line(f"{field.label} ({field.hint}):", above)
+            self._check_interrupt(key)
+            try:
+                value = field.parse(text)
+            except ValueError as error:
+                problem = str(error)
+                continue
+            self._view.write([styled(f"  {safe_line(field.label)}: {safe_line(text) or '–'}", DIM)])
+            return value
+
+    def _check_interrupt(self, name: str) -> None:
+        if name in ("escape", "c-c"):
+            self._interrupt(name == "c-c")
+            raise _GivenUpError
+
+    def _question_lines(self, question: Elicitation) -> Iterator[str]:
+        width = self._view.region.width
+        yield ""
+        yield styled(f"? The MCP server {revealed_line(question.server)} asks:", BOLD, YELLOW)
+        for line in safe_lines(question.message).split("\n"):
+            yield from (f"  {part}" for part in wrap_words(line, width - 2))
+        if question.url:
+            yield from (f"  {part}" for part in wrap_words(safe_line(question.url), width - 2))
+
+    def _field_lines(self, field: Field) -> Iterator[str]:
+        width = self._view.region.width
+        for line in filter(None, safe_lines(field.description).split("\n")):
+            yield from (styled(f"  {part}", DIM) for part in wrap_words(line, width - 2))
+        for number, option in enumerate(field.options, 1):
+            yield f"  {styled(str(number), BOLD)} {safe_line(option.label)}"

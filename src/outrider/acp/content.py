@@ -1,4 +1,4 @@
-"""Converts content blocks of the protocol to prompts, and attachments to content blocks."""
+"""Content of the protocol: that of prompts, and that of calls."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import base64
 import binascii
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
-from outrider.acp.schema import content as schema
+from msgspec import UNSET, UnsetType
+
+from outrider.acp import schema
+from outrider.acp.schema import TextContent
+from outrider.acp.updates.call_state import Diff, File, Item, Location, Terminal, Text, Update
 from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import AttachmentError
@@ -98,3 +103,67 @@ def file_content(file: AttachmentBlock, read: Callable[[AttachmentBlock], bytes]
         except AttachmentError as error:
             return schema.TextContent(f"[{file.label} cannot be shown: {error}]")
     return schema.TextContent(f"[{file.label}: {file.mime_type}, {human_size(file.size)}]")
+
+
+T = TypeVar("T", bound=schema.ToolCallFields)
+ReadFile = Callable[[AttachmentBlock], bytes]
+
+
+def to_session_update(
+    update: Update, read: ReadFile, output_key: str = "terminal_output"
+) -> schema.ToolCall | schema.ToolCallUpdate:
+    if update.is_new:
+        return _fill(schema.ToolCall, update, read, output_key)
+    return _fill(schema.ToolCallUpdate, update, read, output_key)
+
+
+def to_tool_call_fields(update: Update, read: ReadFile) -> schema.ToolCallFields:
+    return _fill(schema.ToolCallFields, update, read, "")
+
+
+def _fill(kind: type[T], update: Update, read: ReadFile, output_key: str) -> T:
+    content, locations = update.content, update.locations
+    return kind(
+        tool_call_id=update.id,
+        title=update.title,
+        name=update.name or UNSET,
+        kind=update.kind,
+        status=update.status,
+        content=content if isinstance(content, UnsetType) else [_content(item, read) for item in content],
+        locations=locations if isinstance(locations, UnsetType) else [_location(each) for each in locations],
+        raw_input=update.raw_input,
+        raw_output=update.raw_output,
+        meta=_meta(update, output_key),
+    )
+
+
+def _content(item: Item, read: ReadFile) -> schema.ToolCallContent:
+    match item:
+        case Text(text=text):
+            return schema.ContentItem(TextContent(text))
+        case File(attachment=file):
+            return schema.ContentItem(file_content(file, read))
+        case Diff(path=path, new=new, old=old, line=line):
+            meta = {"outrider": {"line": line}} if line else UNSET  # the protocol has no place for it
+            return schema.DiffItem(path, new, UNSET if old is None else old, meta)
+        case Terminal(id=id):
+            return schema.TerminalItem(id)
+
+
+def _location(location: Location) -> schema.ToolCallLocation:
+    return schema.ToolCallLocation(location.path, UNSET if location.line is None else location.line)
+
+
+def _meta(update: Update, output_key: str) -> dict[str, Any] | UnsetType:
+    """Return the extension fields for clients that append terminal output."""
+    meta: dict[str, Any] = {}
+    if update.parent:  # the protocol has no place for it; clients know this one from another agent
+        meta["claudeCode"] = {"parentToolUseId": update.parent}
+    if not isinstance(update.content, UnsetType) and Terminal(update.id) in update.content:
+        meta["terminal_info"] = {"terminal_id": update.id}
+    if not isinstance(update.output, UnsetType):
+        meta[output_key] = {"terminal_id": update.id, "data": update.output}
+    if not isinstance(update.exit_code, UnsetType):
+        # Clients that read this require all three keys.
+        meta["terminal_exit"] = {"terminal_id": update.id, "exit_code": update.exit_code, "signal": None}
+    return meta or UNSET
