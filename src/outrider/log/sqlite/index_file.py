@@ -1,4 +1,4 @@
-"""A SQLite file beside the log that is built from it. It is disposable: if it is damaged or old, it is built again."""
+"""SQLite files beside the log that are built from it. They are disposable: damaged or old ones are built again."""
 
 from __future__ import annotations
 
@@ -23,6 +23,41 @@ _UNUSABLE = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
 )
+USAGE = 0x4F555455
+"""SQLite's application id of a usage index."""
+USAGE_FORM = 2
+_USAGE_TABLES = """
+    CREATE TABLE usage_indexed (
+        session INTEGER PRIMARY KEY,  -- as in the log
+        id TEXT NOT NULL,
+        seq INTEGER NOT NULL,        -- the newest entry that is indexed
+        checksum INTEGER NOT NULL,   -- of that entry: another one means another log
+        model TEXT NOT NULL,
+        folder TEXT NOT NULL
+    );
+    CREATE TABLE used (
+        session INTEGER NOT NULL,
+        quarter INTEGER NOT NULL,    -- of an hour
+        model TEXT NOT NULL,         -- empty for that of the session
+        requests INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        cost REAL NOT NULL,
+        first_token REAL NOT NULL,
+        measured INTEGER NOT NULL,
+        PRIMARY KEY (session, quarter, model)
+    ) WITHOUT ROWID;
+    CREATE TABLE turn (
+        session INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        time REAL NOT NULL,
+        tokens INTEGER NOT NULL,     -- of the context
+        is_compaction INTEGER NOT NULL,
+        cost REAL,
+        PRIMARY KEY (session, seq)
+    ) WITHOUT ROWID;
+"""
 
 
 class SqliteIndex:
@@ -163,3 +198,8 @@ def _drop(connection: sqlite3.Connection, name: str) -> None:
 
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def usage_file(path: Path) -> IndexFile:
+    """Return the file of a usage index."""
+    return IndexFile(path, "usage index", USAGE, USAGE_FORM, _USAGE_TABLES)
