@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.conversation.passages import passages_of
-from outrider.conversation.search_query import SearchQuery, best, fold
+from outrider.conversation.passages import SearchQuery, best, fold, passages_of
 from outrider.errors import DamagedLogError, LogError
 from outrider.log import search
 from outrider.log.entries import CallResult, Entry, MessageEntry

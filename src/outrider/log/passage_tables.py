@@ -8,8 +8,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from outrider.conversation.passages import Kind, Passage
-from outrider.conversation.search_query import SearchQuery
+from outrider.conversation.passages import Kind, Passage, SearchQuery
 from outrider.log.rows import Row
 from outrider.log.sql import IndexDatabase, IndexedUpTo, Work, take_state
 

@@ -11,13 +11,11 @@ from contextlib import nullcontext
 import msgspec
 
 from outrider.conversation.messages import Message
-from outrider.conversation.passages import Found, Passage, PassageReader, only_call, whole_text
-from outrider.conversation.search_query import SearchQuery, fold
+from outrider.conversation.passages import Found, Passage, PassageReader, SearchQuery, fold, only_call, whole_text
 from outrider.log.backend import Backend
 from outrider.log.entries import CallResult, Entry, MessageEntry
-from outrider.log.entry_codec import decode_if_known
 from outrider.log.passage_tables import Hit, IndexedPassage, IndexState, Passages, PassageTables, Scope
-from outrider.log.rows import Row
+from outrider.log.rows import Row, decode_if_known
 from outrider.log.session_files import SessionFiles
 from outrider.log.summary import Indexable, SessionRow
 

@@ -7,8 +7,7 @@ from typing import Any
 import msgspec
 
 from outrider.errors import UnknownSessionError
-from outrider.evals.comparison import comparison_lines
-from outrider.evals.figures import figures_of
+from outrider.evals.figures import comparison_lines, figures_of
 from outrider.evals.stored import StoredEval, stored_evals
 from outrider.evals.trial import Outcome
 from outrider.log.log import Log

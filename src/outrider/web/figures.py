@@ -11,9 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from outrider.errors import LogError
-from outrider.log.days import day_of, named
 from outrider.log.log import Log
-from outrider.log.usage_tables import Dimension, TurnUsage, UsageSums
+from outrider.log.usage_tables import Dimension, TurnUsage, UsageSums, day_of, named
 from outrider.providers.resolution import window_of_name
 from outrider.text.visible import safe_lines
 

@@ -25,8 +25,18 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.usage import Usage
 from outrider.log.entries import AttemptFailed, CompactionEntry, SubagentLinked
-from outrider.log.foreign.blocks import list_of, mapping_of, number_of, result_block, text_of, time_of
-from outrider.log.foreign.transcript import ForeignSession, Node, Transcript, session_id
+from outrider.log.foreign.transcript import (
+    ForeignSession,
+    Node,
+    Transcript,
+    list_of,
+    mapping_of,
+    number_of,
+    result_block,
+    session_id,
+    text_of,
+    time_of,
+)
 from outrider.providers.catalogue.windows import estimated_tokens
 
 AGENT = "claude-code"

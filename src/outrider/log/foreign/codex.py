@@ -25,8 +25,16 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.usage import Usage
 from outrider.log.entries import CompactionEntry
-from outrider.log.foreign.blocks import list_of, mapping_of, number_of, result_block, text_of, time_of
-from outrider.log.foreign.transcript import ForeignSession, Transcript
+from outrider.log.foreign.transcript import (
+    ForeignSession,
+    Transcript,
+    list_of,
+    mapping_of,
+    number_of,
+    result_block,
+    text_of,
+    time_of,
+)
 
 AGENT = "codex"
 _LINES = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
 
-from outrider.conversation.search_query import SearchQuery, best
+from outrider.conversation.passages import SearchQuery, best
 from outrider.log.passage_tables import HIT, MAX_TRIGRAMS, PASSAGE, Hit, IndexedPassage, Passages, Scope
 from outrider.log.postgres.connections import Use
 from outrider.log.postgres.schema import Connection

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from outrider.conversation.search_query import SearchQuery, best
+from outrider.conversation.passages import SearchQuery, best
 from outrider.log.passage_tables import HIT, MAX_TRIGRAMS, PASSAGE, Hit, IndexedPassage, Passages, Scope
 from outrider.log.sql import Statement, Work
 from outrider.log.sqlite.index_file import IndexFile, SqliteIndex

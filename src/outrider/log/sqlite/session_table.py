@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from outrider.log.append import SummaryUpdate
 from outrider.log.backend import ROW
 from outrider.log.entries import SessionStarted
 from outrider.log.holder import BEAT_SECONDS, STALE_SECONDS, Holder
@@ -21,7 +22,6 @@ from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.rows import LAST_SEQ, Extent, Row, in_order
 from outrider.log.sqlite.database import reading
 from outrider.log.summary import COLUMNS, SessionRow, session_row
-from outrider.log.summary_update import SummaryUpdate
 
 INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
 SELECT = f"SELECT {ROW} FROM event"
