@@ -395,7 +395,7 @@ def test_an_index_that_is_emptied_while_it_is_built_is_built_from_the_start(
     def empty_once(done: int, total: int) -> None:
         steps.append(done)
         if len(steps) == 2:
-            log._index._tables.run(lambda index: index.clear())  # as another process does
+            log._index._tables.open(lambda index: index.clear())  # as another process does
 
     list(log.search("answer", name, progress=empty_once))
     assert len(found(log, "question", name, limit=100)) == 10

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import TextBlock, ToolResultBlock
 from outrider.conversation.usage import Usage
 from outrider.log import entries
 from outrider.log.append import SummaryUpdate
@@ -137,7 +137,8 @@ class Import:
 
 def endings(state: SessionState) -> Iterator[entries.Entry]:
     """Yield the entries that end what is open in a copy: calls, queued messages, questions and the run."""
-    yield from (entries.CallResult(_not_run(call)) for call in state.open_calls)
+    said = (TextBlock(NOT_IN_THIS_COPY),)
+    yield from (entries.CallResult(ToolResultBlock(call.id, said, is_error=True)) for call in state.open_calls)
     yield from map(entries.SteeringWithdrawn, state.queued)
     yield from (entries.Decided(False, "nobody: this is a copy", question=each) for each in state.questions)
     if state.is_running:
@@ -147,7 +148,3 @@ def endings(state: SessionState) -> Iterator[entries.Entry]:
 def _without_first(rows: Iterable[Row]) -> Iterator[Row]:
     """Skip the first entry: a copy has its own."""
     return (each for each in rows if each[1] != 1)
-
-
-def _not_run(call: ToolUseBlock) -> ToolResultBlock:
-    return ToolResultBlock(call.id, (TextBlock(NOT_IN_THIS_COPY),), is_error=True)

@@ -59,7 +59,7 @@ class SearchIndex:
             return index.hits(query, scope, limit)
 
         names = {each.number: each.id for each in sessions}
-        return list(self._shown(self._tables.run(work), names, query))
+        return list(self._shown(self._tables.open(work), names, query))
 
     def recall(self, row: SessionRow, reference: str, progress: Callable[[int, int], None]) -> list[Message]:
         """Return message N by `#N`, or a call and its result by the call's id. Empty if there is none."""
@@ -68,7 +68,7 @@ class SearchIndex:
             self._update(index, [row.indexable], progress)
             return _places(index, row.number, reference)
 
-        places = self._tables.run(work)
+        places = self._tables.open(work)
         entries = self._entries((row.number, seq) for seq, _ in places)
         found = [(entries[row.number, seq], kind) for seq, kind in places if (row.number, seq) in entries]
         return _message(found) if reference.startswith("#") else _call_and_result(found, reference)
@@ -80,13 +80,13 @@ class SearchIndex:
             found = index.newest(row.number, NEAR)
             return [*(f"#{message}" for _, message in found[:1]), *(reference for reference, _ in found)]
 
-        return list(dict.fromkeys(self._tables.run(work)))
+        return list(dict.fromkeys(self._tables.open(work)))
 
     def forget(self, sessions: Iterable[SessionRow]) -> None:
         """Remove deleted sessions."""
         if self._tables.exists():
             numbers = [row.number for row in sessions]
-            self._tables.run(lambda index: index.forget(numbers))
+            self._tables.open(lambda index: index.forget(numbers))
 
     # Updating
 
@@ -120,7 +120,7 @@ class SearchIndex:
             return None
         reader = PassageReader(state.messages, msgspec.json.decode(state.calls, type=dict[str, str]))
         passages = [
-            IndexedPassage(each, passage, self._searchable(session.number, passage))
+            IndexedPassage(each, passage, fold(self._text(session.number, passage)[:MAX_TEXT]))
             for each in rows
             for passage in _passages(decode_if_known(each[3], each[4]), reader)
         ]
@@ -139,9 +139,6 @@ class SearchIndex:
             if size > STEP_BYTES:
                 break
         return rows
-
-    def _searchable(self, session: int, passage: Passage) -> str:
-        return fold(self._text(session, passage)[:MAX_TEXT])
 
     def _text(self, session: int, passage: Passage) -> str:
         """Return the text of a passage; for a shortened result, that of the stored file."""

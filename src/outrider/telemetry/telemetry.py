@@ -54,9 +54,12 @@ class Telemetry:
 
     def observe(self, session: Session) -> Observer:
         """Return the observer of a session. `Session` calls this for `observer=`."""
-        from outrider.telemetry.session_trace import SessionTrace
+        from outrider.telemetry.session_trace import SessionTrace, Subject
 
-        return SessionTrace(self._signals, lambda: _subject_of(session), self._secrets)
+        def subject() -> Subject:
+            return Subject(session.id, session.agent.name, session.provider.name, session.agent.system_prompt)
+
+        return SessionTrace(self._signals, subject, self._secrets)
 
     def flush(self) -> None:
         """Send what is collected, and wait for it."""
@@ -90,12 +93,6 @@ class Telemetry:
             return found
         self._own.append(made := meter_provider(at_exit=self.ends_with_process))
         return made
-
-
-def _subject_of(session: Session) -> Subject:
-    from outrider.telemetry.session_trace import Subject
-
-    return Subject(session.id, session.agent.name, session.provider.name, session.agent.system_prompt)
 
 
 def _check_installed() -> None:

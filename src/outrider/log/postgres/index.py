@@ -55,19 +55,10 @@ class PostgresIndex:
         return nullcontext()
 
 
-class PostgresPassageTables:
-    """The place of the index."""
+class PostgresPassageTables(PostgresIndex):
+    """The place of the search index."""
 
-    is_separate = False
-
-    def __init__(self, use: Use) -> None:
-        self._use = use
-
-    def exists(self) -> bool:
-        """Return whether there is an index. The tables of the log have it."""
-        return True
-
-    def run(self, work: Callable[[Passages], T]) -> T:
+    def open(self, work: Callable[[Passages], T]) -> T:
         return work(_PostgresPassages(self._use))
 
 

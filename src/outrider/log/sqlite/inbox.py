@@ -108,7 +108,8 @@ class SqliteWatcher:
         watch = _Watch(look, is_busy)
         self._watches.append(watch)
         self._version = -1
-        self._use_loop(asyncio.get_running_loop())
+        self._loop = asyncio.get_running_loop()
+        self._schedule(0)
 
         def stop() -> None:
             with suppress(ValueError):
@@ -130,10 +131,6 @@ class SqliteWatcher:
             self._timer.cancel()
             self._timer = None
         self._disconnect()
-
-    def _use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._schedule(0)
 
     def _schedule(self, seconds: float) -> None:
         assert self._loop

@@ -23,6 +23,7 @@ _UNUSABLE = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
 )
+"""Errors that mean that no index can be kept in this folder."""
 USAGE = 0x4F555455
 """SQLite's application id of a usage index."""
 USAGE_FORM = 2
@@ -116,7 +117,7 @@ class IndexFile:
                 _remove(self.path)
                 return self._on(self.path, work)
         except sqlite3.Error as error:
-            if not _is_damage(error) and not _is_unusable(error):
+            if not _is_damage(error) and _code(error) not in _UNUSABLE:
                 raise LogError(f"the {self._name} {self.path} is in use ({error}); try again") from error
         try:
             return self._on(Path(":memory:"), work)
@@ -144,7 +145,7 @@ class IndexFile:
             tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
             for condition in ("sql LIKE 'CREATE VIRTUAL%'", "name NOT LIKE 'sqlite_%'"):
                 for (name,) in connection.execute(f"{tables} AND {condition}").fetchall():
-                    _drop(connection, name)
+                    connection.execute('DROP TABLE IF EXISTS "{}"'.format(name.replace('"', '""')))
             for statement in self._tables.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version={self._form}")
@@ -179,21 +180,11 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return _code(error) in _REBUILT or isinstance(error, sqlite3.IntegrityError)
 
 
-def _is_unusable(error: sqlite3.Error) -> bool:
-    """Return whether an error means that no index can be kept in this folder."""
-    return _code(error) in _UNUSABLE
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     if str(path) != ":memory:":
         with suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-
-
-def _drop(connection: sqlite3.Connection, name: str) -> None:
-    quoted = name.replace('"', '""')
-    connection.execute(f'DROP TABLE IF EXISTS "{quoted}"')
 
 
 def _code(error: sqlite3.Error) -> int:
