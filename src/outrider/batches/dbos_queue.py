@@ -23,8 +23,16 @@ from outrider.batches.dbos_tasks import (
     version_of,
     workflow_of,
 )
-from outrider.batches.queue import MAX_ATTEMPTS, WAKE_SECONDS, BatchSettings, BatchState, Run, check_same, given_up
-from outrider.batches.retries import retried
+from outrider.batches.queue import (
+    MAX_ATTEMPTS,
+    WAKE_SECONDS,
+    BatchSettings,
+    BatchState,
+    Run,
+    check_same,
+    given_up,
+    retried,
+)
 from outrider.batches.task import Task, TaskResult, session_of
 from outrider.errors import ConfigError, LogError
 from outrider.struct_types import described

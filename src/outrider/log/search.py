@@ -120,7 +120,7 @@ class SearchIndex:
             return None
         reader = PassageReader(state.messages, msgspec.json.decode(state.calls, type=dict[str, str]))
         passages = [
-            IndexedPassage(each, passage, fold(self._text(session.number, passage)[:MAX_TEXT]))
+            IndexedPassage(each, passage, self._searchable(session.number, passage))
             for each in rows
             for passage in _passages(decode_if_known(each[3], each[4]), reader)
         ]
@@ -139,6 +139,9 @@ class SearchIndex:
             if size > STEP_BYTES:
                 break
         return rows
+
+    def _searchable(self, session: int, passage: Passage) -> str:
+        return fold(self._text(session, passage)[:MAX_TEXT])
 
     def _text(self, session: int, passage: Passage) -> str:
         """Return the text of a passage; for a shortened result, that of the stored file."""
