@@ -30,6 +30,7 @@ from outrider.batches.queue import (
     BatchState,
     Run,
     check_same,
+    first_of,
     given_up,
     retried,
 )
@@ -98,7 +99,7 @@ class Executor:
             raise
         beating = [asyncio.ensure_future(each) for each in (self._beat(), self._wake())]
         try:
-            await _first(stop, self._is_lost)
+            await first_of(stop.wait(), self._is_lost.wait())
             if not self._is_lost.is_set():
                 await self._drained()
         except asyncio.CancelledError:
@@ -191,16 +192,6 @@ def _is_launched() -> bool:
     from dbos._dbos import _dbos_global_instance
 
     return _dbos_global_instance is not None
-
-
-async def _first(*events: asyncio.Event) -> None:
-    """Wait until one of the events is set."""
-    waiting = [asyncio.ensure_future(each.wait()) for each in events]
-    try:
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waiting:
-            each.cancel()
 
 
 class DbosQueue(DbosTasks):

@@ -200,3 +200,14 @@ async def retried(function: Callable[P, T], *arguments: P.args, **options: P.kwa
                 raise
         await asyncio.sleep(pause)
         pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def first_of(*awaitables: object, seconds: float | None = None) -> None:
+    """Wait until one is done, or for some seconds. Tasks go on, coroutines are cancelled."""
+    own = [asyncio.ensure_future(each) for each in awaitables if asyncio.iscoroutine(each)]
+    tasks = [each for each in awaitables if isinstance(each, asyncio.Future)]
+    try:
+        await asyncio.wait([*own, *tasks], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in own:
+            each.cancel()

@@ -190,8 +190,7 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
     from outrider.cli.batch_run import BatchRun
     from outrider.coding.batch_sessions import check_task
     from outrider.environment import workspaces_folder
-    from outrider.evals.stored import store
-    from outrider.evals.trial import trials_of
+    from outrider.evals.trial import store, trials_of
     from outrider.sync import default_log
 
     results = Path(options.output).absolute()

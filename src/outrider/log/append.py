@@ -75,11 +75,6 @@ class SummaryUpdate:
         if later.settings_changed:
             self.settings, self.settings_changed = later.settings, True
 
-    @property
-    def counts_turns(self) -> bool:
-        """Whether there are replies, or tokens were used."""
-        return bool(self.turns) or self.usage != NOTHING_USED
-
     def add(self, entry: Entry, size: int) -> None:
         """Add one entry."""
         self.size += size

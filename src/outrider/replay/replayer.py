@@ -146,10 +146,14 @@ class _Replay:
         self._root.cancel()
 
     def _agent_for(self, player: Player, given: AgentSpec[Any] | None) -> AgentSpec[Any]:
+        """Return the agent with the tape for its model and its tools; without one, an agent made from the tape."""
         model = self._source.session(player.tape.session).model or "recorded"
+        options, entries = _played_by(player, model, given), player.tape.entries
         if given is None:
-            return recorded_agent(player, model)
-        return played_agent(given, player, model, runs_tools=self.runs_tools)
+            return _team(entries, tuple(_tools(entries, player)), **options)
+        tools = tuple(_played(tool, player) for tool in given.tools)
+        mcp = given.mcp if self.runs_tools else ()  # servers start only if the tools run
+        return given.replace(tools=tools, mcp=mcp, compaction=None, **options)
 
     async def play_child(self, context: ToolContext[Any], session: str) -> None:
         """Replay the session of a sub-agent in the place of its tool."""
@@ -252,19 +256,6 @@ async def _rewind(session: Session, entry: kinds.RewindEntry) -> None:
         await session.undo_rewind()
     elif (done := await session.rewind(entry.to, files=False)).messages != entry.dropped:
         raise ConversationError(f"the rewind leaves out {done.messages} messages, not {entry.dropped}")
-
-
-def played_agent(given: AgentSpec[Any], player: Player, model: str, *, runs_tools: bool) -> AgentSpec[Any]:
-    """Return an agent that is replayed. Its servers start only if the tools run."""
-    tools = tuple(_played(tool, player) for tool in given.tools)
-    mcp = given.mcp if runs_tools else ()
-    return given.replace(tools=tools, mcp=mcp, compaction=None, **_played_by(player, model, given))
-
-
-def recorded_agent(player: Player, model: str) -> AgentSpec[Any]:
-    """Return an agent that is made from the tape, with a tool for each name in it."""
-    entries = player.tape.entries
-    return _team(entries, tuple(_tools(entries, player)), **_played_by(player, model))
 
 
 def report_of(requested: kinds.Requested, agent: AgentSpec[Any]) -> Report | None:

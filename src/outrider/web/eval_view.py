@@ -8,8 +8,7 @@ import msgspec
 
 from outrider.errors import UnknownSessionError
 from outrider.evals.figures import comparison_lines, figures_of
-from outrider.evals.stored import StoredEval, stored_evals
-from outrider.evals.trial import Outcome
+from outrider.evals.trial import Outcome, StoredEval, stored_evals
 from outrider.log.log import Log
 from outrider.text.visible import safe_line
 from outrider.web.api_answers import EvalDetails, EvalHead, EvalPage, EvalTask, EvalTrial

@@ -217,9 +217,9 @@ class SqliteBackend(Backend):
         return SqlitePassageTables(self.folder / "search.db")
 
     def usage_index(self) -> Index:
-        from outrider.log.sqlite.index_file import usage_file  # few programs add up
+        from outrider.log.sqlite.index_file import USAGE_TABLES, IndexFile  # few programs add up
 
-        return usage_file(self.folder / "usage.db")
+        return IndexFile(self.folder / "usage.db", "usage index", *USAGE_TABLES)
 
     def inbox_tables(self) -> InboxTables:
         from outrider.log.inbox_tables import InboxTables  # few programs use them

@@ -24,10 +24,7 @@ _UNUSABLE = (
     sqlite3.SQLITE_IOERR,
 )
 """Errors that mean that no index can be kept in this folder."""
-USAGE = 0x4F555455
-"""SQLite's application id of a usage index."""
-USAGE_FORM = 2
-_USAGE_TABLES = """
+_USAGE = """
     CREATE TABLE usage_indexed (
         session INTEGER PRIMARY KEY,  -- as in the log
         id TEXT NOT NULL,
@@ -59,6 +56,8 @@ _USAGE_TABLES = """
         PRIMARY KEY (session, seq)
     ) WITHOUT ROWID;
 """
+USAGE_TABLES = 0x4F555455, 2, _USAGE
+"""SQLite's application id of a usage index, the form of its tables, and the tables."""
 
 
 class SqliteIndex:
@@ -189,8 +188,3 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 def _code(error: sqlite3.Error) -> int:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF
-
-
-def usage_file(path: Path) -> IndexFile:
-    """Return the file of a usage index."""
-    return IndexFile(path, "usage index", USAGE, USAGE_FORM, _USAGE_TABLES)

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.log.append import SummaryUpdate
+from outrider.log.append import NOTHING_USED, SummaryUpdate
 from outrider.log.backend import ROW
 from outrider.log.entries import SessionStarted
 from outrider.log.holder import BEAT_SECONDS, STALE_SECONDS, Holder
@@ -73,7 +73,7 @@ def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str 
 def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int, head: bytes) -> None:
     """Update the summary of a session, in the same transaction as its entries. The head is that of their chain."""
     changed = [last, head, time.time() if update.has_news else None, update.size, update.entries]
-    if update.counts_turns or update.model:
+    if update.turns or update.model or update.usage != NOTHING_USED:
         used = update.usage
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
         costs = used.reasoning_tokens, used.cost, used.cost
