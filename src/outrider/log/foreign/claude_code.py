@@ -38,32 +38,14 @@ from outrider.log.foreign.transcript import (
     time_of,
 )
 from outrider.providers.catalogue.windows import estimated_tokens
+from outrider.text import word_set
 
 AGENT = "claude-code"
 _SAID = ("user", "assistant")
-_BOOKKEEPING = frozenset(
-    (
-        "system",
-        "progress",
-        "file-history-snapshot",
-        "queue-operation",
-        "agent-name",
-        "agent-color",
-        "agent-setting",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "tag",
-        "worktree-state",
-        "content-replacement",
-        "marble-origami-commit",
-        "speculation-accept",
-        "attribution-snapshot",
-        "task-summary",
-        "bridge-session",
-        "relocated",
-    )
+_BOOKKEEPING = word_set(
+    "system progress file-history-snapshot queue-operation agent-name agent-color agent-setting last-prompt mode "
+    "permission-mode pr-link tag worktree-state content-replacement marble-origami-commit speculation-accept "
+    "attribution-snapshot task-summary bridge-session relocated"
 )
 """Types of lines about the program, not the conversation."""
 _REMINDER = re.compile("reminder|_delta|listing|hook_|mode|_in_ide|output_style|date_change|nested_memory|budget")
