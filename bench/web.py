@@ -21,7 +21,7 @@ from outrider import Log
 from outrider.conversation.messages import Message, TextBlock, ToolResultBlock, ToolUseBlock
 from outrider.conversation.usage import Usage
 from outrider.log.entries import CallResult, Entry, Intent, MessageEntry, SessionSettings
-from outrider.log.entry_codec import encode
+from outrider.log.rows import encode
 
 SESSIONS, MESSAGES, FOLDERS = 10_000, 100_000, 40
 MODEL = "anthropic/claude-opus-5-5"

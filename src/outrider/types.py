@@ -42,8 +42,8 @@ from outrider.log.rewinding import Rewound as Rewound
 from outrider.log.rows import Extent as Extent
 from outrider.log.rows import Row as Row
 from outrider.log.session_files import SessionFiles as SessionFiles
+from outrider.log.session_filter import Origin as Origin
 from outrider.log.session_filter import SessionFilter as SessionFilter
-from outrider.log.session_labels import Origin as Origin
 from outrider.log.snapshot_store import SnapshotStore as SnapshotStore
 from outrider.log.state import SessionState as SessionState
 from outrider.log.summary import Summary as Summary

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from outrider.batches.results_file import ResultsFile, ResultsFileError
+from outrider.batches.files import ResultsFile, ResultsFileError
 from outrider.batches.task import TaskResult
 
 FIRST, SECOND = TaskResult("a", "done", "one"), TaskResult("b", "error", error="no luck")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from outrider.batches.files import TaskFileError, read_tasks
 from outrider.batches.task import Task, session_of
-from outrider.batches.task_file import TaskFileError, read_tasks
 
 BAD_LINES = {
     b"hello": "not JSON",

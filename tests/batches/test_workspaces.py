@@ -15,10 +15,10 @@ import pytest
 
 from outrider import Agent, Allow, Log, ToolContext, tool
 from outrider.batches import TaskResult, batch, workspaces
+from outrider.batches.files import read_tasks
 from outrider.batches.local_queue import LocalQueue
 from outrider.batches.running import ANEW
 from outrider.batches.task import Task, make_task
-from outrider.batches.task_file import read_tasks
 from outrider.batches.workspaces import CheckoutError, Workspaces
 from outrider.errors import SessionHeldError
 from outrider.providers.base import Request

@@ -15,9 +15,9 @@ from pathlib import Path
 from outrider import Log
 from outrider.batches.collector import Collector, open_queue
 from outrider.batches.dbos_queue import DbosQueue
+from outrider.batches.files import ResultsFile
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings
-from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task, TaskResult, session_of
 from outrider.log.entries import Decided
 from tests.batches.scripted_worker import asks

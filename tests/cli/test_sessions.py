@@ -35,8 +35,8 @@ from outrider.log.entries import (
     SubagentLinked,
     UnknownEntry,
 )
-from outrider.log.entry_codec import encode
 from outrider.log.journal import Journal
+from outrider.log.rows import encode
 from outrider.log.transfer import export, import_session
 from outrider.stores import MemoryStore
 from outrider.sync import default_log

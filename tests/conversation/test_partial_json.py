@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.conversation import partial_json
-from outrider.conversation.partial_json import GrowingObject, partial_object
+from outrider.conversation import json_text
+from outrider.conversation.json_text import GrowingObject, partial_object
 from tests.lengths import examples
 
 texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from('0123456789eE.-+\\"😀 '), max_size=8)
@@ -91,7 +91,7 @@ def test_a_long_text_is_not_parsed_for_each_chunk(monkeypatch: Any) -> None:
         parsed.append(len(text))
         return {}
 
-    monkeypatch.setattr(partial_json, "_parsed", counted)
+    monkeypatch.setattr(json_text, "_parsed", counted)
     for length in (20_000, 200_000):
         parsed.clear()
         growing = GrowingObject()

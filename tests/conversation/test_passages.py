@@ -10,8 +10,7 @@ from outrider.conversation.messages import (
     ToolResultBlock,
     ToolUseBlock,
 )
-from outrider.conversation.passages import PassageReader, passages_of
-from outrider.conversation.search_query import SearchQuery
+from outrider.conversation.passages import PassageReader, SearchQuery, passages_of
 
 
 def test_calls_of_the_api_and_arguments_that_are_no_json_are_searchable() -> None:

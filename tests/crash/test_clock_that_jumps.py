@@ -165,7 +165,7 @@ def test_a_session_is_not_taken_from_a_living_process_when_the_clock_jumps(
 @pytest.fixture
 def watched_seconds(monkeypatch: pytest.MonkeyPatch) -> float:
     """For how long a heart is watched that may have stopped: not as long as it would be elsewhere."""
-    monkeypatch.setattr("outrider.log.sqlite.lock.BEAT_SECONDS", 1.5)
+    monkeypatch.setattr("outrider.log.sqlite.session_table.BEAT_SECONDS", 1.5)
     return 1.5 * 1.5
 
 

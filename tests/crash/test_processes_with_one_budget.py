@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.log.days import day_of
 from outrider.log.log import Log
+from outrider.log.usage_tables import day_of
 from tests.crash.nursery import ROOT
 from tests.crash.spending import PRICE
 from tests.postgres import new_database

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.evals.comparison import compared, interval, sign_test
-from outrider.evals.figures import figures_of, wilson
+from outrider.evals.figures import compared, figures_of, interval, sign_test, wilson
 from outrider.evals.trial import Outcome
 
 shares = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=12)

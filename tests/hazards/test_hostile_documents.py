@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.conversation.documents import budget, kinds, trees
+from outrider.conversation.documents import archive, blocks, kinds
 from outrider.conversation.documents.document import GOES_ON
 from outrider.errors import AttachmentError
 from tests.conversation.documents.writers import SAMPLES, changed, shown, zipped
@@ -133,11 +133,11 @@ _PARAGRAPH = b"<w:p><w:r><w:t>word </w:t></w:r></w:p>"
 def test_a_small_file_that_unpacks_to_a_large_one_is_given_up_early(
     begin: bytes, filling: bytes, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(budget, "BYTES", 4 * 1024 * 1024)  # in proportion: watching memory takes time
-    monkeypatch.setattr(budget, "ELEMENTS", 100_000)
-    monkeypatch.setattr(trees, "LARGEST", 20_000)
-    monkeypatch.setattr(trees, "CHARACTERS", 500_000)
-    data = bomb("word/document.xml", begin, filling, 8 * budget.BYTES)
+    monkeypatch.setattr(blocks, "BYTES", 4 * 1024 * 1024)  # in proportion: watching memory takes time
+    monkeypatch.setattr(blocks, "ELEMENTS", 100_000)
+    monkeypatch.setattr(archive, "LARGEST", 20_000)
+    monkeypatch.setattr(archive, "CHARACTERS", 500_000)
+    data = bomb("word/document.xml", begin, filling, 8 * blocks.BYTES)
     tracemalloc.start()
     try:
         text = read(data, kinds.DOCX)
@@ -145,7 +145,7 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_given_up_early(
     finally:
         tracemalloc.stop()
     assert said in text
-    assert peak < 8 * budget.BYTES
+    assert peak < 8 * blocks.BYTES
 
 
 def test_elements_nested_without_end_are_refused() -> None:
@@ -174,7 +174,7 @@ def test_a_sheet_that_repeats_its_cells_without_end_stays_small() -> None:
     sheet = f'<x xmlns:table="t" xmlns:text="x"><table:table table:name="A">{row * 50}</table:table></x>'
     text = read(changed(MADE[kinds.ODS], "content.xml", sheet), kinds.ODS)
     assert "[the same row 9,999,899 more times]" in text
-    assert len(text) <= budget.CHARACTERS
+    assert len(text) <= blocks.CHARACTERS
 
 
 def test_a_cell_at_the_end_of_the_sheet_makes_one_line() -> None:

@@ -41,9 +41,9 @@ from outrider.log.entries import (
     SessionStarted,
     UnknownEntry,
 )
-from outrider.log.entry_codec import decode, encode
 from outrider.log.holder import Holder
 from outrider.log.log import Log
+from outrider.log.rows import decode, encode
 from outrider.log.sqlite.recovery import Recovery, recover
 from outrider.log.state import SessionState
 from outrider.log.summary import Summary

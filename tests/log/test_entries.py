@@ -57,8 +57,8 @@ from outrider.log.entries import (
     TitleEntry,
     UnknownEntry,
 )
-from outrider.log.entry_codec import KINDS, MAX_DEPTH, decode, decode_if_known, encode
 from outrider.log.log import Log
+from outrider.log.rows import KINDS, MAX_DEPTH, decode, decode_if_known, encode
 from outrider.log.state import SessionState
 from outrider.providers.base import StopReason, ToolSpec
 from outrider.runtime.agent import Agent

@@ -18,12 +18,11 @@ from outrider.conversation.usage import Usage
 from outrider.errors import ConfigError, LogError
 from outrider.log import entries as e
 from outrider.log.entries import Entry, Intent, MessageEntry, SessionSettings, SessionStarted, SnapshotEntry
-from outrider.log.entry_codec import KINDS, encode
 from outrider.log.inbox import UNSIGNED_ANSWER, UNSIGNED_MESSAGE
-from outrider.log.key import FILE, LogKey
+from outrider.log.key import FILE, SEALED, LogKey
 from outrider.log.log import Log
 from outrider.log.questions import Answer, Option, PermissionQuestion, Say, Stop
-from outrider.log.seal import SEALED
+from outrider.log.rows import KINDS, encode
 from outrider.log.transfer import export, import_conversation, import_session
 from outrider.providers.base import ToolSpec
 from outrider.runtime.agent import Agent

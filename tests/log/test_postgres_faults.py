@@ -14,7 +14,7 @@ import pytest
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, DamagedLogError, LogError, UnknownSessionError
 from outrider.log.log import Log
-from outrider.log.postgres import jobs, thread_writer
+from outrider.log.postgres import commit, writer
 from outrider.log.questions import Option, PermissionQuestion
 from tests.log import asked, entry, let_everything_happen, look, patch_everywhere, texts, until, until_so
 from tests.log.proxy import Proxy
@@ -68,7 +68,7 @@ async def test_an_entry_that_the_database_refuses_does_not_keep_others_from_bein
     bad, good = log.create(), log.create()
     poison = "position('poison'::bytea in body) = 0"
     execute(log.location, f"ALTER TABLE outrider.event ADD CONSTRAINT harmless CHECK ({poison})")
-    monkeypatch.setattr(jobs, "BATCH_JOBS", 3)  # so that there are two commits
+    monkeypatch.setattr(commit, "BATCH_JOBS", 3)  # so that there are two commits
     with Gate(log):
         refused = bad.write(entry("poison"))
         kept = [good.write(entry(number)) for number in range(4)]
@@ -109,7 +109,7 @@ async def test_closing_without_a_connection_fails_what_waits(
     journal = far.create()
     held = far.inbox.listen(journal.id)
     await held.ask(asked("call_1", BODY))
-    monkeypatch.setattr(thread_writer, "STOP_SECONDS", 0.05)
+    monkeypatch.setattr(writer, "STOP_SECONDS", 0.05)
     for first_is_question in (True, False):
         proxy.cut()
         with Gate(far):
@@ -144,7 +144,7 @@ async def test_a_log_that_nobody_closed_does_not_wait_long_for_a_database_that_i
 
 def test_a_log_that_is_not_used_disconnects_and_connects_again(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     patch_everywhere(monkeypatch, BEAT_SECONDS=0.02)
-    monkeypatch.setattr(thread_writer, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(writer, "IDLE_SECONDS", 0.0)
     with Log(url) as log:
         journal = log.create()
         journal.close()

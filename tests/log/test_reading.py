@@ -24,8 +24,8 @@ from outrider.log.entries import (
     RunStopped,
     SessionSettings,
 )
-from outrider.log.entry_codec import encode
 from outrider.log.log import Log
+from outrider.log.rows import encode
 from outrider.log.session_filter import CHATS, SessionFilter
 from outrider.testing import ScriptedModel
 from tests.log import change

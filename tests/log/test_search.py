@@ -18,8 +18,7 @@ from hypothesis import strategies as st
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.conversation.passages import passages_of
-from outrider.conversation.search_query import SearchQuery, best, fold
+from outrider.conversation.passages import SearchQuery, best, fold, passages_of
 from outrider.errors import DamagedLogError, LogError
 from outrider.log import search
 from outrider.log.entries import CallResult, Entry, MessageEntry
@@ -396,7 +395,7 @@ def test_an_index_that_is_emptied_while_it_is_built_is_built_from_the_start(
     def empty_once(done: int, total: int) -> None:
         steps.append(done)
         if len(steps) == 2:
-            log._index._tables.run(lambda index: index.clear())  # as another process does
+            log._index._tables.open(lambda index: index.clear())  # as another process does
 
     list(log.search("answer", name, progress=empty_once))
     assert len(found(log, "question", name, limit=100)) == 10

@@ -12,7 +12,7 @@ import pytest
 from outrider.errors import LogError
 from outrider.log.entries import Entry, Record, RewindEntry, SnapshotEntry
 from outrider.log.snapshot_store import REFRESH_SECONDS, Changes, FileState, SnapshotStore
-from outrider.log.timeline import Timeline
+from outrider.log.working_folder import Timeline
 
 
 @pytest.fixture

@@ -33,8 +33,8 @@ from outrider.log.entries import (
     SessionStarted,
     UnknownEntry,
 )
-from outrider.log.entry_codec import encode
 from outrider.log.log import Log
+from outrider.log.rows import encode
 from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import Imported, export, import_conversation, import_session
 from outrider.runtime.agent import Agent

@@ -16,10 +16,9 @@ from outrider.conversation.messages import Message
 from outrider.conversation.usage import Usage
 from outrider.log import usage_index
 from outrider.log.entries import AttemptFailed, CompactionEntry, Entry, MessageEntry, SessionSettings, TitleEntry
-from outrider.log.entry_codec import encode
 from outrider.log.log import Log
-from outrider.log.request_usage import context_used
-from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, UsageSums
+from outrider.log.rows import encode
+from outrider.log.usage_tables import QUARTER_SECONDS, Dimension, UsageSums, context_used
 from tests.log import change
 
 NOON = 1_700_000_100.0

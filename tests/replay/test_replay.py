@@ -17,7 +17,7 @@ from outrider.conversation.messages import Message, TextBlock, ToolResultBlock
 from outrider.errors import LogError
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry, MessageEntry
-from outrider.log.entry_codec import encode
+from outrider.log.rows import encode
 from outrider.providers.base import Request
 from outrider.subagents import Profile, with_subagents
 from outrider.testing import ScriptedModel, Step, call, replay

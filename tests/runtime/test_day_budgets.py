@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from outrider import Agent, Limits, Log, Message, Session, Usage, tool
 from outrider.errors import BudgetError, ConversationError
 from outrider.events import Event, Notice
-from outrider.log.days import day_of
+from outrider.log.usage_tables import day_of
 from outrider.providers.base import Reply, Request, StopReason
 from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction

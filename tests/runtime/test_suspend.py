@@ -16,7 +16,7 @@ import pytest
 from outrider import Agent, Log, Message, Session, tool
 from outrider.errors import ConversationError, LogError
 from outrider.log.entries import SubagentLinked
-from outrider.log.entry_codec import encode
+from outrider.log.rows import encode
 from outrider.testing import Delay, ScriptedModel
 
 ID = "5" * 32

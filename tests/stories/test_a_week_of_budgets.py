@@ -12,8 +12,8 @@ import pytest
 
 from outrider import Agent, Log, Message, Session, Usage
 from outrider.events import Event, Notice
-from outrider.log.days import day_of, named
 from outrider.log.entries import MessageEntry
+from outrider.log.usage_tables import day_of, named
 from outrider.providers.base import Reply, StopReason
 from outrider.runtime.budget import Budget
 from outrider.testing import ScriptedModel

@@ -252,7 +252,7 @@ async def test_one_telemetry_keeps_sessions_apart(endpoint: Sink) -> None:
 
 
 async def test_spans_of_the_caller_and_of_tools_join_the_trace(endpoint: Sink) -> None:
-    from outrider.telemetry.exporting import tracer_provider
+    from outrider.telemetry.telemetry import tracer_provider
 
     provider = tracer_provider(at_exit=False)
     tracer = provider.get_tracer("program")

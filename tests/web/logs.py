@@ -10,7 +10,7 @@ from outrider import Agent, Session, ToolResult, tool
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.usage import Usage
 from outrider.log.log import Log
-from outrider.log.session_labels import Origin
+from outrider.log.session_filter import Origin
 from outrider.testing import ScriptedModel
 
 USAGE = Usage(12_400, 830, 9_100, cost=0.0431)

@@ -7,8 +7,7 @@ from playwright.async_api import Browser, expect
 
 from outrider.errors import UnknownSessionError
 from outrider.evals.figures import figures_of
-from outrider.evals.stored import store, stored_evals
-from outrider.evals.trial import Outcome
+from outrider.evals.trial import Outcome, store, stored_evals
 from outrider.log.log import Log
 from outrider.sync import default_log
 from outrider.web.figures import list_evals, one_eval

@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from outrider.acp.tool_calls import exit_code_of, final_fields, kind_of, new_call, partial_fields, status_of
 from outrider.acp.updates.call_state import CallState, Diff, Item, Status, Terminal, Text
 from outrider.acp.updates.engine import Engine
+from outrider.conversation.json_text import GrowingObject
 from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
-from outrider.conversation.partial_json import GrowingObject
 from outrider.runtime import events
 
 UNFINISHED = "The call did not run: the turn ended first."

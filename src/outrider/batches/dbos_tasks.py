@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, ParamSpec, TypeVar
 import msgspec
 
 from outrider.batches.postgres_ledger import PostgresLedger, denied
-from outrider.batches.queue import BatchSettings, Claim, Run, Unfinished
-from outrider.batches.retries import retried
+from outrider.batches.queue import BatchSettings, Claim, Run, Unfinished, retried
 from outrider.batches.task import Task
 from outrider.errors import ConfigError, LogError, OutriderError, install_extra
 from outrider.struct_types import described

@@ -24,6 +24,7 @@ from outrider.batches.queue import (
     Run,
     Unfinished,
     check_same,
+    first_of,
     given_up,
 )
 from outrider.batches.task import Task, TaskResult
@@ -236,7 +237,7 @@ class LocalQueue:
                     running.add(task)
                     task.add_done_callback(running.discard)
                 else:
-                    await _first(stop.wait(), *running, seconds=IDLE_SECONDS)
+                    await first_of(stop.wait(), *running, seconds=IDLE_SECONDS)
             if running:
                 await asyncio.wait(running)
         finally:
@@ -404,14 +405,3 @@ def _finish(connection: sqlite3.Connection, batch: str, result: TaskResult, work
 
 def _has_ended(worker: str) -> bool:
     return msgspec.json.decode(worker, type=described(Holder)).is_alive() is False
-
-
-async def _first(*awaitables: object, seconds: float) -> None:
-    """Wait until one is done, or for some seconds. The tasks go on."""
-    own = [asyncio.ensure_future(each) for each in awaitables if asyncio.iscoroutine(each)]
-    tasks = [each for each in awaitables if isinstance(each, asyncio.Future)]
-    try:
-        await asyncio.wait([*own, *tasks], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in own:
-            each.cancel()

@@ -7,8 +7,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
-from outrider.batches.queue import BatchSettings, Ledger, rate_of
-from outrider.batches.retries import retried
+from outrider.batches.queue import BatchSettings, Ledger, rate_of, retried
 from outrider.errors import ProviderError, RateLimitedError
 from outrider.providers.base import Provider, Reply, Request, SchemaProvider
 from outrider.providers.deltas import Delta, Notice

@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import ParamSpec, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from outrider.batches.task import Task, TaskResult, session_of
-from outrider.errors import ConfigError
+from outrider.errors import ConfigError, DamagedLogError, LogDeniedError, LogError, NewerLogError
 
 MAX_ATTEMPTS = 5
 """How often a task is taken before it fails: it may be the task that kills its workers."""
 WAKE_SECONDS = 1.0
 """The pause between two looks of a worker for parked tasks that can go on."""
+P = ParamSpec("P")
+T = TypeVar("T")
+LOG_SECONDS = 600.0
+"""How long a task waits for a database that cannot be reached."""
+PAUSE, LONGEST_PAUSE = 0.1, 5.0
+"""Seconds before the second attempt, and the most that the growing pause reaches."""
+PERMANENT = (DamagedLogError, LogDeniedError, NewerLogError)
+"""Errors that time does not heal."""
 
 
 class BatchLimits(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -176,3 +185,29 @@ def given_up(batch: str, task: Task, attempts: int) -> TaskResult:
     error = f"{attempts} workers died while they ran this task; it is not tried again"
     session = session_of(batch, task.id)
     return TaskResult(task.id, "error", error=error, session=session, attempts=attempts, metadata=task.metadata)
+
+
+async def retried(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+    """Call a blocking function in a thread, again and again while it raises LogError, for ten minutes."""
+    until, pause = time.monotonic() + LOG_SECONDS, PAUSE
+    while True:
+        try:
+            return await asyncio.to_thread(function, *arguments, **options)
+        except PERMANENT:
+            raise
+        except LogError:
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, LONGEST_PAUSE)
+
+
+async def first_of(*awaitables: object, seconds: float | None = None) -> None:
+    """Wait until one is done, or for some seconds. Tasks go on, coroutines are cancelled."""
+    own = [asyncio.ensure_future(each) for each in awaitables if asyncio.iscoroutine(each)]
+    tasks = [each for each in awaitables if isinstance(each, asyncio.Future)]
+    try:
+        await asyncio.wait([*own, *tasks], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for each in own:
+            each.cancel()

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from outrider.batches.metering import Meter
-from outrider.batches.queue import Claim, Ledger, Unfinished
-from outrider.batches.retries import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT
+from outrider.batches.queue import LOG_SECONDS, LONGEST_PAUSE, PAUSE, PERMANENT, Claim, Ledger, Unfinished
 from outrider.batches.task import Task, TaskResult, UnknownCall, session_of
 from outrider.batches.workspaces import Workspaces
 from outrider.conversation.messages import Message

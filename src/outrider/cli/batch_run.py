@@ -15,11 +15,10 @@ from pathlib import Path
 from typing import Any, TextIO, TypeAlias
 
 from outrider.batches.collector import Collector, open_queue
+from outrider.batches.files import ResultsFile, read_tasks
 from outrider.batches.pool import WorkerPool
 from outrider.batches.queue import BatchSettings, BatchState, Queue
-from outrider.batches.results_file import ResultsFile
 from outrider.batches.task import Task, TaskResult
-from outrider.batches.task_file import read_tasks
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.options import UsageError, tools_and_files
 from outrider.cli.prompt_input import read_schema

@@ -191,8 +191,7 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
     from outrider.cli.batch_run import BatchRun
     from outrider.coding.batch_sessions import check_task
     from outrider.environment import workspaces_folder
-    from outrider.evals.stored import store
-    from outrider.evals.trial import trials_of
+    from outrider.evals.trial import store, trials_of
     from outrider.sync import default_log
 
     results = Path(options.output).absolute()
@@ -222,7 +221,7 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
 
 def _done(options: argparse.Namespace) -> set[str]:
     """Return the ids of the trials that have a result."""
-    from outrider.batches.results_file import ResultsFile
+    from outrider.batches.files import ResultsFile
 
     with ResultsFile(options.output, resume=True) as results:
         return set(results.ids)
@@ -301,7 +300,7 @@ def _read(name: str) -> list[Outcome]:
 
 
 def _report(outcomes: Sequence[Outcome], against: str | None) -> list[str]:
-    from outrider.evals.comparison import comparison_lines
+    from outrider.evals.figures import comparison_lines
 
     lines = _table_lines(outcomes)
     return [*lines, *comparison_lines(outcomes, _read(against))] if against else lines

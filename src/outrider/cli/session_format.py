@@ -23,8 +23,8 @@ from outrider.conversation.messages import (
 from outrider.conversation.usage import Usage
 from outrider.log import entries
 from outrider.log.log import Log
-from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
+from outrider.log.usage_tables import context_used
 from outrider.providers.resolution import window_of_name
 from outrider.runtime.entry_events import change_of
 from outrider.text import counted, dollars, human_size, thousands

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from outrider.errors import UnknownSessionError
 from outrider.log.log import Log
-from outrider.log.session_filter import SessionFilter
-from outrider.log.session_labels import INTERACTIVE
+from outrider.log.session_filter import INTERACTIVE, SessionFilter
 
 CONTINUED = (*INTERACTIVE, "print")
 """The origins of sessions that --continue goes on with. A task of a batch is not the user's last conversation."""

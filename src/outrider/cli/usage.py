@@ -46,7 +46,7 @@ def usage(arguments: Sequence[str]) -> int:
 
 def _print(options: argparse.Namespace) -> int:
     from outrider.coding.config.loading import load
-    from outrider.log.days import day_of, named
+    from outrider.log.usage_tables import day_of, named
     from outrider.runtime.budget import spent_today
     from outrider.sync import default_log
 

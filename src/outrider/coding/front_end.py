@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import msgspec
 
 from outrider.coding.permissions.question import Ask, Mode
-from outrider.log.session_labels import Origin
+from outrider.log.session_filter import Origin
 
 if TYPE_CHECKING:
     from outrider.log.questions import Answer, ChoiceQuestion

@@ -35,7 +35,7 @@ def messages_of(prompt: Prompt) -> list[Message]:
         raise not_a_part(_EXPECTED, given)
     messages: list[Message] = []
     is_empty = True
-    for is_message, items in groupby(given, _is_message):
+    for is_message, items in groupby(given, lambda item: isinstance(item, Message | Mapping)):
         is_empty = False
         if is_message:
             messages += read_conversation(items)
@@ -57,10 +57,6 @@ def user_message(prompt: Prompt) -> Message:
     if any(message.role != "user" or message.tool_results for message in messages):
         raise ConversationError("only messages of the user can be sent to a run that goes on; give text or files")
     return Message.user(*content)
-
-
-def _is_message(item: object) -> bool:
-    return isinstance(item, Message | Mapping)
 
 
 def _part(item: object) -> Said:

@@ -1,10 +1,11 @@
-"""A trial: one attempt of one model at one task, in a folder of its own. It is a task of a batch."""
+"""A trial: one attempt of one model at one task, in a folder of its own, as a task of a batch; and those of a log."""
 
 from __future__ import annotations
 
 import re
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,21 @@ from typing import Any
 import msgspec
 
 from outrider.batches.task import Task, TaskResult
+from outrider.errors import SessionHeldError, UnknownSessionError
 from outrider.evals.task_folder import TaskFolder
 from outrider.evals.verifier import Verdict
 from outrider.filesystem import make_private
+from outrider.log.log import Log
+from outrider.log.reader import LogReader
+from outrider.log.session_filter import SessionFilter
+from outrider.struct_types import described
 
 LONGEST_NAME = 80
 """Characters of a folder's name."""
+EVAL = "eval"
+"""The key of metadata whose value is the eval's name."""
+MOST_SESSIONS = 20_000
+"""Sessions of batches that are looked at, the newest first."""
 
 
 class Trial(msgspec.Struct, frozen=True):
@@ -128,3 +138,36 @@ def outcome_of(result: TaskResult) -> Outcome | None:
         )
     except (KeyError, TypeError, ValueError):
         return None
+
+
+class StoredEval(msgspec.Struct, frozen=True):
+    """An eval, with the trials that have ended."""
+
+    name: str
+    updated: float
+    outcomes: list[Outcome]
+
+    @property
+    def title(self) -> str:
+        """The name of its results file."""
+        return self.name.rpartition("-")[0]
+
+
+def store(log: Log, name: str, outcome: Outcome) -> None:
+    """Keep how a trial ended with its session. Again is as good as once."""
+    told = {key: str(value) for key, value in msgspec.structs.asdict(outcome).items() if value is not None}
+    with suppress(UnknownSessionError, SessionHeldError):  # it never began, or someone looks at it: the file has it
+        log.annotate(outcome.session, metadata={**told, EVAL: name})
+
+
+def stored_evals(log: LogReader, name: str = "") -> list[StoredEval]:
+    """Return the evals of a log, the newest first, or the one with this name."""
+    wanted = SessionFilter(origins=("batch",), metadata={EVAL: name} if name else {})
+    found: dict[str, StoredEval] = {}
+    for summary in log.sessions(MOST_SESSIONS, where=wanted):
+        told = {"cost": None, **summary.metadata, "session": summary.id}
+        with suppress(msgspec.MsgspecError, KeyError):  # other batches have none, and an import may say anything
+            outcome = msgspec.convert(told, described(Outcome), strict=False)
+            stored = StoredEval(summary.metadata[EVAL], summary.updated, [])
+            found.setdefault(stored.name, stored).outcomes.append(outcome)
+    return list(found.values())

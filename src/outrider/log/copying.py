@@ -9,16 +9,15 @@ from typing import TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import TextBlock, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import TextBlock, ToolResultBlock
 from outrider.conversation.usage import Usage
-from outrider.log import entries, entry_codec
+from outrider.log import entries
+from outrider.log.append import SummaryUpdate
 from outrider.log.chain import Chain
-from outrider.log.key import LogKey
-from outrider.log.rows import Row, row
-from outrider.log.seal import Seal
+from outrider.log.key import LogKey, Seal
+from outrider.log.rows import Row, decode_if_known, encode, row
 from outrider.log.state import SessionState
 from outrider.log.summary import SessionRow
-from outrider.log.summary_update import SummaryUpdate
 from outrider.version import __version__
 
 ImportedEntry: TypeAlias = tuple[int, float, str, bytes]
@@ -48,7 +47,7 @@ class Fork:
         self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
         for each in _without_first(rows):
-            entry = entry_codec.decode_if_known(each[3], each[4])
+            entry = decode_if_known(each[3], each[4])
             self.update.add(entry, len(each[4]))
             state.apply(entry)
         self.update.usage = Usage()  # it counts for the original
@@ -68,7 +67,7 @@ class Fork:
     def first_row(self, number: int) -> Row:
         """Return its first row, given its number."""
         self.head = b""
-        return self._row(number, 1, time.time(), *entry_codec.encode(self.started))
+        return self._row(number, 1, time.time(), *encode(self.started))
 
     def copied_rows(self, number: int, rows: Iterable[Row]) -> Iterator[Row]:
         """Yield the rows that follow, given those of the original."""
@@ -78,7 +77,7 @@ class Fork:
     def last_rows(self, number: int) -> Iterator[Row]:
         """Yield the rows that only the copy has."""
         for seq, entry in enumerate(self._ending, self.cut + 1):
-            yield self._row(number, seq, time.time(), *entry_codec.encode(entry))
+            yield self._row(number, seq, time.time(), *encode(entry))
 
     def _row(self, number: int, seq: int, when: float, kind: str, body: bytes) -> Row:
         if self._chain is None:
@@ -102,7 +101,7 @@ class Import:
         self.update, state = SummaryUpdate(), SessionState()
         self.update.add(self.started, 0)
         for seq, when, kind, body in given:
-            entry = entry_codec.decode_if_known(kind, body)
+            entry = decode_if_known(kind, body)
             if isinstance(entry, entries.SessionSettings):
                 entry = msgspec.structs.replace(entry, seal=None, elsewhere=None, owner=None, metadata=None)
             self._entries.append((seq, when, kind, body))
@@ -110,7 +109,7 @@ class Import:
             state.apply(entry)
         self._times = [when for _, when, _, _ in self._entries]
         for entry in endings(state):
-            self._entries.append((self.last + 1, time.time(), *entry_codec.encode(entry)))
+            self._entries.append((self.last + 1, time.time(), *encode(entry)))
             self.update.add(entry, 0)
         # A session may read only files whose bytes were imported with it: knowing a hash is not enough.
         self.update.files = [name for name in self.update.files if name in files]
@@ -131,14 +130,15 @@ class Import:
 
     def rows(self, number: int) -> Iterator[Row]:
         """Yield its rows, given its number."""
-        yield row(number, 1, time.time(), *entry_codec.encode(self.started))
+        yield row(number, 1, time.time(), *encode(self.started))
         for entry in self._entries:
             yield row(number, *entry)
 
 
 def endings(state: SessionState) -> Iterator[entries.Entry]:
     """Yield the entries that end what is open in a copy: calls, queued messages, questions and the run."""
-    yield from (entries.CallResult(_not_run(call)) for call in state.open_calls)
+    said = (TextBlock(NOT_IN_THIS_COPY),)
+    yield from (entries.CallResult(ToolResultBlock(call.id, said, is_error=True)) for call in state.open_calls)
     yield from map(entries.SteeringWithdrawn, state.queued)
     yield from (entries.Decided(False, "nobody: this is a copy", question=each) for each in state.questions)
     if state.is_running:
@@ -148,7 +148,3 @@ def endings(state: SessionState) -> Iterator[entries.Entry]:
 def _without_first(rows: Iterable[Row]) -> Iterator[Row]:
     """Skip the first entry: a copy has its own."""
     return (each for each in rows if each[1] != 1)
-
-
-def _not_run(call: ToolUseBlock) -> ToolResultBlock:
-    return ToolResultBlock(call.id, (TextBlock(NOT_IN_THIS_COPY),), is_error=True)

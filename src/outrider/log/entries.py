@@ -61,7 +61,7 @@ class SessionSettings(Entry, frozen=True):
     """The newest entry that was not written by this user: the session was imported, or comes from another machine.
     0: there is none, and all entries are chained (`log/chain.py`)."""
     seal: str | None = None
-    """The signature of the values that choose where data goes and what it costs. See `log/seal.py`."""
+    """The signature of the values that choose where data goes and what it costs. See `Seal` in `log/key.py`."""
     owner: str | None = None
     """Whose session it is: a name that the program with the log chooses. Empty if it has no owner."""
     metadata: dict[str, str] | None = None
@@ -73,7 +73,7 @@ class SessionSettings(Entry, frozen=True):
     reason: str | None = None
     """Why that model could not answer. Empty for an agent that handed over."""
     origin: str | None = None
-    """What kind of program made it: `log/session_labels.py`. It decides only which lists show the session."""
+    """What kind of program made it: `log/session_filter.py`. It decides only which lists show the session."""
     goal: str | None = None
     """The command that must succeed before a run is done. Empty if there is none, or it has succeeded."""
 

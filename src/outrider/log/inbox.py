@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from outrider.errors import LogError
 from outrider.log.backend import Backend
 from outrider.log.entries import Asked
-from outrider.log.inbox_tables import InboxTables, InboxView, QuestionRow, Watcher
+from outrider.log.inbox_tables import DELIVERED, InboxTables, InboxView, QuestionRow, Watcher
 from outrider.log.key import LogKey
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.questions import Answer, Question, Signal, check_answer, check_signal, shown_text
@@ -285,7 +285,7 @@ class HeldInbox:
         self._delivered.update(found)
         if found:
             try:
-                await self._tables.mark_delivered(list(found))
+                await self._tables.mark(list(found), DELIVERED)
             except BaseException:
                 self._delivered.difference_update(found)
                 raise
@@ -317,7 +317,7 @@ class HeldInbox:
     async def _mark_taken(self) -> None:
         if taken := list(self._taken):
             with suppress(LogError):  # the session was lost, or the next look stores it
-                await self._tables.mark_taken(taken)
+                await self._tables.mark(taken, time.time())
                 self._taken.difference_update(taken)
 
 

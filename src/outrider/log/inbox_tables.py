@@ -261,15 +261,11 @@ class InboxTables:
 
         return await self._database.submit(work)
 
-    async def mark_delivered(self, signals: Sequence[int]) -> None:
-        """Store that the holder has messages. They do not wait any more; they are lost if it ends now."""
-        await self._mark(signals, DELIVERED)
+    async def mark(self, signals: Sequence[int], taken: float) -> None:
+        """Store when messages were taken, or that the holder has them: `DELIVERED`. They are lost if it ends then.
 
-    async def mark_taken(self, signals: Sequence[int]) -> None:
-        """Store that messages were taken. Their text is not needed any more."""
-        await self._mark(signals, time.time())
-
-    async def _mark(self, signals: Sequence[int], taken: float) -> None:
+        They do not wait any more, and their text is not needed.
+        """
         update = "UPDATE signal SET taken = $1, body = '' WHERE number = ANY($2)"
         await self._database.submit(lambda: _rows(update, taken, list(signals)))
 

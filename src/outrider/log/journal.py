@@ -12,9 +12,9 @@ from outrider.log.append import Append
 from outrider.log.backend import Backend
 from outrider.log.chain import Chain
 from outrider.log.entries import Entry, SessionSettings
+from outrider.log.key import Seal
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent
-from outrider.log.seal import Seal
 from outrider.log.session_files import SessionFiles
 
 

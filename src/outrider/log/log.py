@@ -16,9 +16,9 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.usage import Usage
 from outrider.errors import AnsweredError, LogError, SessionHeldError, install_extra
 from outrider.log.entries import SessionSettings, SessionStarted, SubagentLinked
+from outrider.log.key import foreign_note
 from outrider.log.reader import LogReader
 from outrider.log.rows import Extent
-from outrider.log.seal import foreign_note
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -174,7 +174,7 @@ class Log(LogReader):
 
     def annotate(self, id: str, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
         """Set the owner of a session, or its metadata, all of it. Raises SessionHeldError if it is open elsewhere."""
-        from outrider.log.session_labels import labels
+        from outrider.log.session_filter import labels
 
         self._change(id, labels(owner, metadata))
 

@@ -8,10 +8,9 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from outrider.conversation.passages import Kind, Passage
-from outrider.conversation.search_query import SearchQuery
+from outrider.conversation.passages import Kind, Passage, SearchQuery
 from outrider.log.rows import Row
-from outrider.log.sql import IndexDatabase, IndexedUpTo, Work, take_state
+from outrider.log.sql import Index, IndexDatabase, IndexedUpTo, Work, take_state
 
 T = TypeVar("T")
 MAX_TRIGRAMS = 12
@@ -120,15 +119,8 @@ class Passages(Protocol):
         """Remove what deleted sessions have left."""
 
 
-class PassageTables(Protocol):
+class PassageTables(Index, Protocol):
     """The place of the index."""
 
-    @property
-    def is_separate(self) -> bool:
-        """Whether the index is in a file of its own, which may be older than the log, or of another log."""
-
-    def exists(self) -> bool:
-        """Return whether anything was ever indexed."""
-
-    def run(self, work: Callable[[Passages], T]) -> T:
+    def open(self, work: Callable[[Passages], T]) -> T:
         """Run work on the tables, perhaps once more on empty ones. Raise LogError if that fails."""

@@ -22,9 +22,8 @@ from outrider.log.entries import (
     SessionSettings,
     SnapshotEntry,
 )
-from outrider.log.key import LogKey
+from outrider.log.key import LogKey, Seal, foreign_note
 from outrider.log.rows import LAST_SEQ, Extent, Row, known_records, records
-from outrider.log.seal import Seal, foreign_note
 from outrider.log.session_filter import SessionFilter
 from outrider.text import clean
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from outrider.log.journal import Journal
     from outrider.log.log import Log
     from outrider.log.state import SessionState
-    from outrider.log.timeline import Timeline
+    from outrider.log.working_folder import Timeline
 
 
 class RewindPoint(msgspec.Struct, frozen=True):

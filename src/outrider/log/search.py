@@ -11,13 +11,11 @@ from contextlib import nullcontext
 import msgspec
 
 from outrider.conversation.messages import Message
-from outrider.conversation.passages import Found, Passage, PassageReader, only_call, whole_text
-from outrider.conversation.search_query import SearchQuery, fold
+from outrider.conversation.passages import Found, Passage, PassageReader, SearchQuery, fold, only_call, whole_text
 from outrider.log.backend import Backend
 from outrider.log.entries import CallResult, Entry, MessageEntry
-from outrider.log.entry_codec import decode_if_known
 from outrider.log.passage_tables import Hit, IndexedPassage, IndexState, Passages, PassageTables, Scope
-from outrider.log.rows import Row
+from outrider.log.rows import Row, decode_if_known
 from outrider.log.session_files import SessionFiles
 from outrider.log.summary import Indexable, SessionRow
 
@@ -61,7 +59,7 @@ class SearchIndex:
             return index.hits(query, scope, limit)
 
         names = {each.number: each.id for each in sessions}
-        return list(self._shown(self._tables.run(work), names, query))
+        return list(self._shown(self._tables.open(work), names, query))
 
     def recall(self, row: SessionRow, reference: str, progress: Callable[[int, int], None]) -> list[Message]:
         """Return message N by `#N`, or a call and its result by the call's id. Empty if there is none."""
@@ -70,7 +68,7 @@ class SearchIndex:
             self._update(index, [row.indexable], progress)
             return _places(index, row.number, reference)
 
-        places = self._tables.run(work)
+        places = self._tables.open(work)
         entries = self._entries((row.number, seq) for seq, _ in places)
         found = [(entries[row.number, seq], kind) for seq, kind in places if (row.number, seq) in entries]
         return _message(found) if reference.startswith("#") else _call_and_result(found, reference)
@@ -82,13 +80,13 @@ class SearchIndex:
             found = index.newest(row.number, NEAR)
             return [*(f"#{message}" for _, message in found[:1]), *(reference for reference, _ in found)]
 
-        return list(dict.fromkeys(self._tables.run(work)))
+        return list(dict.fromkeys(self._tables.open(work)))
 
     def forget(self, sessions: Iterable[SessionRow]) -> None:
         """Remove deleted sessions."""
         if self._tables.exists():
             numbers = [row.number for row in sessions]
-            self._tables.run(lambda index: index.forget(numbers))
+            self._tables.open(lambda index: index.forget(numbers))
 
     # Updating
 

@@ -18,7 +18,7 @@ import msgspec
 from outrider.errors import LogError
 from outrider.filesystem import make_private, sync_folder
 from outrider.log.entries import SnapshotEntry
-from outrider.log.entry_codec import decode_if_known
+from outrider.log.rows import decode_if_known
 
 REFRESH_SECONDS = 900.0
 """The age from which a file that is used again gets a new time, so that the cleanup sees it as new."""

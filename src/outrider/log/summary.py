@@ -15,14 +15,6 @@ from outrider.log.holder import Holder
 from outrider.log.rows import Extent
 from outrider.struct_types import described
 
-COLUMNS = (
-    "number, id, parent, title, model, settings, created, updated, last, turns, size, entries, input_tokens, "
-    "output_tokens, cached_tokens, cache_write_tokens, reasoning_tokens, cost, holder, fence, beat, beaten"
-)
-"""The columns of the session table, in the order of `session_row`."""
-INDEXABLE = "number, id, last, size, entries"
-"""Those that an index needs, in the order of `Indexable`."""
-
 
 class Summary(msgspec.Struct, frozen=True):
     """A session's metadata, available without reading its entries."""
@@ -121,6 +113,12 @@ class _Columns(msgspec.Struct, frozen=True, array_like=True):
     fence: int
     beat: int
     beaten: float
+
+
+COLUMNS = ", ".join(_Columns.__struct_fields__)
+"""The columns of the session table, in the order of `session_row`."""
+INDEXABLE = ", ".join(Indexable._fields)
+"""Those that an index needs."""
 
 
 def session_row(row: Sequence[Any]) -> SessionRow:

@@ -27,10 +27,9 @@ from outrider.errors import AttachmentError, LogError
 from outrider.filesystem import make_private
 from outrider.log.copying import ImportedEntry, endings
 from outrider.log.entries import AttachmentStored, Entry, MessageEntry, SessionStarted
-from outrider.log.entry_codec import decode
 from outrider.log.journal import Journal
 from outrider.log.log import Log
-from outrider.log.rows import LAST_SEQ
+from outrider.log.rows import LAST_SEQ, decode
 from outrider.log.state import SessionState
 from outrider.struct_types import described
 

@@ -12,13 +12,22 @@ from typing import NamedTuple, TypeAlias
 
 from outrider.log.backend import Backend
 from outrider.log.entries import CompactionEntry, MessageEntry, SessionStarted
-from outrider.log.entry_codec import decode_if_known
-from outrider.log.request_usage import USED_KINDS, RequestUsage, used_in
-from outrider.log.rows import Row
+from outrider.log.rows import Row, decode_if_known
 from outrider.log.session_filter import SessionFilter
 from outrider.log.sql import Index, IndexDatabase
 from outrider.log.summary import Indexable, SessionRow
-from outrider.log.usage_tables import Dimension, TurnUsage, UsageAdvance, Usages, UsageState, UsageSums, quarter_of
+from outrider.log.usage_tables import (
+    USED_KINDS,
+    Dimension,
+    RequestUsage,
+    TurnUsage,
+    UsageAdvance,
+    Usages,
+    UsageState,
+    UsageSums,
+    quarter_of,
+    used_in,
+)
 from outrider.text import clean
 
 STEP_ROWS = 4_000

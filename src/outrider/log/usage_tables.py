@@ -1,21 +1,93 @@
-"""The tables of the usage index, whatever keeps them: what each request has used, and the sums of it."""
+"""What each request has used, and its sums: the tables of the usage index, whatever keeps them, and calendar days.
+
+An imported entry may have any time, and a clock may be moved.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from outrider.conversation.usage import rounded_cost
-from outrider.log.request_usage import RequestUsage
+from outrider.conversation.usage import Usage, rounded_cost
+from outrider.log.entries import AttemptFailed, CompactionEntry, MessageEntry, Record, TitleEntry
+from outrider.log.rows import Row
 from outrider.log.sql import IndexDatabase, IndexedUpTo, Statement, Work, take_state
 
+N = TypeVar("N", int, float)
+USED_KINDS = (MessageEntry.kind, AttemptFailed.kind, CompactionEntry.kind, TitleEntry.kind)
 Dimension: TypeAlias = Literal["quarter", "model", "folder"]
 """What sums are grouped by. A quarter of an hour is the largest time that is within one day in every time zone."""
 QUARTER_SECONDS = 900
 _LAST_QUARTER = 2**40
 """Imported entries may have any time. No calendar has this one."""
+
+
+class RequestUsage(msgspec.Struct, frozen=True):
+    """One request to a model: a reply, an attempt that failed, a summary, or a title."""
+
+    seq: int
+    time: float
+    kind: str
+    """The kind of its entry: `message`, `attempt_failed`, `compacted` or `titled`."""
+    model: str
+    usage: Usage
+    first_token: float | None = None
+    """Seconds until the first delta, where it was measured."""
+    tokens_after: int = 0
+    """After a compaction, the estimated tokens of the next request."""
+
+
+class _Part(msgspec.Struct, frozen=True):
+    """The fields of an entry that count. The decoder skips all others."""
+
+    usage: Usage | None = None
+    model: str = ""
+    first_token: float | None = None
+    tokens_after: int = 0
+
+
+_decode = msgspec.json.Decoder(_Part).decode
+MOST = 10**12
+"""Tokens, dollars and seconds of a request that count at most: an imported entry may name any number."""
+
+
+def used_in(rows: Iterable[Row]) -> Iterator[RequestUsage]:
+    """Iterate over the requests in rows of these kinds. Entries that cannot be decoded are left out."""
+    for _, seq, when, kind, body, _ in rows:
+        try:
+            part = _decode(body)
+        except (msgspec.MsgspecError, TypeError):
+            continue
+        if part.usage is not None:
+            first_token = None if part.first_token is None else _bounded(part.first_token)
+            yield RequestUsage(
+                seq, when, kind, part.model, _plausible(part.usage), first_token, _bounded(part.tokens_after)
+            )
+
+
+def _plausible(usage: Usage) -> Usage:
+    """Return a usage whose sums a database can keep."""
+    given: dict[str, Any] = msgspec.structs.asdict(usage)
+    changed = {name: _bounded(number) for name, number in given.items() if number is not None and abs(number) > MOST}
+    return msgspec.structs.replace(usage, **changed) if changed else usage
+
+
+def _bounded(number: N) -> N:
+    return number if abs(number) <= MOST else type(number)(MOST if number > 0 else -MOST)
+
+
+def context_used(newest: Sequence[Record]) -> int | None:
+    """Return the tokens of the context after the newest reply or compaction."""
+    for record in reversed(newest):
+        match record.entry:
+            case CompactionEntry(tokens_after=tokens):
+                return tokens
+            case MessageEntry(usage=usage) if usage and usage.input_tokens and usage.context:
+                return usage.context
+    return None
 
 
 class UsageState(IndexedUpTo, frozen=True, array_like=True):
@@ -184,3 +256,36 @@ def quarter_of(time: float) -> int:
     (0, 2, True)
     """
     return int(min(max(0.0, time), _LAST_QUARTER * QUARTER_SECONDS) // QUARTER_SECONDS)
+
+
+class Day(NamedTuple):
+    """A day from its midnight up to the next one: 23 to 25 hours."""
+
+    start: float
+    end: float
+
+
+def day_of(moment: float) -> Day:
+    """Return the day of a moment."""
+    try:
+        year, month, day = time.localtime(moment)[:3]
+        start, end = (time.mktime((year, month, each, 0, 0, 0, 0, 0, -1)) for each in (day, day + 1))
+    except (OverflowError, ValueError, OSError):  # outside of all calendars
+        return Day(0.0, 0.0)
+    return Day(start, end)
+
+
+def name_of(moment: float) -> str:
+    """Return the date of a moment, or "" if no calendar has it."""
+    try:
+        return time.strftime("%Y-%m-%d", time.localtime(moment))
+    except (OverflowError, ValueError, OSError):
+        return ""
+
+
+def named(sums: Iterable[tuple[str | int, UsageSums]]) -> dict[str, UsageSums]:
+    """Return sums by their names: those of quarters of an hour become those of days."""
+    found: dict[str, UsageSums] = {}
+    for key, each in sums:
+        found.setdefault(key if isinstance(key, str) else name_of(key * QUARTER_SECONDS), UsageSums()).merge(each)
+    return found

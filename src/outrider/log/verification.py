@@ -10,9 +10,8 @@ import msgspec
 from outrider.log.backend import Backend
 from outrider.log.chain import Chain, link_in
 from outrider.log.entries import SessionRecovered, SessionStarted, SubagentLinked
-from outrider.log.entry_codec import decode_if_known
-from outrider.log.rows import LAST_SEQ, Row, is_intact, link_of
-from outrider.log.seal import Seal
+from outrider.log.key import Seal
+from outrider.log.rows import LAST_SEQ, Row, decode_if_known, is_intact, link_of
 from outrider.log.summary import SessionRow
 from outrider.text import counted
 

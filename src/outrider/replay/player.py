@@ -136,7 +136,7 @@ class Player:
         if requested is None or self._host.has_stopped:
             return
         recorded, replayed = parts_of(requested, self._compared), parts_of(live, self._compared)
-        if _first_sentence(replayed.get("reminder")) in (recorded.get("reminder") or ""):
+        if (replayed.get("reminder") or "").partition(".")[0] in (recorded.get("reminder") or ""):
             recorded["reminder"] = replayed["reminder"] = ""  # a mode of the session, or a tool, may have said more
         if found := request_difference(recorded, replayed):
             self._differ("request", found)
@@ -261,7 +261,7 @@ class Player:
         if recorded is None:
             self._differ(about, ("", None, entry))
             return [entry]
-        is_ours = self._host.runs_tools and not (isinstance(recorded, kinds.CallResult) and _is_stopped(recorded))
+        is_ours = self._host.runs_tools and not (isinstance(recorded, kinds.CallResult) and recorded.result.is_unknown)
         if is_ours and (found := entry_difference(recorded, entry)):
             self._differ(about, found)
         return [recorded]
@@ -352,15 +352,6 @@ class PlayedCompactor(Compactor):
         entry = await self._shorten()
         assert isinstance(entry, kinds.CompactionEntry)
         return Compacted(reason, entry.tokens_before, entry.tokens_after, entry.summary.text, entry.usage)
-
-
-def _first_sentence(text: str | None) -> str:
-    return (text or "").partition(".")[0]
-
-
-def _is_stopped(recorded: kinds.CallResult) -> bool:
-    """Return whether a result did not come from its tool: an unknown outcome."""
-    return recorded.result.is_unknown
 
 
 def _role(entry: Entry) -> str:

@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
 from outrider.conversation.messages import Message
-from outrider.errors import ConversationError, LogError, OutriderError, SessionCancelledError
+from outrider.errors import ConversationError, LogError, OutriderError, SchemaError, SessionCancelledError
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry, MessageEntry
 from outrider.log.log import Log
+from outrider.providers.catalogue.windows import window_of
 from outrider.replay.difference import Difference, Replayed, about, shown
-from outrider.replay.player import PARTS, Player
-from outrider.replay.stand_in import played_agent, recorded_agent, report_of
-from outrider.replay.tape import Tape
+from outrider.replay.player import HOOK_SAYS, PARTS, PlayedModel, PlayedTool, Player
+from outrider.replay.tape import Tape, models_of
 from outrider.runtime.agent_spec import AgentSpec
+from outrider.runtime.handoffs import TOOL as HANDOFF
+from outrider.runtime.hooks import Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.run_scope import RunScope
 from outrider.runtime.session import Session
+from outrider.runtime.structured_output import TOOL as REPORT
+from outrider.runtime.structured_output import WRAPPED, Report
 from outrider.struct_types import described
 from outrider.temporary_folder import TemporaryFolder
 from outrider.tools.context import SubagentTask, ToolContext
+from outrider.tools.tool import Tool, make_tool
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,10 +146,14 @@ class _Replay:
         self._root.cancel()
 
     def _agent_for(self, player: Player, given: AgentSpec[Any] | None) -> AgentSpec[Any]:
+        """Return the agent with the tape for its model and its tools; without one, an agent made from the tape."""
         model = self._source.session(player.tape.session).model or "recorded"
+        options, entries = _played_by(player, model, given), player.tape.entries
         if given is None:
-            return recorded_agent(player, model)
-        return played_agent(given, player, model, runs_tools=self.runs_tools)
+            return _team(entries, tuple(_tools(entries, player)), **options)
+        tools = tuple(_played(tool, player) for tool in given.tools)
+        mcp = given.mcp if self.runs_tools else ()  # servers start only if the tools run
+        return given.replace(tools=tools, mcp=mcp, compaction=None, **options)
 
     async def play_child(self, context: ToolContext[Any], session: str) -> None:
         """Replay the session of a sub-agent in the place of its tool."""
@@ -246,3 +256,76 @@ async def _rewind(session: Session, entry: kinds.RewindEntry) -> None:
         await session.undo_rewind()
     elif (done := await session.rewind(entry.to, files=False)).messages != entry.dropped:
         raise ConversationError(f"the rewind leaves out {done.messages} messages, not {entry.dropped}")
+
+
+def report_of(requested: kinds.Requested, agent: AgentSpec[Any]) -> Report | None:
+    """Return the report that a recorded run was asked for, by the API or by a tool that the agent itself has not."""
+    tools = () if isinstance(requested.tools, msgspec.UnsetType) else requested.tools
+    names = {tool.name for tool in agent.tools}
+    schemas = [tool.parameters for tool in tools if tool.name == REPORT and REPORT not in names]
+    if isinstance(requested.output_schema, dict):
+        schemas = [requested.output_schema]
+    for schema in schemas:
+        inner = schema.get("properties", {}).get(WRAPPED)
+        shared = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
+        for each in (*([{**inner, **shared}] if isinstance(inner, Mapping) else []), schema):
+            with suppress(SchemaError):
+                if (report := Report(each)).tool.parameters == schema:
+                    return report
+    return None
+
+
+def _played_by(player: Player, name: str, given: AgentSpec[Any] | None = None) -> dict[str, Any]:
+    """Return the models and hooks of an agent: as many models as the recorded session went through."""
+    entries = player.tape.entries
+    window, least = (window_of(given.provider), 1 + len(given.fallbacks)) if given else (None, 1)
+    count = max(models_of(entries), least)
+    models = [PlayedModel(player, name, window) for _ in range(count)]
+    hooks = Hooks(stop=(player.stop_hook,), subagent_stop=(player.stop_hook,)) if _has_hooks(entries) else Hooks()
+    return {"model": models[0], "fallbacks": tuple(models[1:]), "hooks": hooks}
+
+
+def _played(tool: Tool, player: Player) -> Tool:
+    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
+    return PlayedTool(**fields, play=player.play)
+
+
+def _tools(entries: list[Entry], player: Player) -> Iterator[Tool]:
+    """Yield a tool for each name that was offered or called, with the effect that its calls had."""
+    effects: dict[str, Any] = {}
+    names: dict[str, str] = {}
+    for entry in entries:
+        if isinstance(entry, kinds.Requested) and not isinstance(entry.tools, msgspec.UnsetType):
+            effects |= {spec.name: effects.get(spec.name, "write") for spec in entry.tools}
+        elif isinstance(entry, MessageEntry):
+            names |= {call.id: call.name for call in entry.message.tool_calls}
+        elif isinstance(entry, kinds.Intent):
+            effects[names.get(entry.call_id, entry.name)] = entry.effect
+
+    async def nothing(**arguments: Any) -> str:
+        return ""
+
+    for name, effect in effects.items():
+        with suppress(OutriderError):  # a foreign log may name anything
+            made = make_tool(
+                nothing, name=name, description="", effect=effect, schema={"type": "object"}, built_in=True
+            )
+            yield _played(made, player)
+
+
+def _team(entries: list[Entry], tools: tuple[Tool, ...], **options: Any) -> AgentSpec[Any]:
+    """Return the agent that begins, with those that it hands over to."""
+    reached = [each.handoff for each in entries if isinstance(each, kinds.CallResult) and each.handoff]
+    former = [each.former for each in entries if isinstance(each, kinds.SessionSettings) and each.agent and each.former]
+    first = former[0] if former else "agent"
+    names = [name for name in dict.fromkeys([*reached, *former]) if name and name != first]
+    if not names:
+        return AgentSpec(tools=tools, name=first, compaction=None, **options)
+    options |= {"tools": tuple(tool for tool in tools if tool.name != HANDOFF), "compaction": None}
+    others = [AgentSpec(name=each, handoffs=(first, *(n for n in names if n != each)), **options) for each in names]
+    return AgentSpec(name=first, handoffs=tuple(others), **options)
+
+
+def _has_hooks(entries: list[Entry]) -> bool:
+    said = (each.message for each in entries if isinstance(each, MessageEntry) and each.message.role == "user")
+    return any(message.text.startswith(HOOK_SAYS) for message in said)

@@ -79,7 +79,7 @@ def spent_today(
     budget: Budget, spent: Callable[..., float], folder: str, owner: str = "", now: float | None = None
 ) -> Iterator[Spent]:
     """Yield what today has cost against each budget, for people. `spent` is that of a log. Blocks."""
-    from outrider.log.days import day_of
+    from outrider.log.usage_tables import day_of
 
     day = day_of(time.time() if now is None else now)
     for name, limit in budget.parts.items():

@@ -11,7 +11,7 @@ from outrider.runtime.budget import Budget, Spent
 from outrider.runtime.events import Notice
 
 if TYPE_CHECKING:
-    from outrider.log.days import Day
+    from outrider.log.usage_tables import Day
     from outrider.runtime.record import SessionRecord
 
 
@@ -26,7 +26,7 @@ class BudgetKeeper:
 
     async def admit(self, budget: Budget) -> None:
         """Return if another request may be sent. Raises BudgetError, and LogError if the log cannot say."""
-        from outrider.log.days import day_of  # few sessions have a budget
+        from outrider.log.usage_tables import day_of  # few sessions have a budget
 
         day = day_of((self._clock or time.time)())
         for name, limit in budget.parts.items():

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import UNSET
 
-from outrider.conversation.partial_json import GrowingObject
+from outrider.conversation.json_text import GrowingObject
 from outrider.runtime.events import Event, PartialOutput, ReplyDiscarded, TextDelta, ToolCallDelta
 
 

@@ -22,8 +22,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
     files_in,
 )
-from outrider.conversation.passages import Found, Passage, only_call, passages_of, whole_text
-from outrider.conversation.search_query import SearchQuery, best, fold
+from outrider.conversation.passages import Found, Passage, SearchQuery, best, fold, only_call, passages_of, whole_text
 from outrider.conversation.store import AttachmentStore, read_stored
 from outrider.errors import AttachmentError, LogError
 from outrider.prompts import prompt

@@ -96,7 +96,7 @@ class RunResult(ByItem, msgspec.Struct, Generic[OutputT], frozen=True):
     @property
     def conversation(self) -> list[Message]:
         """All messages as a list, which is read from the log on first use if need be."""
-        from outrider.conversation.lazy_messages import as_list
+        from outrider.conversation.history import as_list
 
         return self.messages if isinstance(self.messages, list) else as_list(self.messages)
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from outrider.log.log import Log
     from outrider.log.rewinding import Rewinder, RewindPoint, RewindPreview, Rewound
-    from outrider.log.session_labels import Origin
+    from outrider.log.session_filter import Origin
     from outrider.log.working_folder import WorkingFolder
     from outrider.runtime.agent_loop import Results
     from outrider.runtime.opening import SessionOpening
@@ -139,7 +139,7 @@ class Session(SessionContents, Generic[AnyDepsT]):
             check_deps(agent.deps_type, deps)
         options: dict[str, Any] = {"cwd": cwd, "observer": observer, "approve": approve, "deps": deps}
         if owner is not None or metadata is not None or origin is not None:
-            from outrider.log.session_labels import labels  # few sessions have any
+            from outrider.log.session_filter import labels  # few sessions have any
 
             options["known"] = labels(owner, metadata, origin)
         opened: Any = cls._opened  # the class cannot say that it is the Session of this agent

@@ -19,7 +19,7 @@ from outrider.errors import LogError, ProviderError, SessionCancelledError
 from outrider.log.entries import RunCancelled, SessionSettings
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.run_state import joined
-from outrider.log.session_labels import origin_after
+from outrider.log.session_filter import origin_after
 from outrider.providers.base import Provider, StopReason
 from outrider.runtime.agent_settings import agent_of, cwd_of, settings_of
 from outrider.runtime.agent_spec import AgentSpec, check_agent

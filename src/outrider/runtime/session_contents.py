@@ -114,7 +114,7 @@ class SessionContents(SessionBase):
 
     def annotate(self, *, owner: str | None = None, metadata: Mapping[str, str] | None = None) -> None:
         """Set the owner of the session in its log, or its metadata, all of it. Raises LogError."""
-        from outrider.log.session_labels import labels  # few sessions have any
+        from outrider.log.session_filter import labels  # few sessions have any
 
         self._record.change_settings(labels(owner, metadata))
 

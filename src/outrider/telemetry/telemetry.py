@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -9,11 +10,17 @@ from outrider.errors import ConfigError, install_extra
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.metrics import MeterProvider as SdkMeterProvider
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider as SdkTracerProvider
     from opentelemetry.trace import TracerProvider
 
     from outrider.runtime.observers import Observer
     from outrider.runtime.session import Session
     from outrider.telemetry.session_trace import Subject
+
+_EXPORTERS = ("otlp", "console", "none")
+"""The values of the two variables that choose an exporter: the SDK leaves them to a program, and reads the others."""
 
 
 class Telemetry:
@@ -36,8 +43,7 @@ class Telemetry:
     ) -> None:
         _check_installed()
         from outrider.providers.credentials.secrets import configured
-        from outrider.telemetry.recorded_content import RecordedContent
-        from outrider.telemetry.signals import Signals
+        from outrider.telemetry.signals import RecordedContent, Signals
 
         self._own: list[TracerProvider | MeterProvider] = []
         """The providers that this object has made, and ends."""
@@ -48,9 +54,12 @@ class Telemetry:
 
     def observe(self, session: Session) -> Observer:
         """Return the observer of a session. `Session` calls this for `observer=`."""
-        from outrider.telemetry.session_trace import SessionTrace
+        from outrider.telemetry.session_trace import SessionTrace, Subject
 
-        return SessionTrace(self._signals, lambda: _subject_of(session), self._secrets)
+        def subject() -> Subject:
+            return Subject(session.id, session.agent.name, session.provider.name, session.agent.system_prompt)
+
+        return SessionTrace(self._signals, subject, self._secrets)
 
     def flush(self) -> None:
         """Send what is collected, and wait for it."""
@@ -71,8 +80,6 @@ class Telemetry:
     def _tracers(self) -> TracerProvider:
         from opentelemetry import trace
 
-        from outrider.telemetry.exporting import tracer_provider
-
         if not isinstance(found := trace.get_tracer_provider(), trace.ProxyTracerProvider):
             return found
         self._own.append(made := tracer_provider(at_exit=self.ends_with_process))
@@ -81,19 +88,11 @@ class Telemetry:
     def _meters(self) -> MeterProvider:
         from opentelemetry import metrics
 
-        from outrider.telemetry.exporting import meter_provider
-
         found = metrics.get_meter_provider()
         if type(found).__name__ != "_ProxyMeterProvider":  # it has no public name
             return found
         self._own.append(made := meter_provider(at_exit=self.ends_with_process))
         return made
-
-
-def _subject_of(session: Session) -> Subject:
-    from outrider.telemetry.session_trace import Subject
-
-    return Subject(session.id, session.agent.name, session.provider.name, session.agent.system_prompt)
 
 
 def _check_installed() -> None:
@@ -102,3 +101,69 @@ def _check_installed() -> None:
             import_module(name)
         except ImportError as error:
             raise ConfigError(f"telemetry needs OpenTelemetry ({error}): {install_extra('otel')}") from None
+
+
+def tracer_provider(*, at_exit: bool) -> SdkTracerProvider:
+    """Return a provider that sends spans in the background, and if `at_exit` at the end. Raises ConfigError."""
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
+
+    exporter: SpanExporter
+    provider = TracerProvider(resource=_resource(), shutdown_on_exit=at_exit)
+    match _chosen("OTEL_TRACES_EXPORTER"):
+        case "otlp":
+            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+            _check_protocol("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL")
+            exporter = OTLPSpanExporter()
+        case "console":
+            exporter = ConsoleSpanExporter()
+        case _:
+            return provider
+    provider.add_span_processor(BatchSpanProcessor(exporter))
+    return provider
+
+
+def meter_provider(*, at_exit: bool) -> SdkMeterProvider:
+    """Return a provider that sends metrics each minute, and if `at_exit` at the end. Raises ConfigError."""
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import ConsoleMetricExporter, MetricExporter, PeriodicExportingMetricReader
+
+    exporter: MetricExporter
+    match _chosen("OTEL_METRICS_EXPORTER"):
+        case "otlp":
+            from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+
+            _check_protocol("OTEL_EXPORTER_OTLP_METRICS_PROTOCOL")
+            exporter = OTLPMetricExporter()
+        case "console":
+            exporter = ConsoleMetricExporter()
+        case _:
+            return MeterProvider(resource=_resource(), shutdown_on_exit=at_exit)
+    reader = PeriodicExportingMetricReader(exporter)
+    return MeterProvider([reader], resource=_resource(), shutdown_on_exit=at_exit)
+
+
+def _resource() -> Resource:
+    """Return the resource of the variables, under the name `outrider` unless they name the service."""
+    from opentelemetry.sdk.resources import SERVICE_NAME, OTELResourceDetector, Resource
+
+    return Resource({SERVICE_NAME: "outrider"}).merge(OTELResourceDetector().detect())
+
+
+def _chosen(variable: str) -> str:
+    chosen = os.environ.get(variable, "").strip() or "otlp"
+    if chosen not in _EXPORTERS:
+        raise ConfigError(f"{variable} is {chosen!r}; it must be otlp, console or none")
+    return chosen
+
+
+def _check_protocol(variable: str) -> None:
+    for name in (variable, "OTEL_EXPORTER_OTLP_PROTOCOL"):
+        if protocol := os.environ.get(name, "").strip():
+            if protocol != "http/protobuf":
+                raise ConfigError(
+                    f"{name} is {protocol!r}, but Outrider sends OTLP as http/protobuf only. Remove the variable, or "
+                    "pass a tracer_provider and a meter_provider with exporters of your own to Telemetry"
+                )
+            return

@@ -13,13 +13,10 @@ from typing import Any
 import msgspec
 
 from outrider.errors import LogError, UnknownSessionError
-from outrider.evals.comparison import comparison_lines
-from outrider.evals.figures import figures_of
-from outrider.evals.stored import StoredEval, stored_evals
-from outrider.evals.trial import Outcome
-from outrider.log.days import day_of, named
+from outrider.evals.figures import comparison_lines, figures_of
+from outrider.evals.trial import Outcome, StoredEval, stored_evals
 from outrider.log.log import Log
-from outrider.log.usage_tables import Dimension, TurnUsage, UsageSums
+from outrider.log.usage_tables import Dimension, TurnUsage, UsageSums, day_of, named
 from outrider.providers.resolution import window_of_name
 from outrider.text.visible import safe_line, safe_lines
 from outrider.web.api_answers import EvalDetails, EvalHead, EvalPage, EvalTask, EvalTrial

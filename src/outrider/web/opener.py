@@ -20,8 +20,7 @@ from outrider.coding.toolbox import tools_of_programs
 from outrider.coding.workbench import Workbench
 from outrider.errors import LogError
 from outrider.log.log import Log
-from outrider.log.session_filter import SessionFilter
-from outrider.log.session_labels import Origin, labels
+from outrider.log.session_filter import Origin, SessionFilter, labels
 from outrider.log.summary import Summary
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.agent_spec import AgentSpec

@@ -12,8 +12,8 @@ from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log import entries
 from outrider.log.log import Log
-from outrider.log.request_usage import context_used
 from outrider.log.summary import Summary
+from outrider.log.usage_tables import context_used
 from outrider.providers.resolution import window_of_name
 from outrider.text.visible import safe_lines
 from outrider.web.api_answers import (

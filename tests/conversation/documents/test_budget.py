@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from outrider.conversation.documents import budget
-from outrider.conversation.documents.budget import Budget, ExhaustedError
+from outrider.conversation.documents import blocks
+from outrider.conversation.documents.blocks import Budget, ExhaustedError
 
 SPEND: dict[str, Callable[[Budget], None]] = {
     "BYTES": lambda it: it.spend_bytes(3),
@@ -18,7 +18,7 @@ SPEND: dict[str, Callable[[Budget], None]] = {
 
 @pytest.mark.parametrize("amount", SPEND)
 def test_each_amount_has_an_end_of_its_own(amount: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(budget, amount, 2 if amount == "ELEMENTS" else 6)
+    monkeypatch.setattr(blocks, amount, 2 if amount == "ELEMENTS" else 6)
     left = Budget()
     for _ in range(2):
         SPEND[amount](left)

@@ -12,8 +12,8 @@ from typing import Any
 from outrider.cli.styles import CYAN, DIM, GREEN, RED, YELLOW, fit, styled, wrap_columns, wrap_words
 from outrider.cli.subagent_line import SubagentLine
 from outrider.coding.toolbox.titles import partial_title
+from outrider.conversation.json_text import GrowingObject
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ToolResultBlock
-from outrider.conversation.partial_json import GrowingObject
 from outrider.log.background import ID_CHARACTERS
 from outrider.runtime.events import ToolFinished
 from outrider.text import counted, dollars, human_size

@@ -13,8 +13,7 @@ from outrider.coding.hands.requests import PlanRestore, Restore, SnapshotRecord,
 from outrider.errors import HandsError, LogError
 from outrider.log.entries import RewindEntry, SnapshotEntry
 from outrider.log.log import Log
-from outrider.log.timeline import Timeline
-from outrider.log.working_folder import FileChange
+from outrider.log.working_folder import FileChange, Timeline
 from outrider.text.visible import safe_line
 
 T = TypeVar("T")

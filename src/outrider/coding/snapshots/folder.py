@@ -21,8 +21,7 @@ from outrider.coding.toolbox.no_follow import opened_folder
 from outrider.errors import LogError
 from outrider.log.entries import Record, SnapshotEntry
 from outrider.log.snapshot_store import Changes, FileState, SnapshotStore
-from outrider.log.timeline import Timeline
-from outrider.log.working_folder import FileChange
+from outrider.log.working_folder import FileChange, Timeline
 from outrider.text import counted, human_size
 
 DIFF_BYTES = 1024 * 1024

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from urllib.parse import unquote
 
-from outrider.conversation.documents.archive import Archive, resolve_name
-from outrider.conversation.documents.block import Block
+from outrider.conversation.documents.archive import Archive, resolve_name, tree
+from outrider.conversation.documents.blocks import Block
 from outrider.conversation.documents.charsets import decoded
 from outrider.conversation.documents.pages import read_page
-from outrider.conversation.documents.trees import tree
 from outrider.errors import AttachmentError
 
 _PAGES = ("application/xhtml+xml", "text/html")

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from outrider.conversation.documents import kinds
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.budget import Budget, ExhaustedError
+from outrider.conversation.documents.blocks import Block, Budget, ExhaustedError
 from outrider.errors import AttachmentError
 from outrider.text import clean
 

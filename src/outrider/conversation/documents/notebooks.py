@@ -8,8 +8,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.budget import BYTES, Budget
+from outrider.conversation.documents.blocks import BYTES, Block, Budget
 from outrider.errors import AttachmentError
 from outrider.struct_types import described
 from outrider.text import shorten

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from outrider.conversation.documents.archive import Archive
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.tables import COLUMNS, comma_separated, markdown
-from outrider.conversation.documents.trees import nearest, number, trees
+from outrider.conversation.documents.archive import Archive, nearest, number, trees
+from outrider.conversation.documents.blocks import COLUMNS, Block, comma_separated, markdown
 from outrider.errors import AttachmentError
 
 _NO_TEXT = frozenset({"tracked-changes", "ruby-text", "forms", "annotation-end", "title"})

@@ -9,9 +9,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.budget import BYTES, Budget
-from outrider.conversation.documents.tables import markdown
+from outrider.conversation.documents.blocks import BYTES, Block, Budget, markdown
 from outrider.errors import AttachmentError
 
 _TOKEN = re.compile(

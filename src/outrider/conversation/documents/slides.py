@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
-from outrider.conversation.documents.archive import Archive
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.packages import main_part, part_of_kind, relations
-from outrider.conversation.documents.tables import markdown
-from outrider.conversation.documents.trees import nearest, number, tree, trees, value
+from outrider.conversation.documents.archive import (
+    Archive,
+    main_part,
+    nearest,
+    number,
+    part_of_kind,
+    relations,
+    tree,
+    trees,
+    value,
+)
+from outrider.conversation.documents.blocks import Block, markdown
 
 _TITLES = ("title", "ctrTitle")
 _FURNITURE = ("sldNum", "dt", "ftr", "hdr", "sldImg")

@@ -8,11 +8,19 @@ from xml.etree.ElementTree import Element
 
 import msgspec
 
-from outrider.conversation.documents.archive import Archive
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.packages import Relation, main_part, part_of_kind, relations
-from outrider.conversation.documents.tables import COLUMNS, markdown
-from outrider.conversation.documents.trees import nearest, number, tree, trees, value
+from outrider.conversation.documents.archive import (
+    Archive,
+    Relation,
+    main_part,
+    nearest,
+    number,
+    part_of_kind,
+    relations,
+    tree,
+    trees,
+    value,
+)
+from outrider.conversation.documents.blocks import COLUMNS, Block, markdown
 
 _NO_TEXT = frozenset(
     {"pPr", "rPr", "sdtPr", "tblPr", "tcPr", "trPr", "instrText", "delText", "delInstrText", "del", "moveFrom"}

@@ -7,11 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from xml.etree.ElementTree import Element
 
-from outrider.conversation.documents.archive import Archive
-from outrider.conversation.documents.block import Block
-from outrider.conversation.documents.packages import main_part, part_of_kind, relations
-from outrider.conversation.documents.tables import COLUMNS, comma_separated
-from outrider.conversation.documents.trees import number, tree, trees
+from outrider.conversation.documents.archive import Archive, main_part, number, part_of_kind, relations, tree, trees
+from outrider.conversation.documents.blocks import COLUMNS, Block, comma_separated
 
 _DATES = frozenset({*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)})
 """The ids of the built-in date and time formats."""

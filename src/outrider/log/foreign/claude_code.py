@@ -25,35 +25,27 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.usage import Usage
 from outrider.log.entries import AttemptFailed, CompactionEntry, SubagentLinked
-from outrider.log.foreign.blocks import list_of, mapping_of, number_of, result_block, text_of, time_of
-from outrider.log.foreign.transcript import ForeignSession, Node, Transcript, session_id
+from outrider.log.foreign.transcript import (
+    ForeignSession,
+    Node,
+    Transcript,
+    list_of,
+    mapping_of,
+    number_of,
+    result_block,
+    session_id,
+    text_of,
+    time_of,
+)
 from outrider.providers.catalogue.windows import estimated_tokens
+from outrider.text import word_set
 
 AGENT = "claude-code"
 _SAID = ("user", "assistant")
-_BOOKKEEPING = frozenset(
-    (
-        "system",
-        "progress",
-        "file-history-snapshot",
-        "queue-operation",
-        "agent-name",
-        "agent-color",
-        "agent-setting",
-        "last-prompt",
-        "mode",
-        "permission-mode",
-        "pr-link",
-        "tag",
-        "worktree-state",
-        "content-replacement",
-        "marble-origami-commit",
-        "speculation-accept",
-        "attribution-snapshot",
-        "task-summary",
-        "bridge-session",
-        "relocated",
-    )
+_BOOKKEEPING = word_set(
+    "system progress file-history-snapshot queue-operation agent-name agent-color agent-setting last-prompt mode "
+    "permission-mode pr-link tag worktree-state content-replacement marble-origami-commit speculation-accept "
+    "attribution-snapshot task-summary bridge-session relocated"
 )
 """Types of lines about the program, not the conversation."""
 _REMINDER = re.compile("reminder|_delta|listing|hook_|mode|_in_ide|output_style|date_change|nested_memory|budget")

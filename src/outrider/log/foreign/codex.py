@@ -25,31 +25,24 @@ from outrider.conversation.messages import (
 )
 from outrider.conversation.usage import Usage
 from outrider.log.entries import CompactionEntry
-from outrider.log.foreign.blocks import list_of, mapping_of, number_of, result_block, text_of, time_of
-from outrider.log.foreign.transcript import ForeignSession, Transcript
+from outrider.log.foreign.transcript import (
+    ForeignSession,
+    Transcript,
+    list_of,
+    mapping_of,
+    number_of,
+    result_block,
+    text_of,
+    time_of,
+)
+from outrider.text import word_set
 
 AGENT = "codex"
 _LINES = ("session_meta", "response_item", "turn_context", "event_msg", "compacted")
-_ITEMS = frozenset(
-    (
-        "message",
-        "reasoning",
-        "function_call",
-        "function_call_output",
-        "local_shell_call",
-        "custom_tool_call",
-        "custom_tool_call_output",
-        "tool_search_call",
-        "tool_search_output",
-        "web_search_call",
-        "image_generation_call",
-        "ghost_snapshot",
-        "compaction",
-        "compaction_summary",
-        "compaction_trigger",
-        "context_compaction",
-        "additional_tools",
-    )
+_ITEMS = word_set(
+    "message reasoning function_call function_call_output local_shell_call custom_tool_call "
+    "custom_tool_call_output tool_search_call tool_search_output web_search_call image_generation_call "
+    "ghost_snapshot compaction compaction_summary compaction_trigger context_compaction additional_tools"
 )
 _LEFT_OUT = ("ghost_snapshot", "additional_tools")
 """Items without words; those of a compaction, too, which only the API can read."""

@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from outrider.errors import LogError
-from outrider.log.copying import ImportedEntry
 from outrider.log.entries import CallResult, MessageEntry
 from outrider.log.foreign import claude_code, codex
 from outrider.log.foreign.transcript import ForeignSession, session_id
@@ -114,7 +113,7 @@ def _add(log: Log, session: ForeignSession) -> tuple[str, Outcome]:
     outcome: Outcome = "imported"
     name = session.id
     if known:
-        new, stored = _compared(session.entries), _stored(log, name)
+        new, stored = [(kind, body) for _, _, kind, body in session.entries], _stored(log, name)
         before = stored[: _last_message(stored)]  # that one may have grown, too
         if stored[1 : len(new)] == new[1:]:
             return name, "known"
@@ -138,7 +137,3 @@ def _stored(log: Log, id: str) -> list[tuple[str, bytes]]:
 
 def _last_message(entries: Sequence[tuple[str, bytes]]) -> int:
     return max((index for index, (kind, _) in enumerate(entries) if kind == MessageEntry.kind), default=0)
-
-
-def _compared(entries: Iterable[ImportedEntry]) -> list[tuple[str, bytes]]:
-    return [(kind, body) for _, _, kind, body in entries]

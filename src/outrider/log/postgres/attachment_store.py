@@ -19,6 +19,14 @@ from outrider.log.session_files import UNREFERENCED_SECONDS
 
 IN_MEMORY = 1_000_000
 """The size from which a file is put down on this machine's disk while it is copied."""
+_TOUCH = "UPDATE file SET touched = now() WHERE sha256 = $1 AND size = $2 RETURNING true"
+"""Updates the time of a file that is there, so that the cleanup sees it as new."""
+_ADD_CHUNK = "INSERT INTO chunk (upload, n, data) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
+_FIND = "SELECT upload, size FROM file WHERE sha256 = $1"
+_FINISH = (
+    "INSERT INTO file (sha256, upload, size) VALUES ($1, $2, $3) ON CONFLICT (sha256) DO UPDATE SET touched = now()"
+)
+"""Names the uploaded chunks. If another process was quicker, the cleanup removes these."""
 
 
 class PostgresStore:
@@ -32,7 +40,7 @@ class PostgresStore:
         with tempfile.SpooledTemporaryFile(IN_MEMORY) as spool:
             reference = copied(attachment, max_bytes, spool)
             try:
-                if not self._use(partial(_touch, reference)):
+                if not self._use(lambda connection: connection.fetchval(_TOUCH, reference.sha256, reference.size)):
                     self._upload(reference, spool)
             except LogError as error:
                 raise AttachmentError(f"{reference.label} cannot be stored: {error}") from None
@@ -53,13 +61,16 @@ class PostgresStore:
     def _upload(self, reference: AttachmentBlock, spool: IO[bytes]) -> None:
         upload = uuid.uuid4()
         spool.seek(0)
-        for n, data in enumerate(iter(lambda: spool.read(CHUNK), b"")):
-            self._use(partial(_add_chunk, upload, n, data))
-        self._use(partial(_finish, reference, upload))
+        for chunk in enumerate(iter(lambda: spool.read(CHUNK), b"")):
+            self._execute(_ADD_CHUNK, upload, *chunk)
+        self._execute(_FINISH, reference.sha256, upload, reference.size)
+
+    def _execute(self, statement: str, *values: object) -> None:
+        self._use(lambda connection: connection.execute(statement, *values))
 
     def _chunks(self, reference: AttachmentBlock) -> Iterator[bytes]:
         try:
-            found = self._use(partial(_find, reference.sha256))
+            found = self._use(lambda connection: connection.fetchrow(_FIND, reference.sha256))
             if found is None:
                 raise missing(reference)
             upload, size = found
@@ -81,31 +92,6 @@ async def remove_unreferenced_files(connection: Connection) -> tuple[int, int]:
         "AND NOT EXISTS (SELECT FROM file WHERE file.upload = chunk.upload)"
     )
     return len(doomed), sum(size for (size,) in doomed)
-
-
-async def _touch(reference: AttachmentBlock, connection: Connection) -> bool:
-    """Return whether the file is there. If so, update its time, so that the cleanup sees it as new."""
-    query = "UPDATE file SET touched = now() WHERE sha256 = $1 AND size = $2 RETURNING true"
-    return bool(await connection.fetchval(query, reference.sha256, reference.size))
-
-
-async def _add_chunk(upload: uuid.UUID, n: int, data: bytes, connection: Connection) -> None:
-    query = "INSERT INTO chunk (upload, n, data) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING"
-    await connection.execute(query, upload, n, data)
-
-
-async def _finish(reference: AttachmentBlock, upload: uuid.UUID, connection: Connection) -> None:
-    """Name the uploaded chunks. If another process was quicker, the cleanup removes these."""
-    await connection.execute(
-        "INSERT INTO file (sha256, upload, size) VALUES ($1, $2, $3) "
-        "ON CONFLICT (sha256) DO UPDATE SET touched = now()",
-        *(reference.sha256, upload, reference.size),
-    )
-
-
-async def _find(sha256: str, connection: Connection) -> tuple[uuid.UUID, int] | None:
-    found = await connection.fetchrow("SELECT upload, size FROM file WHERE sha256 = $1", sha256)
-    return (found[0], found[1]) if found else None
 
 
 async def _chunk(upload: uuid.UUID, n: int, connection: Connection) -> bytes | None:

@@ -22,10 +22,9 @@ from outrider.log.pending_write import PendingWrite
 from outrider.log.postgres.address import Address
 from outrider.log.postgres.attachment_store import PostgresStore, remove_unreferenced_files
 from outrider.log.postgres.connections import Database, LoopThread, SteadyConnection
-from outrider.log.postgres.holding import Creation, acquire, release
 from outrider.log.postgres.schema import Connection
+from outrider.log.postgres.sessions import PAGE, Creation, Deletion, acquire, release, write_fork, write_import
 from outrider.log.postgres.statements import NOW
-from outrider.log.postgres.whole_sessions import PAGE, Deletion, write_fork, write_import
 from outrider.log.postgres.writer import PostgresWriter
 from outrider.log.rows import LAST_SEQ, Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_files import remove_unreferenced
@@ -205,7 +204,7 @@ class PostgresBackend(Backend):
         return count + more, size + larger
 
     def passage_tables(self) -> PassageTables:
-        from outrider.log.postgres.passages import PostgresPassageTables  # few programs search
+        from outrider.log.postgres.index import PostgresPassageTables  # few programs search
 
         return PostgresPassageTables(self._change)
 

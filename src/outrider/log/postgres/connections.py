@@ -1,4 +1,4 @@
-"""An event loop in a thread of its own, and connections to Postgres that live in it."""
+"""An event loop in a thread of its own, connections to Postgres that live in it, and what their errors mean."""
 
 from __future__ import annotations
 
@@ -11,11 +11,26 @@ from typing import Any, Protocol, TypeVar
 
 import asyncpg
 
-from outrider.errors import LogError
+from outrider.errors import DamagedLogError, LogDeniedError, LogError
 from outrider.log.postgres.address import Address
-from outrider.log.postgres.errors import BROKEN, COLLISION, explain
 from outrider.log.postgres.schema import MIGRATIONS, SCHEMA, Connection, migrate, version_of
 
+BROKEN = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.IdleSessionTimeoutError,
+    asyncpg.TooManyConnectionsError,
+    asyncpg.ReadOnlySQLTransactionError,
+)
+"""Errors of a connection or of a server that restarts or fails over. What was sent may have been done."""
+COLLISION = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+"""Errors of a transaction that was undone and can be repeated."""
 T = TypeVar("T")
 CONNECT_SECONDS = 10.0
 COMMAND_SECONDS = 60.0
@@ -26,6 +41,40 @@ WRITER_SETTINGS = {"enable_seqscan": "off", "plan_cache_mode": "force_generic_pl
 """Of connections that append. They must find a session by the index, however few there were when it was planned."""
 PAUSES = (0.02, 0.1, 0.3, 1.0)
 """The waits between attempts; the last one repeats."""
+
+
+def explain(error: BaseException, address: Address) -> LogError:
+    """Return an error as a LogError, without the password."""
+    if isinstance(error, LogError):
+        return error
+    reason = address.conceal(" ".join(str(error).split()) or type(error).__name__)
+    return _kind(error)(f"the log {address} cannot be used: {reason}{_advice(error)}")
+
+
+def _kind(error: BaseException) -> type[LogError]:
+    match error:
+        case asyncpg.DataCorruptedError():
+            return DamagedLogError
+        case asyncpg.InsufficientPrivilegeError():
+            return LogDeniedError
+    return LogError
+
+
+def _advice(error: BaseException) -> str:
+    match error:
+        case asyncpg.InvalidAuthorizationSpecificationError():
+            return "; give the password in OUTRIDER_LOG, PGPASSWORD or a password file (~/.pgpass)"
+        case asyncpg.InvalidCatalogNameError():
+            return "; create it with `createdb`"
+        case asyncpg.InsufficientPrivilegeError():
+            return "; give the role the rights that docs/scale.md lists"
+        case asyncpg.DiskFullError():
+            return "; free some space there and continue: nothing is lost"
+        case asyncpg.ReadOnlySQLTransactionError():
+            return "; the server is a copy: add target_session_attrs=read-write to the URL"
+        case OSError() | asyncio.TimeoutError():
+            return "; check that Postgres runs there and that this machine may reach it"
+    return ""
 
 
 class Use(Protocol):

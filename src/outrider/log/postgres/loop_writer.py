@@ -15,9 +15,8 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 
 from outrider.errors import LogError
 from outrider.log.pending_write import PendingWrite, resolve_all
-from outrider.log.postgres.commit import Commit, Positions
+from outrider.log.postgres.commit import Commit, Positions, Write, take_batch
 from outrider.log.postgres.connections import WRITER_SETTINGS, Database, terminate
-from outrider.log.postgres.jobs import Write, take_batch
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import AppendOne, prepare
 

@@ -9,14 +9,13 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 
-from outrider.log.append import Append
+from outrider.log.append import NOTHING_USED, Append, SummaryUpdate
 from outrider.log.backend import ROW
 from outrider.log.entries import SessionStarted
 from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.postgres.schema import Connection
 from outrider.log.rows import Row
 from outrider.log.sql import Statement, Work
-from outrider.log.summary_update import NOTHING_USED, SummaryUpdate
 
 T = TypeVar("T")
 AppendOne: TypeAlias = Callable[..., Coroutine[Any, Any, str | None]]

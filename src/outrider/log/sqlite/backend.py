@@ -25,16 +25,19 @@ from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Statement
 from outrider.log.sqlite.database import explain_errors, has_chain, reading
 from outrider.log.sqlite.filesystem import network_file_system
-from outrider.log.sqlite.lock import acquire, heartbeat, is_held, release
 from outrider.log.sqlite.session_table import (
     DATE_IMPORT,
     INSERT,
     SELECT,
+    acquire,
     find,
     forget_inbox,
+    heartbeat,
     insert,
+    is_held,
     read_rows,
     references,
+    release,
     write_update,
 )
 from outrider.log.sqlite.statements import execute
@@ -214,9 +217,9 @@ class SqliteBackend(Backend):
         return SqlitePassageTables(self.folder / "search.db")
 
     def usage_index(self) -> Index:
-        from outrider.log.sqlite.usage import usage_file  # few programs add up
+        from outrider.log.sqlite.index_file import USAGE_TABLES, IndexFile  # few programs add up
 
-        return usage_file(self.folder / "usage.db")
+        return IndexFile(self.folder / "usage.db", "usage index", *USAGE_TABLES)
 
     def inbox_tables(self) -> InboxTables:
         from outrider.log.inbox_tables import InboxTables  # few programs use them

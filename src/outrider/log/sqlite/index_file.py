@@ -1,4 +1,4 @@
-"""A SQLite file beside the log that is built from it. It is disposable: if it is damaged or old, it is built again."""
+"""SQLite files beside the log that are built from it. They are disposable: damaged or old ones are built again."""
 
 from __future__ import annotations
 
@@ -23,6 +23,41 @@ _UNUSABLE = (
     sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_IOERR,
 )
+"""Errors that mean that no index can be kept in this folder."""
+_USAGE = """
+    CREATE TABLE usage_indexed (
+        session INTEGER PRIMARY KEY,  -- as in the log
+        id TEXT NOT NULL,
+        seq INTEGER NOT NULL,        -- the newest entry that is indexed
+        checksum INTEGER NOT NULL,   -- of that entry: another one means another log
+        model TEXT NOT NULL,
+        folder TEXT NOT NULL
+    );
+    CREATE TABLE used (
+        session INTEGER NOT NULL,
+        quarter INTEGER NOT NULL,    -- of an hour
+        model TEXT NOT NULL,         -- empty for that of the session
+        requests INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL,
+        output_tokens INTEGER NOT NULL,
+        cached_tokens INTEGER NOT NULL,
+        cost REAL NOT NULL,
+        first_token REAL NOT NULL,
+        measured INTEGER NOT NULL,
+        PRIMARY KEY (session, quarter, model)
+    ) WITHOUT ROWID;
+    CREATE TABLE turn (
+        session INTEGER NOT NULL,
+        seq INTEGER NOT NULL,
+        time REAL NOT NULL,
+        tokens INTEGER NOT NULL,     -- of the context
+        is_compaction INTEGER NOT NULL,
+        cost REAL,
+        PRIMARY KEY (session, seq)
+    ) WITHOUT ROWID;
+"""
+USAGE_TABLES = 0x4F555455, 2, _USAGE
+"""SQLite's application id of a usage index, the form of its tables, and the tables."""
 
 
 class SqliteIndex:
@@ -81,7 +116,7 @@ class IndexFile:
                 _remove(self.path)
                 return self._on(self.path, work)
         except sqlite3.Error as error:
-            if not _is_damage(error) and not _is_unusable(error):
+            if not _is_damage(error) and _code(error) not in _UNUSABLE:
                 raise LogError(f"the {self._name} {self.path} is in use ({error}); try again") from error
         try:
             return self._on(Path(":memory:"), work)
@@ -109,7 +144,7 @@ class IndexFile:
             tables = "SELECT name FROM sqlite_master WHERE type = 'table'"
             for condition in ("sql LIKE 'CREATE VIRTUAL%'", "name NOT LIKE 'sqlite_%'"):
                 for (name,) in connection.execute(f"{tables} AND {condition}").fetchall():
-                    _drop(connection, name)
+                    connection.execute('DROP TABLE IF EXISTS "{}"'.format(name.replace('"', '""')))
             for statement in self._tables.split(";\n"):
                 connection.execute(statement)
             connection.execute(f"PRAGMA user_version={self._form}")
@@ -144,21 +179,11 @@ def _is_damage(error: sqlite3.Error) -> bool:
     return _code(error) in _REBUILT or isinstance(error, sqlite3.IntegrityError)
 
 
-def _is_unusable(error: sqlite3.Error) -> bool:
-    """Return whether an error means that no index can be kept in this folder."""
-    return _code(error) in _UNUSABLE
-
-
 def _connect(path: Path) -> sqlite3.Connection:
     if str(path) != ":memory:":
         with suppress(OSError):
             os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     return sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False)
-
-
-def _drop(connection: sqlite3.Connection, name: str) -> None:
-    quoted = name.replace('"', '""')
-    connection.execute(f'DROP TABLE IF EXISTS "{quoted}"')
 
 
 def _code(error: sqlite3.Error) -> int:

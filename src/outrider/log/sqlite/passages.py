@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import msgspec
 
-from outrider.conversation.search_query import SearchQuery, best
+from outrider.conversation.passages import SearchQuery, best
 from outrider.log.passage_tables import HIT, MAX_TRIGRAMS, PASSAGE, Hit, IndexedPassage, Passages, Scope
 from outrider.log.sql import Statement, Work
 from outrider.log.sqlite.index_file import IndexFile, SqliteIndex
@@ -69,28 +69,16 @@ def has_trigrams() -> bool:
     return True
 
 
-def search_file(path: Path, trigrams: bool) -> IndexFile:
-    """Return the file of a search index, with trigrams or without."""
-    tables = f"{_TABLES}{_TRIGRAMS if trigrams else ''}"
-    return IndexFile(path, "search index", APPLICATION, 2 * FORM + trigrams, tables)
-
-
-class SqlitePassageTables:
-    """The file of the index. It is opened for each search."""
-
-    is_separate = True
+class SqlitePassageTables(IndexFile):
+    """The file of the index, with trigrams or without. It is opened for each search."""
 
     def __init__(self, path: Path, *, trigrams: bool | None = None) -> None:
         self._trigrams = has_trigrams() if trigrams is None else trigrams
-        self._file = search_file(path, self._trigrams)
+        tables = f"{_TABLES}{_TRIGRAMS if self._trigrams else ''}"
+        super().__init__(path, "search index", APPLICATION, 2 * FORM + self._trigrams, tables)
 
-    def exists(self) -> bool:
-        """Return whether there is an index."""
-        return self._file.exists()
-
-    def run(self, work: Callable[[Passages], T]) -> T:
-        """Run work on the index."""
-        return self._file.run(lambda index: work(_SqlitePassages(index, self._file, self._trigrams)))
+    def open(self, work: Callable[[Passages], T]) -> T:
+        return self.run(lambda index: work(_SqlitePassages(index, self, self._trigrams)))
 
 
 class _SqlitePassages(Passages):

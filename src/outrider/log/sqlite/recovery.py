@@ -20,18 +20,17 @@ import msgspec
 from outrider.conversation.usage import Usage
 from outrider.errors import DamagedLogError, LogError, NewerLogError
 from outrider.filesystem import sync_folder
+from outrider.log.append import SummaryUpdate
 from outrider.log.chain import Chain
 from outrider.log.entries import SessionRecovered, SessionStarted
-from outrider.log.entry_codec import encode
 from outrider.log.holder import seems_alive
 from outrider.log.key import LogKey
-from outrider.log.rows import Extent, Row, is_intact, known_records
+from outrider.log.rows import Extent, Row, encode, is_intact, known_records
 from outrider.log.sqlite import database
 from outrider.log.sqlite.salvage import salvage
 from outrider.log.sqlite.session_table import INSERT, SELECT, find, read_rows, references, write_update
 from outrider.log.sqlite.wal import forget_tally
 from outrider.log.summary import SessionRow
-from outrider.log.summary_update import SummaryUpdate
 
 NAMED = 100
 """The largest number of lost entries to list individually."""

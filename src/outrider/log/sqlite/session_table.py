@@ -1,20 +1,27 @@
-"""The tables of sessions, of their entries and of their files in SQLite."""
+"""The tables of sessions, of their entries and of their files in SQLite, and who holds a session.
+
+One holder at a time; a dead one's session can be taken over. The fence counts up with every holder, and every write
+checks it. So a process that slept while another took its session over can no longer write.
+"""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from outrider.log.append import NOTHING_USED, SummaryUpdate
 from outrider.log.backend import ROW
 from outrider.log.entries import SessionStarted
+from outrider.log.holder import BEAT_SECONDS, STALE_SECONDS, Holder
 from outrider.log.inbox_tables import ANSWERED_SECONDS
 from outrider.log.rows import LAST_SEQ, Extent, Row, in_order
+from outrider.log.sqlite.database import reading
 from outrider.log.summary import COLUMNS, SessionRow, session_row
-from outrider.log.summary_update import SummaryUpdate
 
 INSERT = "INSERT INTO event VALUES (?, ?, ?, ?, ?, ?)"
 SELECT = f"SELECT {ROW} FROM event"
@@ -66,7 +73,7 @@ def insert(connection: sqlite3.Connection, started: SessionStarted, holder: str 
 def write_update(connection: sqlite3.Connection, update: SummaryUpdate, session: int, last: int, head: bytes) -> None:
     """Update the summary of a session, in the same transaction as its entries. The head is that of their chain."""
     changed = [last, head, time.time() if update.has_news else None, update.size, update.entries]
-    if update.counts_turns or update.model:
+    if update.turns or update.model or update.usage != NOTHING_USED:
         used = update.usage
         tokens = (used.input_tokens, used.output_tokens, used.cached_tokens, used.cache_write_tokens)
         costs = used.reasoning_tokens, used.cost, used.cost
@@ -103,3 +110,53 @@ def forget_inbox(connection: sqlite3.Connection, number: int) -> None:
     connection.execute("DELETE FROM listener WHERE session = ?", (number,))
     old = time.time() - ANSWERED_SECONDS
     connection.execute("DELETE FROM signal WHERE session = ? AND (taken IS NULL OR taken < ?)", (number, old))
+
+
+def is_held(row: SessionRow, path: Path) -> bool:
+    """Return whether a live process holds the session."""
+    holder = row.summary.holder
+    if holder is None:
+        return False
+    alive = holder.is_alive()
+    return _has_heartbeat(row, path) if alive is None else alive
+
+
+def _has_heartbeat(row: SessionRow, path: Path) -> bool:
+    """Return whether a remote holder still sends heartbeats."""
+    if 0 <= time.time() - row.beaten < STALE_SECONDS:
+        return True
+    # Clocks differ and jump. Expire a holder only if its counter stays still while we watch.
+    deadline = time.monotonic() + 1.5 * BEAT_SECONDS
+    while time.monotonic() < deadline:
+        time.sleep(BEAT_SECONDS / 20)
+        with reading(path) as connection:
+            now = find(connection, "number = ?", row.number)
+        if not now or (now[0].beat, now[0].fence) != (row.beat, row.fence):
+            return True
+    return False
+
+
+def acquire(found: SessionRow, holder: Holder, connection: sqlite3.Connection) -> bool:
+    """Set the holder unless the fence or the heartbeat changed meanwhile. Return whether this succeeded."""
+    cursor = connection.execute(
+        "UPDATE session SET holder = ?, fence = fence + 1, beaten = ? WHERE number = ? AND fence = ? AND beat = ?",
+        (holder.encoded, time.time(), found.number, found.fence, found.beat),
+    )
+    if cursor.rowcount == 1:
+        forget_inbox(connection, found.number)
+    return cursor.rowcount == 1
+
+
+def release(number: int, fence: int, connection: sqlite3.Connection) -> None:
+    """Clear the holder, if the fence is still ours."""
+    cursor = connection.execute("UPDATE session SET holder = '' WHERE number = ? AND fence = ?", (number, fence))
+    if cursor.rowcount == 1:
+        forget_inbox(connection, number)
+
+
+def heartbeat(held: dict[int, int], connection: sqlite3.Connection) -> None:
+    """Increase the heartbeat counter of the held sessions."""
+    connection.executemany(
+        "UPDATE session SET beat = beat + 1, beaten = ? WHERE number = ? AND fence = ?",
+        [(time.time(), number, fence) for number, fence in list(held.items())],
+    )

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from outrider.tools.schema import inline_references
-from outrider.tools.schema.references import target_of
+from outrider.tools.schema.raw_schemas import target_of
 
 OUTPUT_NAME = "answer"  # the name of the schema in requests that need one
 MOST_DEPTH = 10

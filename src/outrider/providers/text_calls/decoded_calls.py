@@ -17,7 +17,7 @@ from outrider.providers.base import Reply, Request, ToolSpec
 from outrider.providers.deltas import Delta, Notice, TextDelta, ToolCallDelta
 from outrider.providers.streams.stream import finished_call
 from outrider.providers.text_calls.written_calls import unfenced, with_calls, written_calls
-from outrider.tools.schema.references import inline_references
+from outrider.tools.schema.raw_schemas import inline_references
 
 
 def only_call(request: Request) -> ToolSpec | None:

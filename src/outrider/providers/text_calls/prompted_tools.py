@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from outrider.conversation.json_text import partial_object
 from outrider.conversation.messages import Block, Message, ProviderState, TextBlock, ToolUseBlock
-from outrider.conversation.partial_json import partial_object
 from outrider.prompts import prompt
 from outrider.providers.base import Reply, ToolSpec
 from outrider.providers.deltas import Delta, Notice, TextDelta, ToolCallDelta
@@ -17,8 +17,7 @@ from outrider.providers.rendering.message_parts import Part, Result
 from outrider.providers.streams.stream import finished_call
 from outrider.providers.text_calls.written_calls import Parameters, json_at, unfenced, with_calls, written_calls
 from outrider.text import clean
-from outrider.tools.schema.raw_schemas import map_subschemas
-from outrider.tools.schema.references import inline_references
+from outrider.tools.schema.raw_schemas import inline_references, map_subschemas
 
 SAID = "said"  # the field of a block's state with the text of the whole reply
 NEWEST_CALLS = 3

@@ -5,7 +5,7 @@
 schemas) → records, scalars, constraints → conversions (JSON to Python values). `violations` writes the error sentences.
 """
 
-from outrider.tools.schema.references import inline_references
+from outrider.tools.schema.raw_schemas import inline_references
 from outrider.tools.schema.schema import Schema
 from outrider.tools.schema.signatures import Signature
 

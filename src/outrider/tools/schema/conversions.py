@@ -49,22 +49,20 @@ def anything(value: Any) -> Any:
     return value
 
 
-def string(value: Any) -> Any:
-    if isinstance(value, str):
-        return value
-    raise MismatchError.of(value, "is not a string")
+def _instance(kind: type, complaint: str) -> Converter:
+    """Return a converter that takes the values of one type as they are."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        raise MismatchError.of(value, complaint)
+
+    return convert
 
 
-def boolean(value: Any) -> Any:
-    if isinstance(value, bool):
-        return value
-    raise MismatchError.of(value, "is not true or false")
-
-
-def null(value: Any) -> Any:
-    if value is None:
-        return value
-    raise MismatchError.of(value, "is not null")
+string = _instance(str, "is not a string")
+boolean = _instance(bool, "is not true or false")
+null = _instance(type(None), "is not null")
 
 
 def whole(value: Any) -> Any:

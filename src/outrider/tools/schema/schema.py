@@ -9,7 +9,7 @@ from outrider.conversation.json_text import too_deep
 from outrider.errors import SchemaError, ValidationError
 from outrider.tools.schema import raw_schemas, shapes, violations
 from outrider.tools.schema.conversions import Converter, MismatchError, brief
-from outrider.tools.schema.references import expanded_size
+from outrider.tools.schema.raw_schemas import expanded_size
 
 _MOST_BACKTRACKING = 2_000
 _MOST_EXPANDED = 1_000_000

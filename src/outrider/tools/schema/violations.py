@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from outrider.tools.schema.conversions import Place, brief
-from outrider.tools.schema.references import target_of
+from outrider.tools.schema.raw_schemas import target_of
 
 ROOT = "(the value)"
 MASK = "\0"

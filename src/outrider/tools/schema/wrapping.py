@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from outrider.tools.schema.raw_schemas import map_subschemas
-from outrider.tools.schema.references import target_of
+from outrider.tools.schema.raw_schemas import map_subschemas, target_of
 from outrider.tools.schema.schema import Schema
 
 _DEFINITIONS = ("$defs", "definitions")
