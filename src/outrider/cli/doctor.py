@@ -259,8 +259,7 @@ def _search() -> Iterator[Finding]:
 
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
-    from outrider.coding.sandbox.available import try_sandbox
-    from outrider.coding.sandbox.host_filter import ClosedNetwork, filter_hosts
+    from outrider.coding.sandbox.available import ClosedNetwork, filter_hosts, try_sandbox
 
     wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
     if wanted.use == "off":

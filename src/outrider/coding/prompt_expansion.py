@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from outrider.coding.commands.prompting import PromptCommands
+from outrider.coding.commands import PromptCommands
 from outrider.coding.mcp.server_offers import is_prompt, prompt_parts, with_resources
 from outrider.conversation.attachments import Attachment
 

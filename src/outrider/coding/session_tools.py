@@ -127,8 +127,10 @@ class SessionTools:
 
     @cached_property
     def _tried_sandbox(self) -> Sandbox | None:
-        from outrider.coding.sandbox.available import find_sandbox  # the first command needs it, not the first request
-        from outrider.coding.sandbox.host_filter import filter_hosts
+        from outrider.coding.sandbox.available import (
+            filter_hosts,
+            find_sandbox,  # the first command needs it, not the first request
+        )
 
         wanted = self._settings.sandbox
         found = None if wanted.use == "off" else find_sandbox(folders=self._folders)

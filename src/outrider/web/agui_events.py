@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from outrider.coding.remote.bodies import json_text
+from outrider.coding.remote.questions import json_text
 from outrider.log.questions import ElicitationQuestion, Question
 
 Json = dict[str, Any]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from outrider.coding.mcp.forms import fields_of
-from outrider.coding.remote.bodies import json_text, shown_diff
+from outrider.coding.remote.questions import json_text, shown_diff
 from outrider.log.questions import Body, ChoiceQuestion, ElicitationQuestion, PlanQuestion, Question, ResultQuestion
 from outrider.text.visible import revealed, revealed_line, safe_line, safe_lines
 from outrider.web.markdown_nodes import render, safe_address

@@ -12,7 +12,13 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.config.access_settings import HookSettings, PermissionSettings, SandboxSettings, WebSettings
+from outrider.coding.config.access_settings import (
+    HookSettings,
+    ManagedSettings,
+    PermissionSettings,
+    SandboxSettings,
+    WebSettings,
+)
 from outrider.coding.config.declaration import (
     DeclaredSetting,
     Setting,
@@ -31,7 +37,6 @@ from outrider.coding.config.front_end_settings import (
     TelemetrySettings,
     Theme,
 )
-from outrider.coding.config.managed_settings import ManagedSettings
 from outrider.coding.config.run_settings import (
     BudgetSettings,
     ContextSettings,

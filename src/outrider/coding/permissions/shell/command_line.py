@@ -21,12 +21,12 @@ from outrider.coding.permissions.shell.command_rules import (
     all_commands,
     allow_rule_covers,
     deny_rule_matches,
+    prefix_of,
     program_name,
     runs_unseen_code,
 )
 from outrider.coding.permissions.shell.named_paths import check_named_paths
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line
-from outrider.coding.permissions.shell.prefixes import prefix_of
 from outrider.coding.permissions.shell.short_list import files_read
 from outrider.processes.programs import Programs
 from outrider.text import word_set

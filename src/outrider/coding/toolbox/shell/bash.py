@@ -86,7 +86,7 @@ class _Commands:
 
     async def _run_in_terminal(self, call: CommandCall, session: int) -> ToolResult:
         """Start a command in a terminal of its own, or type it into the one of a session."""
-        from outrider.coding.toolbox.shell.terminal_session import start_in_terminal, type_into  # few commands need it
+        from outrider.coding.toolbox.shell.background import start_in_terminal, type_into  # few commands need it
 
         if session:
             return await type_into(self._shell, session, call, self._threads)
