@@ -13,7 +13,15 @@ from urllib.parse import urlsplit
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.config.declaration import Setting, if_adds, if_adds_hosts, if_exposes_secrets, if_looser, if_on
+from outrider.coding.config.declaration import (
+    FREE,
+    Setting,
+    if_adds,
+    if_adds_hosts,
+    if_exposes_secrets,
+    if_looser,
+    if_on,
+)
 from outrider.coding.config.value_types import Folders, Hosts, JsonFiles, PathPatterns, Rules, TextList
 from outrider.coding.permissions.question import Mode
 from outrider.errors import ConfigError
@@ -33,32 +41,26 @@ class PermissionSettings(msgspec.Struct, frozen=True):
     mode: Annotated[
         Mode,
         Setting(
+            '`"plan"`, `"ask"`, `"edits"` or `"all"` ([modes](permissions.md))',
             variable="OUTRIDER_PERMISSIONS",
             flag="--permissions",
-            help='`"plan"`, `"ask"`, `"edits"` or `"all"` ([modes](permissions.md))',
-            consent=if_looser("plan", "ask", "edits", "all", why="more is done without asking you"),
         ),
+        if_looser("plan", "ask", "edits", "all", why="more is done without asking you"),
     ] = "ask"
     allow: Annotated[
         Rules,
-        Setting(
-            flag="--allow",
-            help="rules for calls that run without asking",
-            consent=if_adds("these calls run without asking you"),
-        ),
+        Setting("rules for calls that run without asking", flag="--allow"),
+        if_adds("these calls run without asking you"),
     ] = ()
-    ask: Annotated[Rules, Setting(help="rules for calls that ask even if another rule allows them", consent=None)] = ()
-    deny: Annotated[Rules, Setting(help="rules for calls that are denied, above all others", consent=None)] = ()
+    ask: Annotated[Rules, Setting("rules for calls that ask even if another rule allows them"), FREE] = ()
+    deny: Annotated[Rules, Setting("rules for calls that are denied, above all others"), FREE] = ()
     folders: Annotated[
-        Folders, Setting(help="more working folders", consent=if_adds("these folders count as part of the project"))
+        Folders, Setting("more working folders"), if_adds("these folders count as part of the project")
     ] = ()
     secrets: Annotated[
         PathPatterns | None,
-        Setting(
-            help="patterns of files hidden from the model, instead of the built-in ones",
-            unset="built in",
-            consent=if_exposes_secrets("the model may read files that are hidden now"),
-        ),
+        Setting("patterns of files hidden from the model, instead of the built-in ones", unset="built in"),
+        if_exposes_secrets("the model may read files that are hidden now"),
     ] = None
 
     def working_folders(self, folder: Path) -> tuple[Path, ...]:
@@ -73,25 +75,21 @@ class SandboxSettings(msgspec.Struct, frozen=True):
     use: Annotated[
         SandboxUse,
         Setting(
+            '`"auto"` runs commands in a sandbox where there is one; `"require"` runs none without; `"off"`',
             variable="OUTRIDER_SANDBOX",
-            help='`"auto"` runs commands in a sandbox where there is one; `"require"` runs none without; `"off"`',
-            consent=if_looser("require", "auto", "off", why="commands may run without a sandbox"),
         ),
+        if_looser("require", "auto", "off", why="commands may run without a sandbox"),
     ] = "auto"
     pass_env: Annotated[
         tuple[str, ...],
         TextList("names of variables"),
-        Setting(
-            help="variables that commands see although they look like secrets, such as `GITHUB_TOKEN`",
-            consent=if_adds("commands see these variables, which may hold keys"),
-        ),
+        Setting("variables that commands see although they look like secrets, such as `GITHUB_TOKEN`"),
+        if_adds("commands see these variables, which may hold keys"),
     ] = ()
     allow_hosts: Annotated[
         Hosts,
-        Setting(
-            help="the only hosts that commands with access `network` reach; empty for all",
-            consent=if_adds_hosts("commands with access `network` reach more hosts"),
-        ),
+        Setting("the only hosts that commands with access `network` reach; empty for all"),
+        if_adds_hosts("commands with access `network` reach more hosts"),
     ] = ()
 
 
@@ -100,19 +98,16 @@ class WebSettings(msgspec.Struct, frozen=True):
 
     private_addresses: Annotated[
         bool,
-        Setting(
-            variable="OUTRIDER_PRIVATE_ADDRESSES",
-            help="let WebFetch reach this machine and the local network",
-            consent=if_on("WebFetch may reach this machine and the local network"),
-        ),
+        Setting("let WebFetch reach this machine and the local network", variable="OUTRIDER_PRIVATE_ADDRESSES"),
+        if_on("WebFetch may reach this machine and the local network"),
     ] = False
     search: Annotated[
         WebSearchUse,
         Setting(
+            'web search by the model\'s API, at its price: `"ask"` (once a session), `"on"` or `"off"`',
             variable="OUTRIDER_WEB_SEARCH",
-            help='web search by the model\'s API, at its price: `"ask"` (once a session), `"on"` or `"off"`',
-            consent=if_looser("off", "ask", "on", why="the model searches the web without asking you, at a price"),
         ),
+        if_looser("off", "ask", "on", why="the model searches the web without asking you, at a price"),
     ] = "ask"
 
 
@@ -122,20 +117,19 @@ class HookSettings(msgspec.Struct, frozen=True):
     access: Annotated[
         Access,
         Setting(
+            'the access of hooks in the sandbox: `"read"`, `"write"`, `"network"`; `"full"` is outside of it',
             variable="OUTRIDER_HOOKS_ACCESS",
-            help='the access of hooks in the sandbox: `"read"`, `"write"`, `"network"`; `"full"` is outside of it',
-            consent=None,
             users_only=True,
         ),
+        FREE,
     ] = "write"
     files: Annotated[
-        JsonFiles,
-        Setting(help="more JSON files with hooks", consent=if_adds("the programs in these files run on their own")),
+        JsonFiles, Setting("more JSON files with hooks"), if_adds("the programs in these files run on their own")
     ] = ()
 
 
 def _managed(help: str, unset: str = "none") -> Setting:
-    return Setting(help=help, unset=unset, consent=None, managed_only=True)
+    return Setting(help, unset=unset, managed_only=True)
 
 
 class ManagedSettings(msgspec.Struct, frozen=True):

@@ -210,5 +210,5 @@ def find_widenings(user: Mapping[str, Any], project: Mapping[str, Any]) -> tuple
     return tuple(
         Widening(key, value, user[key], rule.why)
         for key, value in project.items()
-        if (rule := SETTINGS[key].consent) and rule.widens(user[key], value)
+        if (rule := SETTINGS[key].consent).widens(user[key], value)
     )

@@ -20,6 +20,7 @@ from outrider.coding.config.access_settings import (
     WebSettings,
 )
 from outrider.coding.config.declaration import (
+    FREE,
     DeclaredSetting,
     Setting,
     declared_settings,
@@ -79,108 +80,102 @@ class Settings(msgspec.Struct, frozen=True):
     model: Annotated[
         str | None,
         Setting(
+            "the [model](models.md#names)",
             variable="OUTRIDER_MODEL",
             flag="--model",
-            help="the [model](models.md#names)",
             unset="a balanced one of the first provider with a key",
-            consent=if_other_provider("the conversation, including files, is sent to another provider"),
         ),
+        if_other_provider("the conversation, including files, is sent to another provider"),
     ] = None
     effort: Annotated[
         Effort | None,
         Setting(
+            'how much the model [thinks](models.md#effort): `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`',
             variable="OUTRIDER_EFFORT",
             flag="--effort",
-            help='how much the model [thinks](models.md#effort): `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`',
             unset="the provider's default",
-            consent=if_more_effort("replies may take longer and cost more than you have set"),
         ),
+        if_more_effort("replies may take longer and cost more than you have set"),
     ] = None
     cache: Annotated[
         CacheLifetime | None,
         Setting(
+            'how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`',
             variable="OUTRIDER_CACHE",
-            help='how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`',
             unset="the provider's default",
-            consent=if_set("requests may cost more than you have set"),
         ),
+        if_set("requests may cost more than you have set"),
     ] = None
     temperature: Annotated[
         float | None,
         Fraction("a number from 0 to 2", 2),
         Setting(
+            "the sampling temperature, from 0 to 2, if the model takes one",
             variable="OUTRIDER_TEMPERATURE",
             flag="--temperature",
-            help="the sampling temperature, from 0 to 2, if the model takes one",
             unset="the provider's default",
-            consent=None,
         ),
+        FREE,
     ] = None
     tools: Annotated[
         ToolNames | None,
         Setting(
+            'built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; not `["Task"]` alone',
             variable="OUTRIDER_TOOLS",
             flag="--tools",
-            help='built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; not `["Task"]` alone',
             unset="all",
-            consent=if_adds_tools("tools that you have left out can be used"),
         ),
+        if_adds_tools("tools that you have left out can be used"),
     ] = None
     lean: Annotated[
         Lean,
         Setting(
+            'the [lean form](providers/local.md#the-lean-form): `"on"`, `"off"`, or `"auto"` for context windows '
+            "known to be under 32k tokens",
             variable="OUTRIDER_LEAN",
             flag="--lean",
-            help='the [lean form](providers/local.md#the-lean-form): `"on"`, `"off"`, or `"auto"` for context windows '
-            "known to be under 32k tokens",
-            consent=None,
         ),
+        FREE,
     ] = "auto"
     tool_calls: Annotated[
         ToolCalls,
         Setting(
-            variable="OUTRIDER_TOOL_CALLS",
-            help='how models of local servers call tools: `"native"`, '
+            'how models of local servers call tools: `"native"`, '
             '[`"prompted"`](providers/local.md#models-without-native-tool-calls), or `"auto"`: prompted in the lean '
             "form",
-            consent=None,
+            variable="OUTRIDER_TOOL_CALLS",
         ),
+        FREE,
     ] = "auto"
     tool_files: Annotated[
         PythonFiles,
-        Setting(
-            flag="--tools",
-            help="Python files with your own `@tool` functions; loading one runs it",
-            consent=if_adds("these files run as programs, with all your rights"),
-        ),
+        Setting("Python files with your own `@tool` functions; loading one runs it", flag="--tools"),
+        if_adds("these files run as programs, with all your rights"),
     ] = ()
     log: Annotated[
         str | None,
         Setting(
+            "a folder for sessions, or a [Postgres database](scale.md#the-log-in-postgres), "
+            "`postgresql://user@host/database`",
             variable="OUTRIDER_LOG",
             flag="--log",
-            help="a folder for sessions, or a [Postgres database](scale.md#the-log-in-postgres), "
-            "`postgresql://user@host/database`",
             unset="a folder in the data folder",
-            consent=if_set("your conversations are kept in another place"),
         ),
+        if_set("your conversations are kept in another place"),
     ] = None
     workspace: Annotated[
         str | None,
         Setting(
+            "the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path`, others",
             flag="--in",
-            help="the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path`, others",
             unset="this machine",
-            consent=if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
         ),
+        if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
     ] = None
     container_program: Annotated[
         str | None,
-        Setting(
-            help="the program that runs containers, or the path of one",
-            unset="docker or podman",
-            consent=if_set("this program runs here, with all your rights"),
-        ),
+        Setting("the program that runs containers, or the path of one", unset="docker or podman"),
+        if_set("this program runs here, with all your rights"),
     ] = None
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()
