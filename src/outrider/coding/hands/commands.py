@@ -30,15 +30,12 @@ class CommandElsewhere(BackgroundCommand):
         self._seconds = state.seconds + age
 
     def end(self) -> None:
-        """End it with everything that it started, on behalf of the user."""
         self._connection.ask_now(EndCommand(self.number), type(None), seconds=_SECONDS)
 
     def follow(self) -> OutputReader:
-        """Return a reader of what it prints from now on."""
         return cast(OutputReader, _Follower(self._connection, self.number))
 
     def newest_output(self, size: int) -> bytes:
-        """Return the end of its output."""
         try:
             return self._connection.ask_now(ReadOutput(self.number, size), bytes, seconds=_SECONDS)
         except HandsError:
@@ -62,7 +59,6 @@ class _Follower:
     ) -> None: ...
 
     def lines(self, *, rest: bool = False) -> str:
-        """Return the lines since the last call."""
         try:
             request = FollowOutput(self._number, self._name, rest)
             return self._connection.ask_now(request, str, seconds=_SECONDS)
@@ -83,7 +79,6 @@ class CommandsElsewhere(BackgroundCommands):
         return iter([CommandElsewhere(self._connection, each) for each in self._connection.commands])
 
     def move_running(self) -> int:
-        """Move the commands that calls wait for to the background. Return how many there are."""
         if self.waiting:
             self._connection.ask_now(MoveRunning(), type(None), seconds=_SECONDS)
         return self.waiting

@@ -87,7 +87,6 @@ class Hand:
 
     @property
     def folder(self) -> Path:
-        """The project folder."""
         return self.workspace.folder
 
     def welcome(self) -> Welcome:
@@ -204,7 +203,6 @@ class Hand:
         return held.file, held.real
 
     def commands(self) -> tuple[CommandState, ...]:
-        """Return the background commands."""
         return tuple(
             CommandState(
                 each.number, each.command, each.access, each.seconds, each.running, each.exit_code, each.ended_by_user

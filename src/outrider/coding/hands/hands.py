@@ -104,7 +104,6 @@ class Hands:
         return self.connection.open()
 
     def close(self) -> None:
-        """End the hands, with everything that they run."""
         self.connection.close()
 
     def _stance(self) -> Stance:
@@ -120,7 +119,6 @@ class Hands:
         return made
 
     def subagent_workspace(self) -> WorkspaceElsewhere:
-        """Return a workspace for a sub-agent."""
         return self._new_workspace(str(next(self._numbers)))
 
     def leave(self, name: str) -> None:
@@ -164,57 +162,46 @@ class Hands:
 
     @property
     def skills_section(self) -> str:
-        """The skills in the system prompt."""
         return self.surveyed.skills_section
 
     @property
     def instructions(self) -> str:
-        """The project's instructions."""
         return self.surveyed.instructions
 
     @property
     def situation(self) -> str:
-        """Where the agent works."""
         return self.surveyed.situation
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was refused of the project's files for agents."""
         return self.surveyed.notes
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox there and there is none, or ""."""
         note = self.open().sandbox_note
         return f"{safe_line(self.place)}: {safe_line(note[:1_000])}" if note else ""
 
     @property
     def is_sandboxed(self) -> bool:
-        """Whether commands run in a sandbox there."""
         return self.open().is_sandboxed
 
     @property
     def files(self) -> NamedFiles:
-        """The files that the user can name in a prompt."""
         return self
 
     def commands_with(self, own: FoundCommands) -> FoundCommands:
-        """Return the user's commands, and those of the project."""
         by_name = {each.name: each for each in (*own.commands, *map(_command, self.surveyed.commands[:MOST_NAMED]))}
         return FoundCommands(tuple(by_name.values()), own.refused)
 
     def changes_since_commit(self) -> str:
-        """Return a diff of the folder's changed files and the names of new ones. Raises HandsError."""
         return self.connection.ask_now(DiffSinceCommit(), str, seconds=_SECONDS)
 
     def working_folder(self, log: Log, session: str) -> FolderElsewhere:
-        """Return the working folder of a session, which can be rewound."""
         return FolderElsewhere(self.connection, log, session)
 
     # Files that the user names
 
     def kinds(self, names: Sequence[str]) -> list[Kind]:
-        """Return what each name is. Raises HandsError."""
         kinds = self.connection.ask_now(Look(tuple(names)), list[Kind], seconds=_SECONDS)
         if len(kinds) != len(names):
             raise HandsError("an answer has the wrong length")
@@ -251,7 +238,6 @@ class WorkspaceElsewhere(Workspace):
         self.background = hands.background
 
     def open(self) -> None:
-        """Connect, unless that was done. Blocks. Raises HandsError."""
         self._hands.open()
 
     def for_subagent(self, folder: Path | None = None) -> WorkspaceElsewhere:
@@ -321,11 +307,9 @@ class FolderElsewhere:
         return msgspec.structs.replace(entry, folder=self._label, opens=opens, restores=False)
 
     def forget(self) -> None:
-        """Start the next snapshot from what the log has."""
         self._is_stale = True
 
     def take_notices(self) -> list[str]:
-        """Return sentences for the user that came up since the last call."""
         taken, self._notices = self._notices, []
         return taken
 
@@ -334,11 +318,9 @@ class FolderElsewhere:
         return Timeline(self._log.snapshots(self._session), self._label, self._log.snapshot_store)
 
     def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
-        """Return what must change to bring the folder from its newest snapshot to a point."""
         return self._asked(PlanRestore(self._session, self._records(), point, diffs), list[FileChange])
 
     def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
-        """Bring these files to a point. Return those that could not be restored, with the reasons."""
         request = Restore(self._session, self._records(), point, tuple(paths))
         return self._asked(request, dict[str, str], repeats=False)
 

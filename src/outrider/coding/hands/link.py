@@ -85,7 +85,6 @@ class Exchange(Generic[T]):
 
     @property
     def value(self) -> T:
-        """The answer."""
         return self._value
 
     def answer(self, said: Answer) -> None:

@@ -68,11 +68,9 @@ class ProgramStarter:
         self._environment = environment
 
     def describe(self) -> str:
-        """Return where the hands are."""
         return self._place
 
     async def start(self) -> Streams:
-        """Start the program. Raises HandsError."""
         try:
             process = await start(self._argv, environment=self._environment, input=PIPE, output=PIPE, errors=PIPE)
         except OSError as error:
@@ -156,7 +154,6 @@ class ShellScript(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The script, in one line."""
         return _SCRIPT.replace("WORD", self.word)
 
 

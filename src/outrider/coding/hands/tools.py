@@ -178,7 +178,6 @@ class JudgeElsewhere:
         self._previews: dict[str, Preview] = {}
 
     def decides(self, tool: str) -> bool:
-        """Return whether calls of a built-in tool are decided there."""
         return tool in HANDS_TOOLS
 
     async def decide(self, policy: Policy, call: PendingCall) -> Decision:
@@ -205,7 +204,6 @@ class JudgeElsewhere:
         return decision
 
     async def preview(self, call: PendingCall) -> Preview:
-        """Return what a question shows of the call that was decided on last."""
         return self._previews.get(call.use.id) or Preview()
 
 

@@ -250,7 +250,6 @@ class MarkedProcesses(Process):
         return self.end()
 
     def end(self) -> tuple[int, int]:
-        """End the processes, gently at first. Return how many there were and how many still live."""
         return end([self])
 
     def end_repeatedly(self, seconds: float) -> None:
