@@ -189,7 +189,7 @@ def _started(servers: Sequence[McpServer], origins: Mapping[str, str]) -> Iterat
 
 
 def _server_finding(server: McpServer, origin: str) -> Finding:
-    from outrider.coding.mcp.authorization import token_store
+    from outrider.coding.mcp.shared_servers import token_store
     from outrider.mcp.servers import StdioServer
     from outrider.mcp.stdio import program_of
 

@@ -19,7 +19,6 @@ from outrider.cli.user_programs import open_page
 from outrider.coding.config.loading import label_of
 from outrider.coding.consent.item import Consents
 from outrider.coding.masking import mask_tokens
-from outrider.coding.mcp.authorization import authorize, token_store
 from outrider.coding.mcp.server_files import (
     FoundServers,
     ServerEntry,
@@ -29,6 +28,7 @@ from outrider.coding.mcp.server_files import (
     server_item,
     user_file,
 )
+from outrider.coding.mcp.shared_servers import authorize, token_store
 from outrider.coding.permissions.question import MODES
 from outrider.environment import LOG_HELP, data_folder
 from outrider.errors import ConfigError

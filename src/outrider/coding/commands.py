@@ -1,4 +1,4 @@
-"""Commands: prompts with places for arguments, files and shell output. `/name ARGUMENTS` becomes the user's message."""
+"""Commands, skills and prompts of servers that a person calls by name, as in `/review src`: what is sent for them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
 from outrider.coding.found_skills import FoundSkills
+from outrider.coding.mcp.server_offers import is_prompt, prompt_parts, with_resources
 from outrider.coding.named_files import FilesHere, NamedFiles
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.places import MOST_ENTRIES, Place
@@ -28,6 +29,10 @@ from outrider.tools.approval import verdict_of
 from outrider.tools.context import CallRef, ToolContext
 from outrider.tools.threads import Threads
 from outrider.tools.tool import Tool
+
+if TYPE_CHECKING:
+    from outrider.mcp.running import RunningServers
+
 
 Kind: TypeAlias = Literal["text", "shell", "file"]
 LONGEST_DESCRIPTION = 200
@@ -129,7 +134,8 @@ class FoundCommands(msgspec.Struct, frozen=True):
 
 def find_commands(places: Iterable[Place], prefixes: dict[Path, str] | None = None) -> FoundCommands:
     """Return the commands in the folder `commands` of each place. Later places win."""
-    by_name = {each.name: each for each in built_in_commands()}
+    init = Command("init", prompt("init"), "write an AGENTS.md for this repository", "what to stress")
+    by_name = {init.name: init}
     refused: list[str] = []
     for place in places:
         prefix = (prefixes or {}).get(place.path, "")
@@ -144,10 +150,6 @@ def find_commands(places: Iterable[Place], prefixes: dict[Path, str] | None = No
                 by_name.pop(command.name, None)
                 by_name[command.name] = command
     return FoundCommands(tuple(by_name.values()), tuple(refused))
-
-
-def built_in_commands() -> list[Command]:
-    return [Command("init", prompt("init"), "write an AGENTS.md for this repository", "what to stress")]
 
 
 def _files(folder: Place, depth: int) -> Iterator[tuple[Place, str]]:
@@ -288,3 +290,35 @@ def _split(text: str) -> tuple[str, str]:
 def _skill_text(skill: Skill, arguments: str) -> str:
     asked = f"\n\n{arguments}" if arguments else ""
     return f"Use the skill {skill.name}. Its files are in {skill.folder}. Its instructions:\n\n{skill.text()}{asked}"
+
+
+async def expand_prompt(
+    parts: Sequence[str | Attachment], commands: PromptCommands, servers: RunningServers | None
+) -> list[str | Attachment]:
+    """Return the prompt with what it calls in place of the name. Raises ConfigError or McpError, with what to do."""
+    first = parts[0] if len(parts) == 1 else None
+    if servers and isinstance(first, str) and is_prompt(first, servers):
+        return await prompt_parts(first, servers)
+    return await with_resources(await commands.expanded(parts), servers)
+
+
+def calls_by_name(text: str, commands: PromptCommands, servers: RunningServers | None) -> bool:
+    """Return whether the text calls something that `expand_prompt` puts in place of the name."""
+    return is_prompt(text, servers) or commands.has(text)
+
+
+def looks_like_command(text: str) -> bool:
+    """Return whether the text begins with `/name`; a path at the beginning of a sentence does not."""
+    word = text.split(maxsplit=1)[0] if text else ""
+    return word.startswith("/") and "/" not in word[1:] and not os.path.lexists(word)
+
+
+def unknown_command(text: str, names: Iterable[str]) -> str:
+    """Return what to do about a prompt that begins with a name that nothing has."""
+    from difflib import get_close_matches
+
+    name, known = text[1:].split(maxsplit=1)[0], sorted(names)
+    close = get_close_matches(name, known, 1)
+    meant = f"did you mean /{close[0]}? " if close else ""
+    there = f"There are: {', '.join(f'/{each}' for each in known)}."
+    return f"there is no command or skill /{name}; {meant}{there} To send it as text, put a space before it"

@@ -206,7 +206,7 @@ def list_skills(skills: Sequence[Skill], index: Path | str) -> SkillListing:
     if not skills:
         return SkillListing("")
     head = prompt("skills")
-    lines = [skill_line(skill) for skill in skills]
+    lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
     left = MOST_TOKENS - estimated_tokens(head)
     costs = [estimated_tokens(line) + 1 for line in lines]
     if sum(costs) <= left:
@@ -218,11 +218,6 @@ def list_skills(skills: Sequence[Skill], index: Path | str) -> SkillListing:
         fitting += 1
     search = prompt("skills_search").format(count=len(lines) - fitting, index=index)
     return SkillListing("\n".join([head, "", *lines[:fitting], "", search]), tuple(lines[fitting:]))
-
-
-def skill_line(skill: Skill) -> str:
-    """Return the line of a skill: its name, what it is for, and its file."""
-    return f"- {skill.name}: {skill.description} ({skill.path})"
 
 
 INDEX = "skills-index.txt"

@@ -9,7 +9,6 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
-from outrider.coding.folder_instructions import FolderInstructions
 from outrider.coding.hands.protocol import CHUNK, VERSION, CommandState, Welcome
 from outrider.coding.hands.requests import (
     HANDS_TOOLS,
@@ -24,10 +23,11 @@ from outrider.coding.hands.requests import (
     Stance,
 )
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.permissions.pending_call import Grant, PendingCall
 from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import Grant, PendingCall
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.session_tools import SessionTools
+from outrider.coding.system_prompt import FolderInstructions
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import user_policy
 from outrider.conversation.attachments import Attachment

@@ -14,7 +14,6 @@ import msgspec
 from outrider.coding.commands import Command, FoundCommands
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.found_skills import FoundSkill, FoundSkills
-from outrider.coding.hands.commands import CommandsElsewhere
 from outrider.coding.hands.connection import HandsConnection
 from outrider.coding.hands.link import Exchange
 from outrider.coding.hands.place import Place
@@ -39,10 +38,10 @@ from outrider.coding.hands.requests import (
     TakeSnapshot,
 )
 from outrider.coding.hands.starter import Starter
-from outrider.coding.hands.tools import Forwarding, JudgeElsewhere, received, stance_of
+from outrider.coding.hands.tools import CommandsElsewhere, Forwarding, JudgeElsewhere, received, stance_of
 from outrider.coding.named_files import Kind, NamedFiles
-from outrider.coding.permissions.pending_call import PendingCall
 from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import PendingCall
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE
 from outrider.conversation.attachments import Attachment

@@ -1,28 +1,113 @@
-"""The tools of a session whose calls run in the hands, as the model sees them; decisions about these calls."""
+"""The tools of a session whose calls run in the hands, decisions about these calls, and background commands there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
 import msgspec
 
-from outrider.coding.folder_instructions import NewInstructions
-from outrider.coding.hands.commands import CommandsElsewhere
 from outrider.coding.hands.connection import Begun, HandsConnection
 from outrider.coding.hands.link import Exchange, ReceivedFile
-from outrider.coding.hands.requests import HANDS_TOOLS, CallToDo, Done, FileInfo, Judge, Judged, Run, Stance
+from outrider.coding.hands.protocol import CommandState
+from outrider.coding.hands.requests import (
+    HANDS_TOOLS,
+    CallToDo,
+    Done,
+    EndCommand,
+    FileInfo,
+    FollowOutput,
+    Judge,
+    Judged,
+    MoveRunning,
+    ReadOutput,
+    Run,
+    Stance,
+)
 from outrider.coding.permissions.decision import Decision
-from outrider.coding.permissions.pending_call import Grant, PendingCall, Preview
 from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import Grant, PendingCall, Preview
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.project_texts import MAX_BYTES, ProjectText
+from outrider.coding.system_prompt import NewInstructions
+from outrider.coding.toolbox.background_commands import BackgroundCommand, BackgroundCommands, OutputReader
 from outrider.conversation.attachments import Attachment, OpenFile
 from outrider.errors import ConfigError, HandsError, HandsLostError
+from outrider.processes.processes import Process
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
+
+_SECONDS = 30.0
+
+
+class CommandElsewhere(BackgroundCommand):
+    """One command. Its state is what the hands said last."""
+
+    def __init__(self, connection: HandsConnection, state: CommandState) -> None:
+        super().__init__(state.number, state.command, cast(Process, None), Path(os.devnull), state.access)
+        self._connection = connection
+        self.exit_code, self.running, self.ended_by_user = state.exit_code, state.running, state.ended_by_user
+        age = time.monotonic() - connection.commands_at if state.running else 0.0
+        self._seconds = state.seconds + age
+
+    def end(self) -> None:
+        self._connection.ask_now(EndCommand(self.number), type(None), seconds=_SECONDS)
+
+    def follow(self) -> OutputReader:
+        return cast(OutputReader, _Follower(self._connection, self.number))
+
+    def newest_output(self, size: int) -> bytes:
+        try:
+            return self._connection.ask_now(ReadOutput(self.number, size), bytes, seconds=_SECONDS)
+        except HandsError:
+            return b""
+
+
+class _Follower:
+    """Asks the hands for the lines that are new."""
+
+    def __init__(self, connection: HandsConnection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+        self._name = os.urandom(8).hex()
+
+    def __enter__(self) -> _Follower:
+        self.lines()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def lines(self, *, rest: bool = False) -> str:
+        try:
+            request = FollowOutput(self._number, self._name, rest)
+            return self._connection.ask_now(request, str, seconds=_SECONDS)
+        except HandsError:
+            return ""
+
+
+class CommandsElsewhere(BackgroundCommands):
+    """The background commands of a session and of its sub-agents."""
+
+    def __init__(self, connection: HandsConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self.waiting = 0
+        """How many calls wait for a command, which could be moved to the background."""
+
+    def __iter__(self) -> Iterator[BackgroundCommand]:
+        return iter([CommandElsewhere(self._connection, each) for each in self._connection.commands])
+
+    def move_running(self) -> int:
+        if self.waiting:
+            self._connection.ask_now(MoveRunning(), type(None), seconds=_SECONDS)
+        return self.waiting
 
 
 class Forwarding:

@@ -78,7 +78,7 @@ def find_servers(folder: Path, environment: Mapping[str, str] | None = None) -> 
 
 def _entries(path: Path, label: str, notes: list[str]) -> list[ServerEntry]:
     try:
-        return [entry for entry in ServersFile(path, label).entries if not entry.is_disabled]
+        return [entry for entry in ServersFile(path, label).entries if entry.fields.get("disabled") is not True]
     except ConfigError as error:
         notes.append(f"{error}. Its servers are not used.")
         return []
@@ -222,10 +222,6 @@ class ServerEntry(msgspec.Struct, frozen=True):
         defaults = [_VARIABLE.sub(lambda found: found[2] or "", text) for text in written]
         texts = dict.fromkeys((*map(filled, written), *defaults))
         return project_line(texts, folder, cwd=filled(cwd) if isinstance(cwd, str) else "")
-
-    @property
-    def is_disabled(self) -> bool:
-        return self.fields.get("disabled") is True
 
     def server(self, environment: Mapping[str, str], cwd: Path, *, may_be_trusted: bool) -> McpServer:
         """Return the server. Raises ConfigError with the place and what to do."""

@@ -167,7 +167,7 @@ class Bubblewrap:
                 mounts[path] = self._mask(path)
 
     def _mask(self, path: str) -> tuple[str, ...]:
-        return _emptied(path) if os.path.isdir(path) else ("--ro-bind", self._files.empty_file, path)
+        return _emptied(path) if os.path.isdir(path) else ("--ro-bind", self._files.path("empty"), path)
 
 
 def _pins(covered: Iterable[str], roots: Sequence[str]) -> list[str]:

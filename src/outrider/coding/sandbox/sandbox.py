@@ -192,10 +192,6 @@ class RuntimeFiles:
         self._contents = {**contents, "empty": b""}
         self.folder = self._make()
 
-    @property
-    def empty_file(self) -> str:
-        return self.path("empty")
-
     def path(self, name: str) -> str:
         return f"{self.folder}/{name}"
 

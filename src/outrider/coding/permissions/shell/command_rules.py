@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 
-from outrider.coding.permissions.paths import ResolvedPath, is_inside, resolve_shell_path
+from outrider.coding.permissions.file_access import ResolvedPath, is_inside, resolve_shell_path
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line, rough_commands

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from outrider.coding.toolbox.background_commands import BackgroundCommand
 from outrider.coding.toolbox.command_terminal import KEYS, SIZE, CommandTerminal, keys_of
-from outrider.coding.toolbox.shell.following import make_pipe
 from outrider.coding.toolbox.shell.outcomes import PRINTED, details, exit_sentence
+from outrider.coding.toolbox.shell.output import make_pipe
 from outrider.coding.toolbox.shell.shell import CommandCall, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.processes.processes import end
@@ -246,7 +246,7 @@ async def start_in_terminal(shell: Shell, call: CommandCall, threads: Threads) -
 
 async def type_into(shell: Shell, number: int, call: CommandCall, threads: Threads) -> ToolResult:
     """Type into the terminal of a running command, and return what is new on its screen. Raises ToolCallError."""
-    command = shell.workspace.background.own_terminal(number)
+    command = next((each for each in shell.workspace.background.own_terminals if each.number == number), None)
     if command is None:
         raise ToolCallError(
             f"There is no session {number}: it has ended, or it belonged to a process that has ended since. "

@@ -11,8 +11,7 @@ from typing import Any
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
 from outrider.coding.toolbox.background_commands import BackgroundCommand
-from outrider.coding.toolbox.shell.following import Outcome
-from outrider.coding.toolbox.shell.output import Output
+from outrider.coding.toolbox.shell.output import Outcome, Output
 from outrider.conversation.attachments import MAX_BYTES, Attachment
 from outrider.conversation.messages import TextBlock, ToolResultBlock
 from outrider.text import counted, human_size
