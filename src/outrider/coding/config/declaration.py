@@ -53,8 +53,10 @@ def declared_settings(struct: msgspec.Struct, prefix: str = "") -> Iterator[tupl
             yield from declared_settings(metadata[0] if metadata else default, f"{name}.")
             continue
         (setting,) = (each for each in metadata if isinstance(each, Setting))
-        (consent,) = [each for each in metadata if isinstance(each, ConsentRule)] or [FREE] * setting.managed_only
-        more = {"consent": consent, "value_type": value_type_of(hints[name]), "default": default}
+        rules = [each for each in metadata if isinstance(each, ConsentRule)] or [FREE] * setting.managed_only
+        if len(rules) != 1:
+            raise TypeError(f"the setting {prefix}{name} needs one consent rule, or FREE")
+        more = {"consent": rules[0], "value_type": value_type_of(hints[name]), "default": default}
         yield f"{prefix}{name}", DeclaredSetting(**msgspec.structs.asdict(setting), **more)
 
 
