@@ -17,9 +17,8 @@ from bench.figure import Figure
 from outrider.coding.access import Access
 from outrider.coding.sandbox.available import try_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock, landlock_version
-from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.coding.sandbox.sandbox import Confinement, Host, Sandbox
 
 ROUNDS = 40
 _MEMORY = "/dev/shm"

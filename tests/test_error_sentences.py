@@ -37,9 +37,9 @@ from outrider import (
 )
 from outrider.batches import BatchLimits, batch
 from outrider.coding.config.loading import load
-from outrider.coding.consent.store import Consents
-from outrider.coding.hands.programs import ProgramStarter
+from outrider.coding.consent.item import Consents
 from outrider.coding.hands.requests import MoveRunning
+from outrider.coding.hands.starter import ProgramStarter
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.snapshots.folder import FolderSnapshots
 from outrider.conversation.messages import Message

@@ -19,7 +19,7 @@ STARTERS = {
     "processes/starting.py": "run() and start(), which refuse a path that is not absolute",
     "processes/processes.py": "Processes.start(), which refuses one as well",
     "processes/guard.py": "/bin/sh with the PATH of the system",
-    "coding/sandbox/placeholders.py": "the keeper: /bin/sh and our own Python, with an empty environment",
+    "coding/sandbox/bubblewrap.py": "the keeper: /bin/sh and our own Python, with an empty environment",
     "coding/sandbox/landlock_launcher.py": "becomes the command that was resolved before",
     "coding/sandbox/network_launcher.py": "starts the bwrap that was resolved before",
     "acp/command.py": "becomes this installation's own Python",

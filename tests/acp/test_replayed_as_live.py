@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 
 from outrider import Agent, Attachment, Log, Session, ToolContext, tool, with_subagents
 from outrider.acp.turns import replay_session
-from outrider.coding.toolbox.shell.following import Outcome, Reader
 from outrider.coding.toolbox.shell.outcomes import to_result
-from outrider.coding.toolbox.shell.output import Output
+from outrider.coding.toolbox.shell.output import Outcome, Output, Reader
 from outrider.conversation.messages import Message, ServerToolResultBlock, ServerToolUseBlock, ThinkingBlock
 from outrider.runtime.events import Event, ToolProgress
 from outrider.testing import call, malformed_call

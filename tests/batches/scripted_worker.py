@@ -15,8 +15,9 @@ from outrider import Agent, Log, tool
 from outrider.batches.collector import open_queue
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.running import AgentSessions, TaskRunner
-from outrider.cli.worker import _stop_at_eof, _stopping
+from outrider.cli.worker import _stop_at_eof
 from outrider.conversation.messages import ToolUseBlock
+from outrider.processes.signals import on_signals
 from outrider.providers.base import Request
 from outrider.testing import Delay, ScriptedModel, Step, call
 from outrider.tools.approval import Defer
@@ -68,7 +69,7 @@ async def work(options: argparse.Namespace) -> None:
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
     _stop_at_eof(stop, working)
     try:
-        with _stopping(stop, working):
+        with on_signals(lambda _: working.cancel() if stop.is_set() else stop.set()):
             await working
     except asyncio.CancelledError:
         pass

@@ -19,7 +19,7 @@ from outrider.coding.config.loading import load
 from outrider.coding.config.settings import Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Question
-from outrider.coding.sandbox.host_filter import ClosedNetwork
+from outrider.coding.sandbox.available import ClosedNetwork
 from outrider.coding.workbench import Workbench
 from outrider.conversation.messages import ToolResultBlock
 from outrider.environment import config_file, data_folder

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from outrider.coding.mcp.entries import ServerEntry
+from outrider.coding.mcp.server_files import ServerEntry
 from outrider.errors import ConfigError, McpError
 from outrider.mcp.servers import HttpServer, StdioServer
 from tests.mcp.starting import connected, scripted

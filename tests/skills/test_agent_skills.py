@@ -9,8 +9,7 @@ import pytest
 from outrider import Agent
 from outrider.errors import ConfigError
 from outrider.providers.catalogue.windows import estimated_tokens
-from outrider.skills.listing import list_skills
-from outrider.skills.skill import Skill
+from outrider.skills.skill import Skill, list_skills
 from outrider.testing import ScriptedModel, call
 from tests.skills.samples import many_skills, write_skill
 

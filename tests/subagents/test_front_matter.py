@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.frontmatter import as_list, split
+from outrider.coding.project_texts import as_list, split_fields
 from tests.lengths import examples
 
 
@@ -53,9 +53,9 @@ from tests.lengths import examples
     ],
 )
 def test_what_such_files_use_is_read(lines: str, fields: dict[str, Any]) -> None:
-    assert split(f"---\n{lines}\n---\nYou read.\n") == (fields, "You read.")
+    assert split_fields(f"---\n{lines}\n---\nYou read.\n") == (fields, "You read.")
     windows = f"---\n{lines}\n---\nYou read.\n".replace("\n", "\r\n")
-    assert split(windows) == (fields, "You read.")
+    assert split_fields(windows) == (fields, "You read.")
 
 
 @pytest.mark.parametrize(
@@ -63,11 +63,11 @@ def test_what_such_files_use_is_read(lines: str, fields: dict[str, Any]) -> None
     ["You read.", "", "--- \nname: x\n", "----\nname: x\n----\n", "\n---\nname: x\n---\n", "---\nname: x\n--- no\n"],
 )
 def test_a_text_without_a_closed_block_has_no_fields(text: str) -> None:
-    assert split(text) == ({}, text)
+    assert split_fields(text) == ({}, text)
 
 
 def test_what_follows_the_block_is_text_whatever_it_looks_like() -> None:
-    assert split("---\nname: x\n---\nBefore.\n---\nnot: a field\n---\n") == (
+    assert split_fields("---\nname: x\n---\nBefore.\n---\nnot: a field\n---\n") == (
         {"name": "x"},
         "Before.\n---\nnot: a field\n---",
     )
@@ -89,14 +89,14 @@ def test_what_follows_the_block_is_text_whatever_it_looks_like() -> None:
 )
 def test_a_line_that_cannot_be_read_is_named(text: str, line: int) -> None:
     with pytest.raises(ValueError, match=f"^line {line}: "):
-        split(text)
+        split_fields(text)
 
 
 def test_fields_without_end_are_refused() -> None:
     with pytest.raises(ValueError, match="more than 32,768 characters"):
-        split("---\n" + "".join(f"a{number}: 'b\n  c'\n" for number in range(4000)) + "---\n")
+        split_fields("---\n" + "".join(f"a{number}: 'b\n  c'\n" for number in range(4000)) + "---\n")
     with pytest.raises(ValueError, match="nested too deeply"):
-        split("---\n" + "".join(f"{' ' * number}a:\n" for number in range(100)) + "---\n")
+        split_fields("---\n" + "".join(f"{' ' * number}a:\n" for number in range(100)) + "---\n")
 
 
 @given(st.text() | st.text(alphabet="-: \t\n\"'[]{},#|>ab\\\r\u2028\x85\x00"))
@@ -105,7 +105,7 @@ def test_fields_without_end_are_refused() -> None:
 def test_any_text_is_read_or_refused_and_nothing_else_happens(text: str) -> None:
     for each in (text, f"---\n{text}\n---\n"):
         try:
-            fields, rest = split(each)
+            fields, rest = split_fields(each)
         except ValueError:
             continue
         assert isinstance(rest, str)
@@ -123,7 +123,7 @@ SIMPLE = PLAIN.filter(lambda text: text and not text.startswith("-"))
 @given(st.dictionaries(NAMES, SIMPLE, max_size=5), st.text(alphabet="ab #\n", max_size=20).map(str.strip))
 def test_plain_fields_come_back_as_they_were_written(fields: dict[str, str], text: str) -> None:
     written = "".join(f"{name}: {value}\n" for name, value in fields.items())
-    assert split(f"---\n{written}---\n{text}\n") == (fields, text)
+    assert split_fields(f"---\n{written}---\n{text}\n") == (fields, text)
 
 
 @settings(max_examples=examples(40))
@@ -133,7 +133,7 @@ def test_quoted_fields_come_back_as_they_were_written(fields: dict[str, str]) ->
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
     written = "".join(f"{name}: {quoted(value)}\n" for name, value in fields.items())
-    assert split(f"---\n{written}---\n")[0] == fields
+    assert split_fields(f"---\n{written}---\n")[0] == fields
 
 
 @settings(max_examples=examples(40))
@@ -146,7 +146,7 @@ def test_lists_come_back_as_they_were_written(items: list[str], style: str) -> N
             written = "tools:\n" + "\n".join(f"- {item}" for item in items)
         case _:
             written = "tools:\n" + "\n".join(f"  - {item}" for item in items)
-    assert split(f"---\n{written}\n---\n")[0] == {"tools": items}
+    assert split_fields(f"---\n{written}\n---\n")[0] == {"tools": items}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from outrider.testing.schema_values import texts_matching, value_for
+from outrider.testing.pattern_texts import texts_matching
+from outrider.testing.schema_values import value_for
 from tests.lengths import examples
 
 NODE = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from outrider.cli.chat.permission_prompt import _question_lines
 from outrider.cli.styles import unstyled
 from outrider.coding.permissions.question import Question
-from outrider.coding.remote.bodies import permission_body
+from outrider.coding.remote.questions import permission_body
 from outrider.log.questions import Question as StoredQuestion
 from outrider.text.visible import (
     HIDDEN,

@@ -18,7 +18,7 @@ from outrider.acp.tool_calls import fenced, new_call, single_line
 from outrider.acp.updates.call_state import CallState, Status, Text, Update, size_of_items
 from outrider.coding.permissions.question import PLAN_ANSWERS, Answer, Question, plan_verdict
 from outrider.coding.permissions.rules import at_any_level, meaning_of
-from outrider.coding.remote.bodies import EDIT_TOOLS, json_text
+from outrider.coding.remote.questions import EDIT_TOOLS, json_text
 from outrider.jsonrpc import RpcError
 from outrider.log.questions import PermissionQuestion
 from outrider.runtime.events import QuestionAnswered, QuestionAsked

@@ -13,7 +13,7 @@ from outrider.acp.editor_session import DEFAULT_EFFORT, EditorSession, parse_eff
 from outrider.acp.schema import AvailableCommand, AvailableCommandInput, ContentBlock, TextContent
 from outrider.acp.tool_calls import fenced
 from outrider.coding import sentences
-from outrider.coding.commands.prompting import PromptCommands
+from outrider.coding.commands import PromptCommands
 from outrider.coding.mcp.server_offers import ServerPrompt, state_lines
 from outrider.coding.permissions.question import parse_mode
 from outrider.coding.rewind_points import PARSERS
@@ -142,8 +142,8 @@ def _cost(session: EditorSession, _: str) -> str:
 
 
 def _config(session: EditorSession, words: str) -> str:
+    from outrider.coding.config.editing import run_config
     from outrider.coding.config.loading import load
-    from outrider.coding.config.table import run_config
 
     try:
         lines = run_config(session.bench.folder, load(session.bench.folder, environment=os.environ), shlex.split(words))

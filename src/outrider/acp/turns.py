@@ -25,9 +25,9 @@ from outrider.acp.slash_commands import (
 )
 from outrider.acp.tool_calls import fenced
 from outrider.coding import sentences
+from outrider.coding.commands import expand_prompt
 from outrider.coding.mcp.server_offers import list_prompts
 from outrider.coding.permissions.question import Mode
-from outrider.coding.prompt_expansion import expand_prompt
 from outrider.coding.rewind_points import PARSERS, RewindReport, run_rewind
 from outrider.coding.tasks import run_tasks
 from outrider.conversation.attachments import Attachment

@@ -11,10 +11,10 @@ from typing import Any
 
 from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.trust import item_lines
+from outrider.coding.config.editing import set_setting, setting_lines, unset_setting
 from outrider.coding.config.loading import Loaded, find_project_file, load
 from outrider.coding.config.remembered import RememberedRules
 from outrider.coding.config.settings import SETTINGS, flatten
-from outrider.coding.config.table import set_setting, setting_lines, unset_setting
 from outrider.coding.masking import mask_secrets
 from outrider.coding.permissions.question import access_table
 from outrider.environment import config_file, data_folder

@@ -187,7 +187,7 @@ def _started(servers: Sequence[McpServer], origins: Mapping[str, str]) -> Iterat
 
 
 def _server_finding(server: McpServer, origin: str) -> Finding:
-    from outrider.coding.mcp.authorization import token_store
+    from outrider.coding.mcp.shared_servers import token_store
     from outrider.mcp.servers import StdioServer
     from outrider.mcp.stdio import program_of
 
@@ -257,8 +257,7 @@ def _search() -> Iterator[Finding]:
 
 
 def _sandbox(loaded: Loaded | ConfigError) -> Iterator[Finding]:
-    from outrider.coding.sandbox.available import try_sandbox
-    from outrider.coding.sandbox.host_filter import ClosedNetwork, filter_hosts
+    from outrider.coding.sandbox.available import ClosedNetwork, filter_hosts, try_sandbox
 
     wanted = loaded.settings.sandbox if isinstance(loaded, Loaded) else SandboxSettings()
     if wanted.use == "off":

@@ -20,7 +20,7 @@ from outrider.coding.extensions import Extensions, find_extensions
 from outrider.coding.hooks.hook_files import EVENTS, HookCommand
 from outrider.coding.listings import hook_lines
 from outrider.coding.masking import mask_environment_secrets
-from outrider.coding.plugins.found_plugins import Plugin
+from outrider.coding.plugins import Plugin
 from outrider.text import counted
 from outrider.text.visible import revealed_line, safe_line
 

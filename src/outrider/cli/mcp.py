@@ -17,18 +17,18 @@ from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.mcp_report import ServerReport, report_lines, report_on
 from outrider.cli.user_programs import open_page
 from outrider.coding.config.loading import label_of
-from outrider.coding.consent.store import Consents
+from outrider.coding.consent.item import Consents
 from outrider.coding.masking import mask_tokens
-from outrider.coding.mcp.authorization import authorize, token_store
-from outrider.coding.mcp.entries import ServerEntry
 from outrider.coding.mcp.server_files import (
     FoundServers,
+    ServerEntry,
     ServersFile,
     find_project_servers,
     find_servers,
     server_item,
     user_file,
 )
+from outrider.coding.mcp.shared_servers import authorize, token_store
 from outrider.coding.permissions.question import MODES
 from outrider.environment import LOG_HELP, data_folder
 from outrider.errors import ConfigError

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from outrider.coding.command_environment import command_environment
-from outrider.coding.mcp.authorization import authorize
+from outrider.coding.mcp.shared_servers import authorize
 from outrider.errors import McpError, McpLoginError
 from outrider.mcp.channel import Authorization
 from outrider.mcp.client import Client

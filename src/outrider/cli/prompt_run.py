@@ -20,12 +20,12 @@ from outrider.cli.options import WRONG_INPUT, UsageError, resume_command, settin
 from outrider.cli.prompt_input import Mentions, open_attachments, read_schema, read_stdin
 from outrider.cli.prompt_output import PromptOutcome, PromptOutput, print_stderr, question_lines
 from outrider.cli.session_lookup import find_session
+from outrider.coding.commands import calls_by_name, expand_prompt, looks_like_command, unknown_command
 from outrider.coding.config.loading import Loaded, load
 from outrider.coding.consent.item import waiting_note
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.permissions.question import Mode
-from outrider.coding.prompt_expansion import calls_by_name, expand_prompt, looks_like_command, unknown_command
 from outrider.coding.system_prompt import SystemPrompt
 from outrider.coding.tool_files import load_tools
 from outrider.coding.toolbox import ALL_NAMES

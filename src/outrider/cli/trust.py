@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from outrider.cli.command_parser import YES_HELP, command_parser, confirm, reported
-from outrider.coding.consent.item import ConsentItem, shown_path
-from outrider.coding.consent.store import Consents
+from outrider.coding.consent.item import ConsentItem, Consents, shown_path
+from outrider.coding.extensions import ProjectTrust, find_trust, revoke_trust
 from outrider.coding.masking import mask_environment_secrets
-from outrider.coding.project_trust import ProjectTrust, find_trust, revoke_trust
 from outrider.environment import data_folder
 from outrider.errors import ConfigError
 from outrider.text import counted

@@ -1,4 +1,4 @@
-"""What users, projects and plugins add to the agent of a folder: skills, commands, hooks and servers."""
+"""What users, projects and plugins add to the agent of a folder, and what of it needs the user's consent."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from outrider.coding.commands.command import FoundCommands, find_commands
+import msgspec
+
+from outrider.coding.commands import FoundCommands, find_commands
 from outrider.coding.config.loading import load
 from outrider.coding.consent.command_line import server_line
 from outrider.coding.consent.coverage import cover
-from outrider.coding.consent.item import ConsentItem
+from outrider.coding.consent.item import ConsentItem, Consents, consent_folder
 from outrider.coding.found_skills import FoundSkills, find_skills
 from outrider.coding.hooks.hook_files import FoundHooks, find_hooks
+from outrider.coding.mcp.server_files import find_servers
 from outrider.coding.places import Place, find_places
-from outrider.coding.plugins.found_plugins import FoundPlugins, find_plugins
+from outrider.coding.plugins import FoundPlugins, find_plugins
 from outrider.coding.profiles import FoundProfiles, find_profiles
-from outrider.environment import config_file
+from outrider.environment import config_file, data_folder
 from outrider.mcp.servers import McpServer, StdioServer
 from outrider.subagents.profile import built_in
 
@@ -87,3 +90,37 @@ def find_extensions(folder: Path) -> Extensions:
     """Return the extensions of a folder, as its settings have them. Raises ConfigError."""
     settings = load(folder, environment=os.environ).settings
     return Extensions(folder, settings.hooks.files, own_hooks=settings.managed.own_hooks)
+
+
+class ProjectTrust(msgspec.Struct, frozen=True):
+    """What waits for the user's consent in a folder, and what the user has agreed to."""
+
+    folder: Path
+    waiting: tuple[ConsentItem, ...]
+    agreed: tuple[ConsentItem, ...]
+    notes: tuple[str, ...]
+    """What is wrong with a file, and is therefore not used."""
+
+
+def find_trust(folder: Path) -> ProjectTrust:
+    """Return what a folder wants. Raises ConfigError if its settings are invalid."""
+    folder = Path(os.path.realpath(folder))
+    loaded = load(folder, environment=os.environ)
+    extensions = Extensions(folder, loaded.settings.hooks.files)
+    servers = find_servers(folder)
+    plugins = [each.consent for each in extensions.plugins.plugins if each.consent and not each.is_waiting]
+    return ProjectTrust(
+        folder,
+        (*loaded.waiting, *extensions.hooks.waiting, *servers.waiting, *extensions.plugins.waiting),
+        (*loaded.agreed, *extensions.hooks.agreed, *servers.agreed, *plugins),
+        (*loaded.notes, *extensions.hooks.notes, *servers.notes, *extensions.plugins.refused),
+    )
+
+
+def revoke_trust(trust: ProjectTrust) -> tuple[ConsentItem, ...]:
+    """Remove every consent to what a folder wants. Return what the user had agreed to."""
+    items = (*trust.waiting, *trust.agreed)
+    own = {consent_folder(item.file) for item in items} | {trust.folder}
+    for folder in own:
+        Consents(data_folder()).forget(folder)
+    return trust.agreed

@@ -13,8 +13,7 @@ from outrider.coding.places import Place
 from outrider.coding.wildcards import escaped
 from outrider.errors import ConfigError
 from outrider.filesystem import replace_private
-from outrider.skills.listing import list_skills
-from outrider.skills.skill import FILE, Skill, read_skill
+from outrider.skills.skill import FILE, Skill, list_skills, read_skill
 from outrider.text import clean
 
 

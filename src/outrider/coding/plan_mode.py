@@ -9,7 +9,7 @@ from functools import partial
 
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, mode_after
-from outrider.coding.remote.bodies import plan_body
+from outrider.coding.remote.questions import plan_body
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.todo import LONGEST_STEP, MOST_STEPS
 from outrider.log.questions import Answer

@@ -8,8 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.frontmatter import as_list, split
-from outrider.coding.project_texts import ProjectText, project_texts, texts_of
+from outrider.coding.project_texts import ProjectText, as_list, project_texts, split_fields, texts_of
 from outrider.runtime.limits import Limits
 from outrider.subagents.profile import Profile
 
@@ -81,7 +80,7 @@ def _markdown_names(folder: Path) -> list[str]:
 
 def read_profile(file: ProjectText, tools: frozenset[str], *, is_foreign: bool = False) -> tuple[Profile, list[str]]:
     """Return the profile in a file, and remarks about parts that are ignored. Raises ValueError."""
-    fields, text = split(file.text)
+    fields, text = split_fields(file.text)
     if not fields:
         raise ValueError("there are no fields at the top, between two lines of ---")
     remarks: list[str] = []

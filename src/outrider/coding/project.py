@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from outrider.coding.commands.command import FoundCommands
+from outrider.coding.commands import FoundCommands
 from outrider.coding.extensions import Extensions
 from outrider.coding.found_skills import FoundSkills, index_folder, readable_rules, skills_section
 from outrider.coding.git_commands import changes_since_commit

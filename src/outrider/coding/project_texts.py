@@ -1,8 +1,12 @@
-"""Texts for models in a project: found from its root down to a folder, and read without trusting them."""
+"""Texts for models in a project: found from its root down to a folder, and read without trusting them.
+
+Commands and profiles have front matter: fields between `---` lines at the top of a Markdown file.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -10,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.text import clean
+from outrider.yaml_mapping import Value, parse_mapping, split_names
 
 MAX_BYTES = 64 * 1024
 TEXT_SUFFIXES = (".md", ".mdc", ".markdown", ".txt")
@@ -111,3 +116,36 @@ def _text(data: bytes) -> str:
     whole_lines = data[:MAX_BYTES].rpartition(b"\n")[0] or data[:MAX_BYTES]
     text = clean(whole_lines.decode("utf-8-sig", errors="ignore")).strip()
     return f"{text}\n\n[The file goes on; only its first {MAX_BYTES // 1024} KB are read.]"
+
+
+_FENCE = re.compile(r"---[ \t]*(?:\n(.*?))?^---[ \t]*(?:\n|\Z)", re.DOTALL | re.MULTILINE)
+
+
+def split_fields(text: str) -> tuple[dict[str, Value], str]:
+    """Return the fields and the text below them. Raises ValueError that names the line that cannot be parsed.
+
+    >>> split_fields("---\\nname: reader\\ntools: [Read, Grep]\\n---\\nYou read.")
+    ({'name': 'reader', 'tools': ['Read', 'Grep']}, 'You read.')
+    """
+    text = text.replace("\r\n", "\n")
+    found = _FENCE.match(text)
+    if not found:
+        return {}, text
+    header, body = found[1] or "", text[found.end() :].strip()
+    # The line of the fence is the first: an error names the line of the file.
+    fields = parse_mapping(f"\n{header}", lenient=True) if header.strip() else {}
+    # A block of text ends with a line break, which no field here needs.
+    return {name: value.rstrip("\n") if isinstance(value, str) else value for name, value in fields.items()}, body
+
+
+def as_list(value: Value) -> list[str]:
+    """Return a list, given a list or names separated by commas. Raises ValueError if there is anything but names.
+
+    >>> as_list("Read, Grep")
+    ['Read', 'Grep']
+    """
+    if isinstance(value, str):
+        return split_names(value)
+    if isinstance(value, dict) or not all(isinstance(each, str) for each in value):
+        raise ValueError("a list of names has one name a line, as in `- Read`")
+    return [str(each) for each in value]

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding.permissions.question import MODE_WORDS, MODES, Mode
@@ -62,16 +60,6 @@ def model_is(name: str) -> str:
 
 def mode_is(mode: Mode) -> str:
     return f"Permissions: {mode}. {MODE_WORDS[mode]}"
-
-
-def stored_rules(rules: Sequence[str], file: Path, *, is_repository: bool) -> str:
-    """Return which rules an "always" has stored, where, and how to remove them."""
-    scope = "this repository, with its subfolders and worktrees" if is_repository else "this folder"
-    undo = shlex.join(("outrider", "config", "forget", *rules))
-    return (
-        f"Stored for {scope}: {', '.join(rules)} (in {file}). "
-        f"To undo it: {undo} (an open session keeps it until it ends)."
-    )
 
 
 def mode_not_restored(stored: Mode, mode: Mode) -> str:

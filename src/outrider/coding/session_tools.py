@@ -14,11 +14,11 @@ import msgspec
 from outrider.coding.access import ACCESS_LEVELS, NO_SANDBOX, Access
 from outrider.coding.command_environment import command_environment, unset_variables
 from outrider.coding.config.settings import Settings
-from outrider.coding.folder_instructions import FolderInstructions
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.file_access import is_hidden
 from outrider.coding.placeholder_keeper import remove_unused
 from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.system_prompt import FolderInstructions
 from outrider.coding.toolbox import ALL_NAMES, TOOL_NAMES, WEB_SEARCH, standard_tools
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace
@@ -127,8 +127,10 @@ class SessionTools:
 
     @cached_property
     def _tried_sandbox(self) -> Sandbox | None:
-        from outrider.coding.sandbox.available import find_sandbox  # the first command needs it, not the first request
-        from outrider.coding.sandbox.host_filter import filter_hosts
+        from outrider.coding.sandbox.available import (
+            filter_hosts,
+            find_sandbox,  # the first command needs it, not the first request
+        )
 
         wanted = self._settings.sandbox
         found = None if wanted.use == "off" else find_sandbox(folders=self._folders)

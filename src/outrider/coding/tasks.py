@@ -12,7 +12,7 @@ from outrider.coding.toolbox.shell.outcomes import exit_sentence
 from outrider.log.background import ID_CHARACTERS
 from outrider.log.entries import BackgroundTask
 from outrider.runtime.background import Background
-from outrider.subagents.managing import progress_of, state_of
+from outrider.subagents.results import progress_of, state_of
 from outrider.text.terminal import rendered
 
 USAGE = "Write /tasks, /tasks N, or /tasks end N; for a sub-agent, its id instead of N."

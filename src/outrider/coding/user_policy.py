@@ -1,9 +1,10 @@
-"""The permissions of a session: the user's rules, with the files protected that decide about them."""
+"""The permissions of a session: the rules of the user, those that "always" has stored, and files that decide."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from outrider.coding.config.remembered import RememberedRules
@@ -18,6 +19,7 @@ from outrider.coding.toolbox.search import ripgrep
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.wildcards import escaped
 from outrider.environment import config_file, data_folder
+from outrider.errors import ConfigError
 from outrider.processes.programs import ENVIRONMENTS, Programs
 
 NOWHERE = Path(os.devnull) / "elsewhere"
@@ -90,3 +92,38 @@ def protected_files(settings: Settings, folder: Path) -> Iterator[Path]:
         yield package
     if search := ripgrep.find(Programs(settings.permissions.working_folders(folder))):
         yield search.resolve()
+
+
+class SessionRules:
+    """The rules of a folder here or, if there is one, of a place elsewhere, which are kept under its name."""
+
+    def __init__(self, settings: Settings, workspace: Workspace, place: str, tell: Callable[[str], None]) -> None:
+        """`tell` tells the user what was stored."""
+        self._settings, self._workspace, self._place, self._tell = settings, workspace, place, tell
+        self._remembered = RememberedRules(data_folder(), NOWHERE / place.strip("/") if place else workspace.folder)
+
+    def policy(self, obeyed: Callable[[], Sequence[str]]) -> Policy:
+        """Return the policy that a session begins with. `obeyed` returns what programs of hooks and servers run."""
+        if self._place:
+            return policy_elsewhere(self._settings, self._remembered)
+        return user_policy(self._settings, self._workspace, self._remembered, obeyed())
+
+    def remember(self, rules: Sequence[str]) -> None:
+        """Store the rules of an "always", and tell the user where they are and how to remove them."""
+        remembered = self._remembered
+        try:
+            remembered.add(rules)
+            file, is_repository = remembered.path_for(rules), remembered.is_for_repository(rules)
+            self._tell(_stored_sentence(rules, file, is_repository=is_repository))
+        except ConfigError as error:  # such as a full disk
+            self._tell(f"Not stored, allowed for this session only: {error}")
+
+
+def _stored_sentence(rules: Sequence[str], file: Path, *, is_repository: bool) -> str:
+    """Return which rules an "always" has stored, where, and how to remove them."""
+    scope = "this repository, with its subfolders and worktrees" if is_repository else "this folder"
+    undo = shlex.join(("outrider", "config", "forget", *rules))
+    return (
+        f"Stored for {scope}: {', '.join(rules)} (in {file}). "
+        f"To undo it: {undo} (an open session keeps it until it ends)."
+    )

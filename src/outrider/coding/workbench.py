@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from outrider.coding import sentences
-from outrider.coding.commands.prompting import PromptCommands
+from outrider.coding.commands import PromptCommands
 from outrider.coding.config.settings import Settings
 from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
@@ -22,14 +22,12 @@ from outrider.coding.profiles import FoundProfiles
 from outrider.coding.project import PLACE, Project, ProjectHere, check_place
 from outrider.coding.remote.control import Dialogue, RemoteControl
 from outrider.coding.session_hooks import SessionHooks
-from outrider.coding.session_models import SessionModels
-from outrider.coding.session_rules import SessionRules
-from outrider.coding.session_subagents import Sender, SessionSubagents
+from outrider.coding.session_subagents import Sender, SessionModels, SessionSubagents
 from outrider.coding.session_tools import SessionTools
 from outrider.coding.system_prompt import USUAL_PROMPT, SystemPrompt, agent_prompt, lean_situation
 from outrider.coding.toolbox.ask_user import ask_user
 from outrider.coding.toolbox.workspace import Workspace
-from outrider.coding.user_policy import NOWHERE
+from outrider.coding.user_policy import NOWHERE, SessionRules
 from outrider.coding.web_search import WebSearch
 from outrider.errors import LogError
 from outrider.log.log import Log
@@ -168,7 +166,7 @@ class Workbench:
         return self._shared.take(self.folder, servers, self._start) if servers else None
 
     def _start(self) -> RunningServers:
-        from outrider.coding.mcp.authorization import authorize
+        from outrider.coding.mcp.shared_servers import authorize
         from outrider.mcp.running import RunningServers
         from outrider.mcp.server_limits import ServerHost
 

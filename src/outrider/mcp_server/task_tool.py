@@ -10,7 +10,7 @@ import msgspec
 
 from outrider.acp.choice_requests import DECLINED, answer_in, form_of
 from outrider.coding.permissions.question import Answer, Question
-from outrider.coding.remote.bodies import EDIT_TOOLS, json_text
+from outrider.coding.remote.questions import EDIT_TOOLS, json_text
 from outrider.coding.toolbox.titles import title
 from outrider.jsonrpc import RpcError
 from outrider.log.questions import Answer as Chosen

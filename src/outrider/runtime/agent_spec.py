@@ -169,8 +169,10 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     def _skills_section(self) -> str:
         if not self.skills:
             return ""
-        from outrider.skills.listing import list_skills  # most agents have no skills
-        from outrider.skills.reading import INDEX
+        from outrider.skills.skill import (
+            INDEX,
+            list_skills,  # most agents have no skills
+        )
 
         return list_skills(self.skills, INDEX).text
 
@@ -207,9 +209,12 @@ def _skills_with_tools(
     skills: Sequence[Skill | str | Path], names: Sequence[str]
 ) -> tuple[tuple[Skill, ...], list[Tool]]:
     """Return the skills, read from their folders, and the tools that the agent lacks to read them."""
-    from outrider.skills.listing import list_skills  # most agents have no skills
-    from outrider.skills.reading import INDEX, skill_tools
-    from outrider.skills.skill import Skill
+    from outrider.skills.skill import (
+        INDEX,
+        Skill,
+        list_skills,  # most agents have no skills
+        skill_tools,
+    )
 
     if isinstance(skills, str | os.PathLike):
         raise TypeError("skills must be a list of folders, as in skills=['skills/pdf']")

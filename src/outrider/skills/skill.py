@@ -1,4 +1,4 @@
-"""A skill: a folder with a SKILL.md, which has a name, a description and instructions."""
+"""A skill: a folder with a SKILL.md, which has a name, a description and instructions; how agents see and read them."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
 from outrider.errors import ConfigError
+from outrider.prompts import prompt
+from outrider.providers.catalogue.windows import estimated_tokens
 from outrider.text import clean
 from outrider.text.visible import one_line, safe_line
+from outrider.tools.result import ToolResult
+from outrider.tools.tool import Tool, make_tool
 from outrider.yaml_mapping import Value, parse_mapping
 
 FILE = "SKILL.md"
 MAX_BYTES = 256 * 1024
-"""Bytes of a SKILL.md that are read."""
+"""Bytes of a file of a skill that are read."""
 LONGEST_SHOWN = 1024
 """Characters of a description that a model reads."""
 _LOOSE_FIELD = re.compile(r"(name|description):[ \t]+(\S.*)")
@@ -183,3 +187,84 @@ def name_violations(name: Value, folder: str) -> Iterator[str]:
 def normalized(name: str) -> str:
     """Return a name in one Unicode form, without spaces around it."""
     return unicodedata.normalize("NFKC", name.strip())
+
+
+MOST_TOKENS = 1_500
+"""Tokens of the whole list, by our estimate. Paths have more tokens than prose: it must stay below 2,000."""
+_SEARCH_TOKENS = 150
+
+
+class SkillListing(msgspec.Struct, frozen=True):
+    """The part of the system prompt, and the lines of the skills that it leaves to the index."""
+
+    text: str
+    unlisted: tuple[str, ...] = ()
+
+
+def list_skills(skills: Sequence[Skill], index: Path | str) -> SkillListing:
+    """List the skills, the first ones first. Those that do not fit are in the index, a file of one line each."""
+    if not skills:
+        return SkillListing("")
+    head = prompt("skills")
+    lines = [f"- {skill.name}: {skill.description} ({skill.path})" for skill in skills]
+    left = MOST_TOKENS - estimated_tokens(head)
+    costs = [estimated_tokens(line) + 1 for line in lines]
+    if sum(costs) <= left:
+        return SkillListing("\n".join([head, "", *lines]))
+    left -= _SEARCH_TOKENS + estimated_tokens(str(index))
+    fitting = 0
+    while fitting < len(lines) and costs[fitting] <= left:
+        left -= costs[fitting]
+        fitting += 1
+    search = prompt("skills_search").format(count=len(lines) - fitting, index=index)
+    return SkillListing("\n".join([head, "", *lines[:fitting], "", search]), tuple(lines[fitting:]))
+
+
+INDEX = "skills-index.txt"
+"""The name under which the tools know the index. It is not a file."""
+MOST_HITS = 50
+
+
+def skill_tools(skills: Sequence[Skill], index: Sequence[str]) -> list[Tool]:
+    """Return Read, for files of these skills, and Grep for the index if some are only there."""
+    folders = [os.path.realpath(skill.folder) for skill in skills]
+
+    def read(file_path: str) -> ToolResult:
+        """Read a file of a skill: its SKILL.md, or a file beside it.
+
+        Args:
+            file_path: The path of the file.
+        """
+        path = os.path.realpath(file_path)
+        if not any(path.startswith(f"{folder}{os.sep}") for folder in folders):
+            return ToolResult(f"{file_path} is not a file of a skill.", is_error=True)
+        return _content(Path(path))
+
+    def grep(pattern: str, path: str = INDEX) -> str:
+        """Search the index of skills. Returns its lines with the most matches first.
+
+        Args:
+            pattern: Words to look for, as in `invoice|receipt`.
+            path: The index.
+        """
+        words = {word.lower() for word in re.findall(r"\w{2,}", pattern)}
+        scored = [(sum(word in line.lower() for word in words), line) for line in index]
+        hits = sorted((each for each in scored if each[0]), key=lambda each: -each[0])[:MOST_HITS]
+        return "\n".join(line for _, line in hits) or "No skill has these words."
+
+    tools = [make_tool(read, name="Read", effect="read")]
+    return [*tools, make_tool(grep, name="Grep", effect="read")] if index else tools
+
+
+def _content(path: Path) -> ToolResult:
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return ToolResult(f"{path} is not a regular file.", is_error=True)
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        return ToolResult(f"{path} cannot be read: {error.strerror}", is_error=True)
+    if len(data) > MAX_BYTES:
+        return ToolResult(f"{path} is larger than {MAX_BYTES // 1024} KB.", is_error=True)
+    return ToolResult(clean(data.decode("utf-8", errors="replace")))

@@ -26,9 +26,8 @@ from outrider.runtime.background import Background, Ending, Job, Work
 from outrider.runtime.session import Session
 from outrider.runtime.toolset import Offer
 from outrider.subagents.arguments import default_profile, parameters
-from outrider.subagents.managing import manage, named, unknown
 from outrider.subagents.profile import Profile, describe_model
-from outrider.subagents.results import tool_result, without_denial
+from outrider.subagents.results import manage, named, tool_result, unknown, without_denial
 from outrider.text import clean
 from outrider.tools.approval import Approver
 from outrider.tools.context import SubagentTask, ToolContext

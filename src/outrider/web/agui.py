@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from outrider.coding.remote.bodies import json_text
+from outrider.coding.remote.questions import json_text
 from outrider.errors import AnsweredError, OutriderError
 from outrider.log.log import Log
 from outrider.log.questions import Answer, ElicitationQuestion, Question

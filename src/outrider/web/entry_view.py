@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.remote.bodies import json_text
+from outrider.coding.remote.questions import json_text
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.coding.toolbox.files.diffs import diff_of
 from outrider.coding.toolbox.titles import title

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from outrider.coding.mcp.forms import fields_of
-from outrider.coding.remote.bodies import json_text, shown_diff
 from outrider.coding.remote.live import live_events
+from outrider.coding.remote.questions import json_text, shown_diff
 from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.log.questions import Body, ChoiceQuestion, ElicitationQuestion, PlanQuestion, Question, ResultQuestion

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from outrider.cli import main
-from outrider.coding.commands.command import Command, read_command
+from outrider.coding.commands import Command, read_command
 from outrider.coding.extensions import Extensions
 from outrider.coding.permissions.question import Answer, Question
 from outrider.conversation.attachments import Attachment

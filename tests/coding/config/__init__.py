@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from outrider.coding.config.loading import Loaded, load
-from outrider.coding.consent.store import Consents
+from outrider.coding.consent.item import Consents
 
 
 class Home:

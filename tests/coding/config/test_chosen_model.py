@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.config.chosen_model import Choice, ChosenModel
 from outrider.coding.config.loading import load
+from outrider.coding.config.remembered import Choice, ChosenModel
 from outrider.coding.settings_files import project_folder
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from outrider.coding.config import managed
+from outrider.coding.config.access_settings import ManagedSettings
 from outrider.coding.config.editing import EditableFile
-from outrider.coding.config.managed_settings import ManagedSettings
 from outrider.coding.config.settings import Settings, flatten
 from outrider.coding.workbench import Workbench
 from outrider.errors import ConfigError

@@ -7,6 +7,7 @@ from typing import Annotated, Any
 import msgspec
 import pytest
 
+from outrider.coding.config import declaration
 from outrider.coding.config.declaration import Setting, declared_settings
 from outrider.coding.config.settings import (
     DEFAULTS,
@@ -45,7 +46,7 @@ def test_every_field_is_a_setting_and_only_harmless_ones_need_no_consent() -> No
     assert {
         key
         for key, setting in SETTINGS.items()
-        if setting.consent is None and not (setting.users_only or setting.managed_only)
+        if setting.consent is declaration.FREE and not (setting.users_only or setting.managed_only)
     } == FREE
     sections = {
         "permissions",
@@ -82,7 +83,7 @@ def test_the_type_of_a_field_decides_what_it_accepts() -> None:
 
 def test_a_new_field_alone_declares_a_setting() -> None:
     class Section(msgspec.Struct, frozen=True):
-        colour: Annotated[bool, Setting(help="whether to use colours", variable="X_COLOUR", consent=None)] = True
+        colour: Annotated[bool, Setting("whether to use colours", variable="X_COLOUR"), declaration.FREE] = True
 
     more = msgspec.defstruct("More", [("output", Section, Section())])
     ((key, setting),) = declared_settings(more())
@@ -90,9 +91,15 @@ def test_a_new_field_alone_declares_a_setting() -> None:
     assert (setting.value_type, setting.default) == (Boolean(), True)
 
 
+def test_a_field_without_a_consent_rule_cannot_be_a_setting() -> None:
+    section = msgspec.defstruct("Section", [("value", Annotated[bool, Setting("x")], True)])
+    with pytest.raises(TypeError, match="value needs one consent rule"):
+        list(declared_settings(section()))
+
+
 @pytest.mark.parametrize("hint", [dict[str, str], tuple[str, ...], bytes])
 def test_a_type_without_a_check_cannot_be_a_setting(hint: Any) -> None:
-    section = msgspec.defstruct("Section", [("value", Annotated[hint, Setting(help="x", consent=None)], None)])
+    section = msgspec.defstruct("Section", [("value", Annotated[hint, Setting("x"), declaration.FREE], None)])
     with pytest.raises(TypeError, match="cannot have the type"):
         list(declared_settings(section()))
 

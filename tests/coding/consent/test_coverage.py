@@ -16,8 +16,7 @@ from outrider.coding.consent.command_line import project_line
 from outrider.coding.consent.coverage import MOST_FILES, cover
 from outrider.coding.consent.item import ConsentItem
 from outrider.coding.hooks.hook_files import HookCommand, hook_item
-from outrider.coding.mcp.entries import ServerEntry
-from outrider.coding.mcp.server_files import server_item
+from outrider.coding.mcp.server_files import ServerEntry, server_item
 from tests.lengths import examples
 
 

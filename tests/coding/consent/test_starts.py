@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from outrider.coding.consent.store import Consents
+from outrider.coding.consent.item import Consents
 from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.mcp.server_files import find_servers

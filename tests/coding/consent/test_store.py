@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from outrider.coding.consent.item import ConsentItem, waiting_note
-from outrider.coding.consent.store import MAX_CONTENTS, Consents
+from outrider.coding.consent.item import MAX_CONTENTS, ConsentItem, Consents, waiting_note
 from outrider.errors import ConfigError
 from tests.coding.config import Home, mode_of
 

@@ -12,9 +12,8 @@ from typing import Any
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.hands.hand import Hand
 from outrider.coding.hands.hands import Hands
-from outrider.coding.hands.programs import ProgramStarter
 from outrider.coding.hands.serving import Server
-from outrider.coding.hands.starter import Starter, Streams
+from outrider.coding.hands.starter import ProgramStarter, Starter, Streams
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.toolbox.seen_files import SeenFile
 from outrider.tools.context import ToolContext

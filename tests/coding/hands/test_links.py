@@ -13,8 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.hands.programs import ProgramStreams
-from outrider.coding.hands.starter import Streams
+from outrider.coding.hands.starter import ProgramStreams, Streams
 from outrider.conversation.store import FolderStore
 from outrider.testing import tool_context
 from outrider.tools.result import ToolResult

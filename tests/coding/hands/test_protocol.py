@@ -15,7 +15,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from outrider.coding.hands import link as links
-from outrider.coding.hands.judging import sound, stance_of
 from outrider.coding.hands.protocol import (
     LONGEST_FRAME,
     PREAMBLE,
@@ -51,6 +50,7 @@ from outrider.coding.hands.requests import (
     Surveyed,
 )
 from outrider.coding.hands.serving import Server
+from outrider.coding.hands.tools import sound, stance_of
 from outrider.coding.permissions.decision import Decision
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
@@ -172,7 +172,7 @@ async def test_what_it_says_about_a_project_is_bounded() -> None:
 
 
 async def test_a_snapshot_cannot_pass_for_one_of_a_folder_here() -> None:
-    from outrider.coding.hands.folder import FolderElsewhere
+    from outrider.coding.hands.hands import FolderElsewhere
 
     class NoLog:
         def snapshots(self, _: str) -> list[Any]:

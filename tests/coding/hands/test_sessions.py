@@ -375,7 +375,7 @@ async def test_a_session_that_is_killed_ends_its_hands_and_their_commands(tmp_pa
 
 
 async def test_a_place_that_cannot_be_reached_is_one_sentence(tmp_path: Path) -> None:
-    from outrider.coding.hands.programs import ProgramStarter
+    from outrider.coding.hands.starter import ProgramStarter
 
     wrong = {
         "no such file": ["/no/such/program"],
@@ -394,7 +394,7 @@ async def test_a_place_that_cannot_be_reached_is_one_sentence(tmp_path: Path) ->
 
 
 async def test_a_banner_before_the_first_line_does_no_harm(tmp_path: Path) -> None:
-    from outrider.coding.hands.programs import ProgramStarter
+    from outrider.coding.hands.starter import ProgramStarter
 
     argv = [sys.executable, "-P", "-m", "outrider", "hands", "--folder", str(tmp_path / "there")]
     shell = ["/bin/sh", "-c", 'echo "Last login: today"; exec "$@"', "sh", *argv]

@@ -15,8 +15,7 @@ import pytest
 
 from outrider.cli import main
 from outrider.coding.config.loading import load
-from outrider.coding.consent.item import waiting_note
-from outrider.coding.consent.store import Consents
+from outrider.coding.consent.item import Consents, waiting_note
 from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.hooks.hook_files import HookCommand, read_hooks

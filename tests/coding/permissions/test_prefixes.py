@@ -9,7 +9,7 @@ import pytest
 
 from outrider.coding.permissions.decision import Call, Decision, decide
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.shell.prefixes import prefix_of
+from outrider.coding.permissions.shell.command_rules import prefix_of
 
 
 @pytest.mark.parametrize(

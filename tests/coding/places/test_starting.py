@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from outrider.coding import standard_tools, workspace_at
-from outrider.coding.hands import bundle, programs
+from outrider.coding.hands import bundle, starter
 from outrider.coding.hands.place import Place
 from outrider.coding.toolbox.search import ripgrep
 from outrider.errors import HandsError
@@ -122,12 +122,12 @@ def test_noise_before_the_first_byte(root: OtherRoot) -> None:
 
 
 def test_noise_without_end_or_nothing_at_all(root: OtherRoot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(programs, "_END_SECONDS", 0.1)  # these do not end by themselves
+    monkeypatch.setattr(starter, "_END_SECONDS", 0.1)  # these do not end by themselves
     assert "prints too much" in refused("sh -c 'while :; do echo yes; done' sh")
     assert "prints too much" in refused("sh -c 'while :; do printf yes; done' sh")
     assert refused("sh -c 'echo first >&2; echo the door is locked >&2; exit 1' sh") == "the door is locked"
     assert refused("sh -c 'exit 1' sh") == "the connection ended before the hands began"
-    monkeypatch.setattr("outrider.coding.hands.launch.START_SECONDS", 0.2)
+    monkeypatch.setattr("outrider.coding.hands.starter.START_SECONDS", 0.2)
     assert refused("sh -c 'sleep 60' sh") == "it did not answer within 0.2 seconds"
 
 

@@ -15,9 +15,7 @@ import pytest
 
 from outrider.cli import main
 from outrider.coding.extensions import Extensions
-from outrider.coding.plugins.found_plugins import SCHEMA, read_manifest
-from outrider.coding.plugins.servers import SCHEMA as MCP_SCHEMA
-from outrider.coding.plugins.servers import read_entry, read_servers
+from outrider.coding.plugins import SCHEMA, SERVERS_SCHEMA, read_entry, read_manifest, read_servers
 from outrider.environment import config_file
 from outrider.mcp.servers import StdioServer
 from tests.coding.test_found_skills import home, project
@@ -135,7 +133,7 @@ def test_servers_are_judged_as_by_the_published_schema() -> None:
     ],
 )
 def test_a_server_that_breaks_a_rule_is_left_out_alone(fields: Any, problem: str, tmp_path: Path) -> None:
-    data = {"$schema": MCP_SCHEMA, "mcpServers": {"bad": fields, "good": {"type": "stdio", "command": "x"}}}
+    data = {"$schema": SERVERS_SCHEMA, "mcpServers": {"bad": fields, "good": {"type": "stdio", "command": "x"}}}
     servers, notes = read_servers(data, tmp_path, lambda: tmp_path / "data")
     assert [server.name for server in servers] == ["good"]
     assert len(notes) == 1
@@ -145,7 +143,7 @@ def test_a_server_that_breaks_a_rule_is_left_out_alone(fields: Any, problem: str
 def test_variables_are_filled_in_once(tmp_path: Path) -> None:
     root, data = tmp_path / "${PLUGIN_DATA}", tmp_path / "data"
     entry = {"type": "stdio", "command": "x", "args": ["${PLUGIN_ROOT}/a", "${OTHER}"], "env": {"A": "${PLUGIN_DATA}"}}
-    (server,), _ = read_servers({"$schema": MCP_SCHEMA, "mcpServers": {"s": entry}}, root, lambda: data)
+    (server,), _ = read_servers({"$schema": SERVERS_SCHEMA, "mcpServers": {"s": entry}}, root, lambda: data)
     assert isinstance(server, StdioServer)
     assert server.args == (f"{root}/a", "${OTHER}")
     assert server.env == {"A": str(data), "PLUGIN_ROOT": str(root), "PLUGIN_DATA": str(data)}
@@ -182,7 +180,7 @@ def test_servers_and_hooks_of_a_plugin_wait_for_consent_and_any_changed_byte_ask
     root = write_plugin(project / ".agents/plugins", description="Reports")
     server = {"type": "stdio", "command": sys.executable, "args": ["${PLUGIN_ROOT}/server.py"]}
     server["command"] = "python3"
-    (root / "mcp.json").write_text(json.dumps({"$schema": MCP_SCHEMA, "mcpServers": {"db": server}}))
+    (root / "mcp.json").write_text(json.dumps({"$schema": SERVERS_SCHEMA, "mcpServers": {"db": server}}))
     (root / "hooks").mkdir()
     hook = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": '"$PLUGIN_ROOT"/check.sh'}]}]}}
     (root / "hooks/hooks.json").write_text(json.dumps(hook))

@@ -13,8 +13,7 @@ import msgspec
 import pytest
 
 from outrider.coding.permissions.question import Answer, Mode, Question
-from outrider.coding.remote.bodies import changed_lines, permission_body, plan_body, shown_diff
-from outrider.coding.remote.questions import RemoteQuestions
+from outrider.coding.remote.questions import RemoteQuestions, changed_lines, permission_body, plan_body, shown_diff
 from outrider.errors import ValidationError
 from outrider.log.entries import Asked, Decided
 from outrider.log.log import Log

@@ -13,8 +13,7 @@ import pytest
 from outrider.coding.access import Access
 from outrider.coding.sandbox.available import try_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.sandbox import Confinement, Host
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 
 # Stands in for bubblewrap: notes what it was asked for and runs the command in its folder, without any fence.

@@ -17,12 +17,10 @@ from pathlib import Path
 
 import pytest
 
-from outrider.coding.sandbox.available import try_sandbox
+from outrider.coding.sandbox.available import ClosedNetwork, HostFilter, filter_hosts, try_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.host_filter import ClosedNetwork, HostFilter, filter_hosts
 from outrider.coding.sandbox.landlock import Landlock
-from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.coding.sandbox.sandbox import Confinement, Host, Sandbox
 from tests.coding.sandbox.test_bubblewrap import stand_in
 from tests.coding.sandbox.test_escapes import EXPECTED, working
 from tests.coding.sandbox.world import PYTHON, as_user, mechanisms, new_world, users

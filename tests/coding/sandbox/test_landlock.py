@@ -10,9 +10,8 @@ import msgspec
 import pytest
 
 from outrider.coding.sandbox import landlock
-from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock
-from outrider.coding.sandbox.sandbox import Confinement, DoubtError
+from outrider.coding.sandbox.sandbox import Confinement, DoubtError, Host
 from tests.coding.sandbox.world import mechanisms
 
 

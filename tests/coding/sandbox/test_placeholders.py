@@ -17,7 +17,7 @@ import pytest
 
 from outrider.coding import placeholder_keeper
 from outrider.coding.placeholder_keeper import IDLE_SECONDS, MARKER, remove_unused
-from outrider.coding.sandbox.placeholders import Placeholders
+from outrider.coding.sandbox.bubblewrap import Placeholders
 from outrider.coding.sandbox.sandbox import Sandbox
 from tests.coding.sandbox.test_escapes import working
 from tests.coding.sandbox.world import World, mechanisms, new_world
@@ -55,7 +55,7 @@ def until(condition: Callable[[], bool], seconds: float = 60) -> None:
 @contextmanager
 def holding(path: str, folder: Path) -> Iterator[subprocess.Popen[str]]:
     """A process that holds a path and has printed its ticket. It does not outlive the block."""
-    code = "import sys, time; from outrider.coding.sandbox.placeholders import Placeholders; held = Placeholders(); "
+    code = "import sys, time; from outrider.coding.sandbox.bubblewrap import Placeholders; held = Placeholders(); "
     code += "print(held.hold([sys.argv[1]], sys.argv[2])[1], flush=True); time.sleep(600)"
     argv = [sys.executable, "-c", code, path, str(folder)]
     out, err = subprocess.PIPE, subprocess.DEVNULL

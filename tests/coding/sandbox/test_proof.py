@@ -9,10 +9,9 @@ import pytest
 
 from outrider.coding.access import Access
 from outrider.coding.sandbox.available import try_sandbox
-from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock
 from outrider.coding.sandbox.proof import SandboxProofError, try_escapes
-from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.sandbox import Confinement, Host
 from tests.coding.sandbox.world import mechanisms
 
 

@@ -9,8 +9,7 @@ import pytest
 
 from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.sandbox import Confinement
+from outrider.coding.sandbox.sandbox import Confinement, Host
 from outrider.coding.sandbox.seatbelt import Seatbelt
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from outrider.coding.protected_paths import SECRETS
 from outrider.coding.sandbox import secret_search
-from outrider.coding.sandbox.placeholders import Placeholders
+from outrider.coding.sandbox.bubblewrap import Placeholders
 from outrider.coding.sandbox.secret_search import SecretSearch
 
 

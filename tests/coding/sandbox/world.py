@@ -19,9 +19,8 @@ from outrider.coding.access import Access
 from outrider.coding.own_places import OwnPlaces
 from outrider.coding.sandbox.available import _bundled
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock, landlock_version
-from outrider.coding.sandbox.sandbox import Confinement, Sandbox
+from outrider.coding.sandbox.sandbox import Confinement, Host, Sandbox
 from outrider.coding.sandbox.seccomp import seccomp_filter
 from tests.coding.toolbox.shelling import new_nap
 

@@ -11,7 +11,7 @@ import pytest
 from outrider.coding.access import ACCESS_LEVELS, Access
 from outrider.coding.sandbox.sandbox import Confinement
 from outrider.coding.toolbox import standard_tools
-from outrider.coding.toolbox.shell.missing_access import missing_access
+from outrider.coding.toolbox.shell.outcomes import missing_access
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.titles import title
 from outrider.coding.toolbox.workspace import Workspace

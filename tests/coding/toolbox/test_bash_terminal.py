@@ -16,11 +16,10 @@ import pytest
 
 from outrider.coding.sandbox.available import _bundled
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.host import Host
 from outrider.coding.sandbox.landlock import Landlock
-from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.sandbox.sandbox import Host, Sandbox
 from outrider.coding.sandbox.seccomp import seccomp_filter
-from outrider.coding.toolbox.shell.terminal_session import MOST
+from outrider.coding.toolbox.shell.background import MOST
 from tests.coding.sandbox.world import mechanisms
 from tests.coding.toolbox.shelling import Shelling, new_nap, sleepers, until
 

@@ -15,8 +15,7 @@ import pytest
 
 from outrider.coding.sandbox.available import find_sandbox
 from outrider.coding.sandbox.bubblewrap import Bubblewrap
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.sandbox import Sandbox
+from outrider.coding.sandbox.sandbox import Host, Sandbox
 from outrider.coding.toolbox.shell.bash import bash
 from outrider.coding.toolbox.shell.shell import Shell
 from outrider.coding.toolbox.workspace import Workspace

@@ -21,7 +21,7 @@ from PIL import Image
 
 from outrider.coding.toolbox.files import read
 from outrider.coding.toolbox.files.line_ranges import CHARACTERS, Lines
-from outrider.coding.toolbox.files.text_files import CHUNK
+from outrider.coding.toolbox.files.regular_files import CHUNK
 from outrider.coding.toolbox.seen_files import Part, SeenFile, Stamp
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents.kinds import DOCX

@@ -55,8 +55,8 @@ def _run(options: argparse.Namespace, typed: str) -> int:
     from outrider.cli.chat.terminal_codes import BackgroundQuestion
     from outrider.cli.login import is_without_key, offer_key
     from outrider.cli.prompt_input import open_attachments
-    from outrider.coding.config.chosen_model import ChosenModel
     from outrider.coding.config.loading import load
+    from outrider.coding.config.remembered import ChosenModel
     from outrider.environment import data_folder, default_model
     from outrider.providers.resolution import resolve
     from outrider.runtime.agent_settings import cwd_of, kept_limits

@@ -29,10 +29,10 @@ from outrider.cli.live_region import LiveRegion
 from outrider.cli.options import resume_command
 from outrider.cli.sources import has_links
 from outrider.cli.styles import CYAN, styled
+from outrider.coding.commands import calls_by_name, looks_like_command
 from outrider.coding.config.loading import Loaded
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.permissions.question import modes_within
-from outrider.coding.prompt_expansion import calls_by_name, looks_like_command
 from outrider.conversation.attachments import Attachment
 from outrider.errors import OutriderError
 from outrider.processes.programs import Programs

@@ -16,7 +16,7 @@ from outrider.errors import MissingKeyError, OutriderError
 from outrider.runtime.events import Event, Notice
 
 if TYPE_CHECKING:
-    from outrider.coding.config.chosen_model import ChosenModel
+    from outrider.coding.config.remembered import ChosenModel
     from outrider.coding.front_end import FrontEnd
     from outrider.coding.mcp.server_files import FoundServers
     from outrider.coding.permissions.question import Mode
@@ -238,7 +238,7 @@ class CurrentSession:
 
     @property
     def _choice(self) -> ChosenModel:
-        from outrider.coding.config.chosen_model import ChosenModel
+        from outrider.coding.config.remembered import ChosenModel
         from outrider.environment import data_folder
 
         return ChosenModel(data_folder(), self.folder)

@@ -14,7 +14,7 @@ from outrider.cli.chat.session_view import SessionView
 from outrider.cli.chat.tool_call_lines import numbered_diff
 from outrider.cli.styles import BOLD, DIM, YELLOW, columns, fit, styled, wrap_words
 from outrider.coding.permissions.question import ALL_EDITS, PLAN_ANSWERS, Answer, Mode, Question
-from outrider.coding.remote.bodies import changed_lines, offers_edits
+from outrider.coding.remote.questions import changed_lines, offers_edits
 from outrider.coding.toolbox.titles import title
 from outrider.text.visible import revealed, revealed_line
 

@@ -14,13 +14,11 @@ from outrider.providers.catalogue.tiers import TIERS
 from outrider.providers.catalogue.vendors import qualified
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a setting needs besides its type and its default. Annotate the field with it."""
+class Setting(msgspec.Struct, frozen=True):
+    """What a setting needs besides its type and its default. Annotate the field with it, and with a consent rule."""
 
     help: str
     """One line in Markdown, for docs/configuration.md."""
-    consent: ConsentRule | None
-    """Which values of a project need the user's consent; None if a project may set any value."""
     users_only: bool = False
     """Whether a project's file cannot set it."""
     managed_only: bool = False
@@ -36,6 +34,8 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 class DeclaredSetting(Setting, frozen=True, kw_only=True):
     """A setting with what its field adds to the declaration."""
 
+    consent: ConsentRule
+    """Which values of a project need the user's consent."""
     value_type: ValueType
     default: Any
 
@@ -53,11 +53,11 @@ def declared_settings(struct: msgspec.Struct, prefix: str = "") -> Iterator[tupl
             yield from declared_settings(metadata[0] if metadata else default, f"{name}.")
             continue
         (setting,) = (each for each in metadata if isinstance(each, Setting))
-        value_type = value_type_of(hints[name])
-        yield (
-            f"{prefix}{name}",
-            DeclaredSetting(**msgspec.structs.asdict(setting), value_type=value_type, default=default),
-        )
+        rules = [each for each in metadata if isinstance(each, ConsentRule)] or [FREE] * setting.managed_only
+        if len(rules) != 1:
+            raise TypeError(f"the setting {prefix}{name} needs one consent rule, or FREE")
+        more = {"consent": rules[0], "value_type": value_type_of(hints[name]), "default": default}
+        yield f"{prefix}{name}", DeclaredSetting(**msgspec.structs.asdict(setting), **more)
 
 
 class ConsentRule(msgspec.Struct, frozen=True):
@@ -69,6 +69,10 @@ class ConsentRule(msgspec.Struct, frozen=True):
     """Takes the user's value and the project's. Returns whether the project's value allows more."""
     has_order: bool = True
     """Whether values can be stricter than others, and not only other ones."""
+
+
+FREE = ConsentRule("", lambda user, project: False, has_order=False)
+"""A project may set any value."""
 
 
 def if_looser(*order: str, why: str) -> ConsentRule:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from outrider.coding.config.chosen_model import Choice
+from outrider.coding.config.remembered import Choice
 from outrider.coding.config.settings import DEFAULTS, FORMER_VARIABLES, SECTIONS, SETTINGS, VARIABLES, advice
 from outrider.coding.config.value_types import InvalidValueError
 from outrider.coding.masking import describe_type, quoted

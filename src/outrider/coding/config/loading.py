@@ -12,14 +12,13 @@ from typing import Any
 import msgspec
 
 from outrider.coding.config import layers
-from outrider.coding.config.chosen_model import Choice
 from outrider.coding.config.claude_settings import read_claude_settings
 from outrider.coding.config.layers import Layer
 from outrider.coding.config.managed import bounded, read_managed
+from outrider.coding.config.remembered import Choice
 from outrider.coding.config.settings import SETTINGS, Settings, unflatten
 from outrider.coding.consent.command_line import project_line
-from outrider.coding.consent.item import ConsentItem, secrets_among
-from outrider.coding.consent.store import Consents
+from outrider.coding.consent.item import ConsentItem, Consents, secrets_among
 from outrider.coding.settings_files import MAX_BYTES, SettingsFile, nearest, read_regular_file, read_settings_file
 from outrider.environment import config_file, data_folder
 
@@ -211,5 +210,5 @@ def find_widenings(user: Mapping[str, Any], project: Mapping[str, Any]) -> tuple
     return tuple(
         Widening(key, value, user[key], rule.why)
         for key, value in project.items()
-        if (rule := SETTINGS[key].consent) and rule.widens(user[key], value)
+        if (rule := SETTINGS[key].consent).widens(user[key], value)
     )

@@ -141,12 +141,10 @@ def _limits(managed: Managed, values: Mapping[str, Any]) -> Iterator[tuple[str, 
 
 def _widens(key: str, bound: Any, value: Any) -> bool:
     """Return whether a value allows more than the bound."""
-    rule = SETTINGS[key].consent
-    return bool(rule and rule.widens(bound, value))
+    return SETTINGS[key].consent.widens(bound, value)
 
 
 def _is_looser(key: str, value: Any) -> bool:
     """Return whether a value is looser than the default, and not only another one."""
     rule, default = SETTINGS[key].consent, DEFAULTS[key]
-    is_ordered = rule is not None and rule.has_order and not rule.widens(value, default)
-    return is_ordered and _widens(key, default, value)
+    return rule.has_order and not rule.widens(value, default) and rule.widens(default, value)

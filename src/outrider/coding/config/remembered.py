@@ -1,4 +1,4 @@
-"""The rules that the user has approved with "always", by repository; those for files, by folder."""
+"""What the user has chosen, kept for later: rules approved with "always", and the model and effort of the chat."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.config.value_types import rule_problem
-from outrider.coding.permissions.rules import is_shared
-from outrider.coding.repository import repository_of
+from outrider.coding.repository import repository_folders, repository_of
 from outrider.coding.settings_files import locked, project_folder, read_private, remove_private, write_private
 from outrider.struct_types import described
 
@@ -73,10 +72,12 @@ class RememberedRules:
         return self._own.path
 
     def path_for(self, rules: Sequence[str]) -> Path:
-        return (self._shared if self._shared and is_shared(rules) else self._own).path
+        return (self._shared if self._shared and self.is_for_repository(rules) else self._own).path
 
     def is_for_repository(self, rules: Sequence[str]) -> bool:
         """Return whether these rules hold in the whole repository."""
+        from outrider.coding.permissions.rules import is_shared  # the settings need no rules
+
         return self._shared is not None and is_shared(rules)
 
     @property
@@ -94,7 +95,7 @@ class RememberedRules:
 
     def add(self, rules: Sequence[str]) -> None:
         """Add rules: for the repository, or those for files for the folder. Raises ConfigError if writing fails."""
-        if self._shared and is_shared(rules):
+        if self._shared and self.is_for_repository(rules):
             self._shared.change(rules, shared=True)
         else:
             self._own.change(rules, shared=False)
@@ -108,3 +109,35 @@ class RememberedRules:
         """Remove all rules, also those of the repository. Return whether there were any."""
         found = self._shared is not None and self._shared.change(remove=self.shared, shared=True)
         return remove_private(self._own.path) or found
+
+
+class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the next chat begins with. None for what the settings say."""
+
+    repository: str = ""
+    model: str | None = None
+    effort: str | None = None
+
+
+class ChosenModel:
+    """The choice for one repository. It is stored in the user's data folder, so that a project cannot bring one."""
+
+    def __init__(self, data: Path, folder: Path) -> None:
+        root = repository_folders(folder)[0]
+        self._repository = str(root).encode(errors="backslashreplace").decode()
+        self._folder = project_folder(root, data)
+        self._path = self._folder / "model.json"
+
+    def read(self) -> Choice:
+        """Return the choice. A file that cannot be read has none."""
+        try:
+            found = msgspec.json.decode(read_private(self._path), type=described(Choice))
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            return Choice()
+        return found if found.repository == self._repository else Choice()
+
+    def remember(self, **chosen: str | None) -> None:
+        """Replace the model or the effort; None forgets it. Raises ConfigError if writing fails."""
+        with locked(self._folder):
+            choice = msgspec.structs.replace(self.read(), repository=self._repository, **chosen)
+            write_private(self._path, msgspec.json.encode(choice) + b"\n")

@@ -5,14 +5,15 @@ from typing import Annotated
 
 import msgspec
 
-from outrider.coding.config.declaration import Setting, if_higher, if_on
+from outrider.coding.config.declaration import FREE, Setting, if_higher, if_on
 from outrider.coding.config.value_types import seconds_up_to, share
 from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
 from outrider.runtime.retry import Retry
 
-_LONGER_RUN = "a run may take longer, or cost more, than you have set"
+_IF_LONGER = if_higher("a run may take longer, or cost more, than you have set")
+_IF_COSTLIER = if_higher("requests may cost more in a day than you have set")
 _LIMITS = Limits(max_turns=None)
 """People, and `-p`, work as long as the model makes progress: `max_repeats` stops it if it does not."""
 _RETRY = Retry()
@@ -20,8 +21,8 @@ _COMPACTION = Compaction()
 
 
 def _limit(name: str, help: str, flag: str = "") -> Setting:
-    """Return the declaration of a limit that only the user may raise. Its variable has its name."""
-    return Setting(variable=f"OUTRIDER_{name.upper()}", flag=flag, help=help, consent=if_higher(_LONGER_RUN))
+    """Return the declaration of a limit. Its variable has its name."""
+    return Setting(help, variable=f"OUTRIDER_{name.upper()}", flag=flag)
 
 
 class LimitSettings(Limits, frozen=True):
@@ -30,54 +31,55 @@ class LimitSettings(Limits, frozen=True):
     max_turns: Annotated[
         int | None,
         _limit("max_turns", "replies of the model in one run; a task of a batch has 50 by default", flag="--max-turns"),
+        _IF_LONGER,
     ] = None
-    max_total_tokens: Annotated[int | None, _limit("max_total_tokens", "input and output tokens of one run")] = (
-        _LIMITS.max_total_tokens
-    )
-    max_cost: Annotated[float | None, _limit("max_cost", "US dollars for one run", flag="--max-cost")] = (
+    max_total_tokens: Annotated[
+        int | None, _limit("max_total_tokens", "input and output tokens of one run"), _IF_LONGER
+    ] = _LIMITS.max_total_tokens
+    max_cost: Annotated[float | None, _limit("max_cost", "US dollars for one run", flag="--max-cost"), _IF_LONGER] = (
         _LIMITS.max_cost
     )
-    max_seconds: Annotated[float | None, _limit("max_seconds", "wall time of one run")] = _LIMITS.max_seconds
-    max_repeats: Annotated[
-        int | None, _limit("max_repeats", "turns in a row with the same calls and results as before")
-    ] = _LIMITS.max_repeats
-    max_checks: Annotated[int | None, _limit("max_checks", "checks of the [goal](chat.md#goals) in one run")] = (
-        _LIMITS.max_checks
+    max_seconds: Annotated[float | None, _limit("max_seconds", "wall time of one run"), _IF_LONGER] = (
+        _LIMITS.max_seconds
     )
-    max_subagents: Annotated[int | None, _limit("max_subagents", "sub-agents that one run starts")] = (
+    max_repeats: Annotated[
+        int | None, _limit("max_repeats", "turns in a row with the same calls and results as before"), _IF_LONGER
+    ] = _LIMITS.max_repeats
+    max_checks: Annotated[
+        int | None, _limit("max_checks", "checks of the [goal](chat.md#goals) in one run"), _IF_LONGER
+    ] = _LIMITS.max_checks
+    max_subagents: Annotated[int | None, _limit("max_subagents", "sub-agents that one run starts"), _IF_LONGER] = (
         _LIMITS.max_subagents
     )
     tool_seconds: Annotated[
-        float | None, _limit("tool_seconds", "wall time of one call, for tools without a limit of their own")
+        float | None,
+        _limit("tool_seconds", "wall time of one call, for tools without a limit of their own"),
+        _IF_LONGER,
     ] = _LIMITS.tool_seconds
     result_characters: Annotated[
         int,
-        Setting(
-            help="characters of a result that the model reads; the whole is stored",
-            consent=if_higher("results may be longer than you have set"),
-        ),
+        Setting("characters of a result that the model reads; the whole is stored"),
+        if_higher("results may be longer than you have set"),
     ] = _LIMITS.result_characters
     attachment_bytes: Annotated[
         int,
-        Setting(
-            help="the largest file that a tool or a person may attach",
-            consent=if_higher("files may be larger than you have set"),
-        ),
+        Setting("the largest file that a tool or a person may attach"),
+        if_higher("files may be larger than you have set"),
     ] = _LIMITS.attachment_bytes
-
-
-def _budget(help: str) -> Setting:
-    return Setting(help=help, consent=if_higher("requests may cost more in a day than you have set"))
 
 
 class BudgetSettings(Budget, frozen=True):
     """The declarations of the settings for `Budget`. `Settings.budget` itself is a `Budget`."""
 
     day: Annotated[
-        float | None, _budget("US dollars that all sessions may cost [in a day](costs.md#budgets), from midnight on")
+        float | None,
+        Setting("US dollars that all sessions may cost [in a day](costs.md#budgets), from midnight on"),
+        _IF_COSTLIER,
     ] = None
-    folder_day: Annotated[float | None, _budget("the same for the sessions in one folder")] = None
-    owner_day: Annotated[float | None, _budget("the same for the sessions of one owner, which programs name")] = None
+    folder_day: Annotated[float | None, Setting("the same for the sessions in one folder"), _IF_COSTLIER] = None
+    owner_day: Annotated[
+        float | None, Setting("the same for the sessions of one owner, which programs name"), _IF_COSTLIER
+    ] = None
 
 
 class RetrySettings(Retry, frozen=True):
@@ -87,18 +89,17 @@ class RetrySettings(Retry, frozen=True):
         float,
         seconds_up_to(86_400),
         Setting(
+            "seconds for which a failed request is [retried](failures.md); 0 for none",
             variable="OUTRIDER_RETRY_SECONDS",
-            help="seconds for which a failed request is [retried](failures.md); 0 for none",
-            consent=if_higher(_LONGER_RUN),
         ),
+        _IF_LONGER,
     ] = _RETRY.seconds
     idle_seconds: Annotated[
         float,
         Setting(
-            variable="OUTRIDER_IDLE_SECONDS",
-            help="seconds without anything new in a stream after which it counts as broken",
-            consent=if_higher(_LONGER_RUN),
+            "seconds without anything new in a stream after which it counts as broken", variable="OUTRIDER_IDLE_SECONDS"
         ),
+        _IF_LONGER,
     ] = _RETRY.idle_seconds
 
 
@@ -109,21 +110,21 @@ class ContextSettings(msgspec.Struct, frozen=True):
         float | None,
         share(optional=True),
         Setting(
-            variable="OUTRIDER_COMPACT_AT",
-            help="the share of the [context window](context.md) at which the conversation is summarised; `none` waits "
+            "the share of the [context window](context.md) at which the conversation is summarised; `none` waits "
             "until the API refuses a request",
-            consent=None,
+            variable="OUTRIDER_COMPACT_AT",
         ),
+        FREE,
     ] = _COMPACTION.threshold
     clear_at: Annotated[
         float | None,
         share(optional=True),
         Setting(
-            variable="OUTRIDER_CLEAR_AT",
-            help="the share at which old results are replaced by one line each, if that saves a fifth of the window; "
+            "the share at which old results are replaced by one line each, if that saves a fifth of the window; "
             "`none` for never",
-            consent=None,
+            variable="OUTRIDER_CLEAR_AT",
         ),
+        FREE,
     ] = _COMPACTION.clear_threshold
 
     @property
@@ -136,19 +137,15 @@ class SubagentSettings(msgspec.Struct, frozen=True):
 
     at_once: Annotated[
         int,
-        Setting(
-            help="sub-agents that work at the same time, also those in the background; others wait",
-            consent=if_higher("more sub-agents may work at the same time than you have set"),
-        ),
+        Setting("sub-agents that work at the same time, also those in the background; others wait"),
+        if_higher("more sub-agents may work at the same time than you have set"),
         msgspec.Meta(ge=1),
     ] = 8
 
     result_characters: Annotated[
         int,
-        Setting(
-            help="characters of a sub-agent's answer that the model reads, at most `limits.result_characters`",
-            consent=if_higher("answers of sub-agents may be longer than you have set"),
-        ),
+        Setting("characters of a sub-agent's answer that the model reads, at most `limits.result_characters`"),
+        if_higher("answers of sub-agents may be longer than you have set"),
     ] = 10_000
 
 
@@ -158,23 +155,17 @@ class McpSettings(msgspec.Struct, frozen=True):
     tools_share: Annotated[
         float,
         share(),
-        Setting(
-            help="the share of the context window for tools of MCP servers; above it the model searches for them",
-            consent=if_higher("tools of MCP servers may take more of the context window than you have set"),
-        ),
+        Setting("the share of the context window for tools of MCP servers; above it the model searches for them"),
+        if_higher("tools of MCP servers may take more of the context window than you have set"),
     ] = 0.05
     start_seconds: Annotated[
         float,
         seconds_up_to(600),
-        Setting(
-            help="seconds that `-p` waits for MCP servers to start; a chat waits at most one",
-            consent=if_higher(_LONGER_RUN),
-        ),
+        Setting("seconds that `-p` waits for MCP servers to start; a chat waits at most one"),
+        _IF_LONGER,
     ] = 10.0
     share: Annotated[
         bool,
-        Setting(
-            help="whether tasks of a batch share the MCP servers of a folder; off if each needs its own",
-            consent=if_on("tasks of a batch may share MCP servers, which you have turned off"),
-        ),
+        Setting("whether tasks of a batch share the MCP servers of a folder; off if each needs its own"),
+        if_on("tasks of a batch may share MCP servers, which you have turned off"),
     ] = True

@@ -12,26 +12,26 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from outrider.coding.config.access_settings import HookSettings, PermissionSettings, SandboxSettings, WebSettings
+from outrider.coding.config.access_settings import (
+    HookSettings,
+    ManagedSettings,
+    PermissionSettings,
+    SandboxSettings,
+    WebSettings,
+)
 from outrider.coding.config.declaration import (
+    FREE,
     DeclaredSetting,
     Setting,
     declared_settings,
     if_adds,
     if_adds_tools,
     if_more_effort,
+    if_off,
+    if_on,
     if_other_provider,
     if_set,
 )
-from outrider.coding.config.front_end_settings import (
-    AcpSettings,
-    ChatSettings,
-    Notify,
-    SessionsSettings,
-    TelemetrySettings,
-    Theme,
-)
-from outrider.coding.config.managed_settings import ManagedSettings
 from outrider.coding.config.run_settings import (
     BudgetSettings,
     ContextSettings,
@@ -40,12 +40,109 @@ from outrider.coding.config.run_settings import (
     RetrySettings,
     SubagentSettings,
 )
-from outrider.coding.config.value_types import Fraction, PythonFiles, ToolNames
+from outrider.coding.config.value_types import Fraction, PythonFiles, TextList, ToolNames, seconds_up_to
 from outrider.coding.masking import quoted
 from outrider.providers.base import CacheLifetime, Effort
 from outrider.runtime.budget import NO_BUDGET, Budget
 from outrider.runtime.limits import FORMER_NAMES, Limits
 from outrider.runtime.retry import Retry
+
+Notify: TypeAlias = Literal["bell", "desktop", "off"]
+Theme: TypeAlias = Literal["auto", "light", "dark"]
+
+
+class SessionsSettings(msgspec.Struct, frozen=True):
+    """What is kept of sessions besides the conversation."""
+
+    titles: Annotated[
+        bool,
+        Setting(
+            "let the provider's fast model make a title in the chat and in editors; otherwise it is the beginning "
+            "of the first prompt",
+            variable="OUTRIDER_TITLES",
+        ),
+        if_on("a small request is sent for the title of each session, at a price"),
+    ] = True
+    snapshots: Annotated[
+        bool,
+        Setting("record files before calls that may change them, for a rewind", variable="OUTRIDER_SNAPSHOTS"),
+        if_off("a rewind cannot restore files"),
+    ] = True
+
+
+class ChatSettings(msgspec.Struct, frozen=True):
+    """How the chat looks."""
+
+    show_thinking: Annotated[bool, Setting("show the model's thinking in full instead of folded"), FREE] = False
+    theme: Annotated[
+        Theme,
+        Setting(
+            'colours for a `"light"` or `"dark"` background; `"auto"` asks the terminal. `NO_COLOR` turns them off'
+        ),
+        FREE,
+    ] = "auto"
+    notify: Annotated[
+        Notify,
+        Setting(
+            'when a question waits or a turn of more than 10 seconds ends: `"bell"` rings, `"desktop"` sends a '
+            'notification (OSC 9), `"off"`'
+        ),
+        FREE,
+    ] = "bell"
+    vi_keys: Annotated[bool, Setting("edit the line with the keys of vi"), FREE] = False
+    status_line: Annotated[
+        str | None,
+        Setting(
+            "the line below the input, with `{model}`, `{effort}`, `{mode}`, `{sandbox}`, `{context}`, "
+            "`{cost}`, `{tasks}`, `{folder}`, `{branch}`. A part between ` · ` without values is left out",
+            unset="built in",
+        ),
+        if_set("the line below the input may say something else than you expect"),
+    ] = None
+    status_command: Annotated[
+        str | None,
+        Setting("a command that prints that line, from the fields as JSON on standard input"),
+        if_set("this command runs without asking you, with all your rights"),
+    ] = None
+
+
+class AcpSettings(msgspec.Struct, frozen=True):
+    """How editors receive updates."""
+
+    full_updates: Annotated[
+        tuple[str, ...],
+        TextList("names of editors"),
+        Setting('names of editors that forget fields which an update omits; `["*"]` for all', flag="--full-updates"),
+        FREE,
+    ] = ()
+    update_interval: Annotated[
+        float,
+        seconds_up_to(1),
+        Setting(
+            "seconds, from 0 to 1, for which changes of a call are collected; 0 sends each at once",
+            flag="--update-interval",
+        ),
+        FREE,
+    ] = 0.05
+
+
+class TelemetrySettings(msgspec.Struct, frozen=True):
+    """What is exported to OpenTelemetry."""
+
+    export: Annotated[
+        bool,
+        Setting(
+            "send spans and metrics to the endpoint of the `OTEL_*` variables ([telemetry](telemetry.md))",
+            variable="OUTRIDER_TELEMETRY",
+        ),
+        if_on("what your sessions do is sent to the endpoint of the OTEL_* variables"),
+    ] = False
+    capture: Annotated[
+        bool,
+        Setting("include the text of prompts, replies, calls and results"),
+        if_on("prompts, replies and results of tools are sent to the endpoint of the OTEL_* variables"),
+    ] = False
+
 
 __all__ = [
     "AcpSettings",
@@ -74,108 +171,102 @@ class Settings(msgspec.Struct, frozen=True):
     model: Annotated[
         str | None,
         Setting(
+            "the [model](models.md#names)",
             variable="OUTRIDER_MODEL",
             flag="--model",
-            help="the [model](models.md#names)",
             unset="a balanced one of the first provider with a key",
-            consent=if_other_provider("the conversation, including files, is sent to another provider"),
         ),
+        if_other_provider("the conversation, including files, is sent to another provider"),
     ] = None
     effort: Annotated[
         Effort | None,
         Setting(
+            'how much the model [thinks](models.md#effort): `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`',
             variable="OUTRIDER_EFFORT",
             flag="--effort",
-            help='how much the model [thinks](models.md#effort): `"none"`, `"low"`, `"medium"`, `"high"` or `"max"`',
             unset="the provider's default",
-            consent=if_more_effort("replies may take longer and cost more than you have set"),
         ),
+        if_more_effort("replies may take longer and cost more than you have set"),
     ] = None
     cache: Annotated[
         CacheLifetime | None,
         Setting(
+            'how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`',
             variable="OUTRIDER_CACHE",
-            help='how long the provider keeps the [prompt cache](costs.md#caches): `"5m"` or `"1h"`',
             unset="the provider's default",
-            consent=if_set("requests may cost more than you have set"),
         ),
+        if_set("requests may cost more than you have set"),
     ] = None
     temperature: Annotated[
         float | None,
         Fraction("a number from 0 to 2", 2),
         Setting(
+            "the sampling temperature, from 0 to 2, if the model takes one",
             variable="OUTRIDER_TEMPERATURE",
             flag="--temperature",
-            help="the sampling temperature, from 0 to 2, if the model takes one",
             unset="the provider's default",
-            consent=None,
         ),
+        FREE,
     ] = None
     tools: Annotated[
         ToolNames | None,
         Setting(
+            'built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; not `["Task"]` alone',
             variable="OUTRIDER_TOOLS",
             flag="--tools",
-            help='built-in tools of the agent and its sub-agents, such as `["Read", "Grep"]`; not `["Task"]` alone',
             unset="all",
-            consent=if_adds_tools("tools that you have left out can be used"),
         ),
+        if_adds_tools("tools that you have left out can be used"),
     ] = None
     lean: Annotated[
         Lean,
         Setting(
+            'the [lean form](providers/local.md#the-lean-form): `"on"`, `"off"`, or `"auto"` for context windows '
+            "known to be under 32k tokens",
             variable="OUTRIDER_LEAN",
             flag="--lean",
-            help='the [lean form](providers/local.md#the-lean-form): `"on"`, `"off"`, or `"auto"` for context windows '
-            "known to be under 32k tokens",
-            consent=None,
         ),
+        FREE,
     ] = "auto"
     tool_calls: Annotated[
         ToolCalls,
         Setting(
-            variable="OUTRIDER_TOOL_CALLS",
-            help='how models of local servers call tools: `"native"`, '
+            'how models of local servers call tools: `"native"`, '
             '[`"prompted"`](providers/local.md#models-without-native-tool-calls), or `"auto"`: prompted in the lean '
             "form",
-            consent=None,
+            variable="OUTRIDER_TOOL_CALLS",
         ),
+        FREE,
     ] = "auto"
     tool_files: Annotated[
         PythonFiles,
-        Setting(
-            flag="--tools",
-            help="Python files with your own `@tool` functions; loading one runs it",
-            consent=if_adds("these files run as programs, with all your rights"),
-        ),
+        Setting("Python files with your own `@tool` functions; loading one runs it", flag="--tools"),
+        if_adds("these files run as programs, with all your rights"),
     ] = ()
     log: Annotated[
         str | None,
         Setting(
+            "a folder for sessions, or a [Postgres database](scale.md#the-log-in-postgres), "
+            "`postgresql://user@host/database`",
             variable="OUTRIDER_LOG",
             flag="--log",
-            help="a folder for sessions, or a [Postgres database](scale.md#the-log-in-postgres), "
-            "`postgresql://user@host/database`",
             unset="a folder in the data folder",
-            consent=if_set("your conversations are kept in another place"),
         ),
+        if_set("your conversations are kept in another place"),
     ] = None
     workspace: Annotated[
         str | None,
         Setting(
+            "the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path`, others",
             flag="--in",
-            help="the [place](hands.md#places) where the tools work: `ssh://host/path`, `container:NAME/path`, others",
             unset="this machine",
-            consent=if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
         ),
+        if_set("files and commands of the agent are elsewhere, and the program that leads there runs here"),
     ] = None
     container_program: Annotated[
         str | None,
-        Setting(
-            help="the program that runs containers, or the path of one",
-            unset="docker or podman",
-            consent=if_set("this program runs here, with all your rights"),
-        ),
+        Setting("the program that runs containers, or the path of one", unset="docker or podman"),
+        if_set("this program runs here, with all your rights"),
     ] = None
     permissions: PermissionSettings = PermissionSettings()
     sandbox: SandboxSettings = SandboxSettings()

@@ -106,7 +106,8 @@ def make_bundle(target: Target) -> bytes:
     renamed = {"__main__.py": bootstrap.__file__, "jsonschema_rs.py": checked_arguments.__file__}
     files = {name: Path(file).read_bytes() for name, file in renamed.items()} | _extension(target) | _modules()
     if target.python == Target.here().python:
-        files |= {_compiled_name(name): _compiled(name, data) for name, data in files.items() if name.endswith(".py")}
+        sources = {name: data for name, data in files.items() if name.endswith(".py")}
+        files |= {cache_from_source(name, optimization=""): _compiled(name, data) for name, data in sources.items()}
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as bundle:
         for name in sorted(files):
@@ -153,10 +154,6 @@ def _imports(source: str) -> Iterator[str]:
     for indent, module, names in _IMPORT.findall(_FOR_TYPES.sub("\n", source)):
         each = [module, *(f"{module}.{name}" for name in re.findall(r"\w+", names))]
         yield from (name for name in each if not (indent and name.startswith(LEFT_OUT)))
-
-
-def _compiled_name(name: str) -> str:
-    return cache_from_source(name, optimization="")
 
 
 def _compiled(name: str, source: bytes) -> bytes:

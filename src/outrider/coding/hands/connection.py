@@ -13,6 +13,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from msgspec.structs import replace
+
 from outrider.coding.hands.link import Exchange, Link, LinkLostError
 from outrider.coding.hands.protocol import PREAMBLE, VERSION, Commands, CommandState, Hello, Welcome
 from outrider.coding.hands.requests import Request, Setup, Stance
@@ -184,7 +186,8 @@ class HandsConnection:
             if self._link:
                 await self._link.close()
                 self._link = None
-                self._forget_commands()
+                # They end with their hands.
+                self.commands = tuple(replace(each, running=False) for each in self.commands)
             began, pause = time.monotonic(), _FIRST_PAUSE
             while True:
                 try:
@@ -227,12 +230,6 @@ class HandsConnection:
     def _use_commands(self, said: Commands) -> None:
         self.commands, self.commands_at = said.commands[-MOST_COMMANDS:], time.monotonic()
         self._next_command = 1 + max((each.number for each in said.commands), default=self._next_command - 1)
-
-    def _forget_commands(self) -> None:
-        """Show the background commands as ended: they end with their hands."""
-        from msgspec.structs import replace
-
-        self.commands = tuple(replace(each, running=False) for each in self.commands)
 
     async def _end(self) -> None:
         if self._link:

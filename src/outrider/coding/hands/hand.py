@@ -9,7 +9,6 @@ from typing import BinaryIO, Protocol
 import msgspec
 
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
-from outrider.coding.folder_instructions import FolderInstructions
 from outrider.coding.hands.protocol import CHUNK, VERSION, CommandState, Welcome
 from outrider.coding.hands.requests import (
     HANDS_TOOLS,
@@ -24,10 +23,11 @@ from outrider.coding.hands.requests import (
     Stance,
 )
 from outrider.coding.permissions.approver import PermissionApprover
-from outrider.coding.permissions.pending_call import Grant, PendingCall
 from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import Grant, PendingCall
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.session_tools import SessionTools
+from outrider.coding.system_prompt import FolderInstructions
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import user_policy
 from outrider.conversation.attachments import Attachment
@@ -87,7 +87,6 @@ class Hand:
 
     @property
     def folder(self) -> Path:
-        """The project folder."""
         return self.workspace.folder
 
     def welcome(self) -> Welcome:
@@ -204,7 +203,6 @@ class Hand:
         return held.file, held.real
 
     def commands(self) -> tuple[CommandState, ...]:
-        """Return the background commands."""
         return tuple(
             CommandState(
                 each.number, each.command, each.access, each.seconds, each.running, each.exit_code, each.ended_by_user

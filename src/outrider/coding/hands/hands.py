@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
-from outrider.coding.commands.command import Command, FoundCommands
+from outrider.coding.commands import Command, FoundCommands
 from outrider.coding.config.settings import PermissionSettings, SandboxSettings, Settings
 from outrider.coding.found_skills import FoundSkill, FoundSkills
-from outrider.coding.hands.commands import CommandsElsewhere
 from outrider.coding.hands.connection import HandsConnection
-from outrider.coding.hands.folder import FolderElsewhere
-from outrider.coding.hands.judging import JudgeElsewhere, stance_of
 from outrider.coding.hands.link import Exchange
 from outrider.coding.hands.place import Place
 from outrider.coding.hands.protocol import Welcome
@@ -27,22 +26,29 @@ from outrider.coding.hands.requests import (
     Leave,
     ListFiles,
     Look,
+    PlanRestore,
+    Restore,
     Setup,
     SkillText,
+    SnapshotRecord,
+    SnapshotTaken,
     Stance,
     Survey,
     Surveyed,
+    TakeSnapshot,
 )
 from outrider.coding.hands.starter import Starter
-from outrider.coding.hands.tools import Forwarding, received
+from outrider.coding.hands.tools import CommandsElsewhere, Forwarding, JudgeElsewhere, received, stance_of
 from outrider.coding.named_files import Kind, NamedFiles
-from outrider.coding.permissions.pending_call import PendingCall
 from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import PendingCall
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.coding.user_policy import NOWHERE
 from outrider.conversation.attachments import Attachment
-from outrider.errors import HandsError
+from outrider.errors import HandsError, LogError
+from outrider.log.entries import RewindEntry, SnapshotEntry
 from outrider.log.log import Log
+from outrider.log.working_folder import FileChange, Timeline
 from outrider.skills.skill import Skill
 from outrider.text.visible import safe_line
 
@@ -96,7 +102,6 @@ class Hands:
         return self.connection.open()
 
     def close(self) -> None:
-        """End the hands, with everything that they run."""
         self.connection.close()
 
     def _stance(self) -> Stance:
@@ -112,7 +117,6 @@ class Hands:
         return made
 
     def subagent_workspace(self) -> WorkspaceElsewhere:
-        """Return a workspace for a sub-agent."""
         return self._new_workspace(str(next(self._numbers)))
 
     def leave(self, name: str) -> None:
@@ -156,57 +160,46 @@ class Hands:
 
     @property
     def skills_section(self) -> str:
-        """The skills in the system prompt."""
         return self.surveyed.skills_section
 
     @property
     def instructions(self) -> str:
-        """The project's instructions."""
         return self.surveyed.instructions
 
     @property
     def situation(self) -> str:
-        """Where the agent works."""
         return self.surveyed.situation
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was refused of the project's files for agents."""
         return self.surveyed.notes
 
     @property
     def sandbox_note(self) -> str:
-        """A note for the user if there should be a sandbox there and there is none, or ""."""
         note = self.open().sandbox_note
         return f"{safe_line(self.place)}: {safe_line(note[:1_000])}" if note else ""
 
     @property
     def is_sandboxed(self) -> bool:
-        """Whether commands run in a sandbox there."""
         return self.open().is_sandboxed
 
     @property
     def files(self) -> NamedFiles:
-        """The files that the user can name in a prompt."""
         return self
 
     def commands_with(self, own: FoundCommands) -> FoundCommands:
-        """Return the user's commands, and those of the project."""
         by_name = {each.name: each for each in (*own.commands, *map(_command, self.surveyed.commands[:MOST_NAMED]))}
         return FoundCommands(tuple(by_name.values()), own.refused)
 
     def changes_since_commit(self) -> str:
-        """Return a diff of the folder's changed files and the names of new ones. Raises HandsError."""
         return self.connection.ask_now(DiffSinceCommit(), str, seconds=_SECONDS)
 
     def working_folder(self, log: Log, session: str) -> FolderElsewhere:
-        """Return the working folder of a session, which can be rewound."""
         return FolderElsewhere(self.connection, log, session)
 
     # Files that the user names
 
     def kinds(self, names: Sequence[str]) -> list[Kind]:
-        """Return what each name is. Raises HandsError."""
         kinds = self.connection.ask_now(Look(tuple(names)), list[Kind], seconds=_SECONDS)
         if len(kinds) != len(names):
             raise HandsError("an answer has the wrong length")
@@ -243,7 +236,6 @@ class WorkspaceElsewhere(Workspace):
         self.background = hands.background
 
     def open(self) -> None:
-        """Connect, unless that was done. Blocks. Raises HandsError."""
         self._hands.open()
 
     def for_subagent(self, folder: Path | None = None) -> WorkspaceElsewhere:
@@ -281,3 +273,73 @@ class _SkillElsewhere(Skill, frozen=True, kw_only=True):
 
 def _command(found: CommandFound) -> Command:
     return Command(found.name, found.text, found.description, found.hint, Path(found.path), found.origin)
+
+
+T = TypeVar("T")
+
+
+class FolderElsewhere:
+    """A `WorkingFolder` in the hands. The log here has the names of snapshots, the store there their contents."""
+
+    def __init__(self, connection: HandsConnection, log: Log, session: str) -> None:
+        self._connection = connection
+        self._log = log
+        self._session = session
+        self._is_stale = False
+        self._notices: list[str] = []
+
+    def snapshot(self, *, opens: bool = False) -> SnapshotEntry | None:
+        """Record what changed, and return the entry to write; None if the hands cannot."""
+        request = TakeSnapshot(self._session, self._records(), opens, self._is_stale)
+        try:
+            taken = self._connection.ask_now(request, SnapshotTaken)
+        except HandsError as error:
+            self._is_stale = True
+            self._notices.append(f"The files were not recorded for a rewind: {error}")
+            return None
+        self._is_stale = False
+        self._notices += [safe_line(each[:1_000]) for each in taken.notices[:5]]
+        entry = taken.entry
+        if entry is None or not re.fullmatch("([0-9a-f]{64})?", entry.changes):
+            return None
+        return msgspec.structs.replace(entry, folder=self._label, opens=opens, restores=False)
+
+    def forget(self) -> None:
+        self._is_stale = True
+
+    def take_notices(self) -> list[str]:
+        taken, self._notices = self._notices, []
+        return taken
+
+    def timeline(self) -> Timeline:
+        """Return the snapshots in the log. Their contents cannot be read here."""
+        return Timeline(self._log.snapshots(self._session), self._label, self._log.snapshot_store)
+
+    def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
+        return self._asked(PlanRestore(self._session, self._records(), point, diffs), list[FileChange])
+
+    def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
+        request = Restore(self._session, self._records(), point, tuple(paths))
+        return self._asked(request, dict[str, str], repeats=False)
+
+    def _asked(self, request: PlanRestore | Restore, kind: type[T], *, repeats: bool = True) -> T:
+        try:
+            return self._connection.ask_now(request, kind, repeats=repeats)
+        except HandsError as error:
+            raise LogError(f"the files cannot be restored: {error}") from None
+
+    @property
+    def _label(self) -> str:
+        """The name of the folder in the log. It is no path of this machine, whatever the hands call it."""
+        return f"{self._connection.place} {self._connection.open().folder}"
+
+    def _records(self) -> tuple[SnapshotRecord, ...]:
+        """Return the snapshots of this folder, and the rewinds, as the hands know them."""
+        records, folder, label = [], self._connection.open().folder, self._label
+        for record in self._log.snapshots(self._session):
+            match record.entry:
+                case SnapshotEntry(folder=name) as entry if name == label:
+                    records.append(SnapshotRecord(record.seq, msgspec.structs.replace(entry, folder=folder)))
+                case RewindEntry() as rewind:
+                    records.append(SnapshotRecord(record.seq, rewind=rewind))
+        return tuple(records)

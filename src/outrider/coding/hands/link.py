@@ -83,14 +83,9 @@ class Exchange(Generic[T]):
         self._received = 0
         self.was_sent = False
 
-    @property
-    def value(self) -> T:
-        """The answer."""
-        return self._value
-
     def answer(self, said: Answer) -> None:
         """Take the answer. Raises HandsError if it is of the wrong type."""
-        self._value: T = decoded(said.body, self._kind)
+        self.value: T = decoded(said.body, self._kind)
 
     def add_progress(self, said: Progress) -> None:
         """Show progress. Raises HandsError if there is too much."""

@@ -11,9 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from outrider.coding.hands.containers import ENGINES, OWN, Engine, place_environment
-from outrider.coding.hands.launch import Installation, ShellScript
-from outrider.coding.hands.programs import ProgramStarter
-from outrider.coding.hands.starter import Streams
+from outrider.coding.hands.starter import Installation, ProgramStarter, ShellScript, Streams
 from outrider.errors import ConfigError, HandsError
 from outrider.processes.programs import ProgramNotFoundError, Programs
 from outrider.text.visible import revealed_line

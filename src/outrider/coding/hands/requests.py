@@ -7,8 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from outrider.coding.permissions.decision import Decision
-from outrider.coding.permissions.pending_call import Preview
-from outrider.coding.permissions.question import Mode
+from outrider.coding.permissions.question import Mode, Preview
 from outrider.conversation.attachments import MAX_BYTES
 from outrider.log.entries import RewindEntry, SnapshotEntry
 

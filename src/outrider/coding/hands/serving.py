@@ -158,7 +158,6 @@ class _Work:
         self._loop = asyncio.get_running_loop()
 
     def progress(self, content: object) -> None:
-        """Send progress, from any thread."""
         with suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._send_progress, content)
 
@@ -168,7 +167,6 @@ class _Work:
             self._writer.write(frame(Progress(self.id, msgspec.Raw(encoded(content)))))
 
     async def chunk(self, file: int, data: bytes) -> None:
-        """Send the next bytes of a file, as fast as the other side reads."""
         self._writer.write(frame(Chunk(self.id, file, data)))
         await self._writer.drain()
 

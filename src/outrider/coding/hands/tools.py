@@ -1,23 +1,113 @@
-"""The tools of a session as the model sees them, whose calls run in the hands."""
+"""The tools of a session whose calls run in the hands, decisions about these calls, and background commands there."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
 from typing import Any, cast
 
-from outrider.coding.folder_instructions import NewInstructions
-from outrider.coding.hands.commands import CommandsElsewhere
+import msgspec
+
 from outrider.coding.hands.connection import Begun, HandsConnection
 from outrider.coding.hands.link import Exchange, ReceivedFile
-from outrider.coding.hands.requests import HANDS_TOOLS, CallToDo, Done, FileInfo, Run
-from outrider.coding.permissions.pending_call import Grant
+from outrider.coding.hands.protocol import CommandState
+from outrider.coding.hands.requests import (
+    HANDS_TOOLS,
+    CallToDo,
+    Done,
+    EndCommand,
+    FileInfo,
+    FollowOutput,
+    Judge,
+    Judged,
+    MoveRunning,
+    ReadOutput,
+    Run,
+    Stance,
+)
+from outrider.coding.permissions.decision import Decision
+from outrider.coding.permissions.policy import Policy
+from outrider.coding.permissions.question import Grant, PendingCall, Preview
+from outrider.coding.permissions.rules import Rule
 from outrider.coding.project_texts import MAX_BYTES, ProjectText
+from outrider.coding.system_prompt import NewInstructions
+from outrider.coding.toolbox.background_commands import BackgroundCommand, BackgroundCommands, OutputReader
 from outrider.conversation.attachments import Attachment, OpenFile
-from outrider.errors import HandsError, HandsLostError
+from outrider.errors import ConfigError, HandsError, HandsLostError
+from outrider.processes.processes import Process
 from outrider.tools.context import ToolContext
 from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool
+
+_SECONDS = 30.0
+
+
+class CommandElsewhere(BackgroundCommand):
+    """One command. Its state is what the hands said last."""
+
+    def __init__(self, connection: HandsConnection, state: CommandState) -> None:
+        super().__init__(state.number, state.command, cast(Process, None), Path(os.devnull), state.access)
+        self._connection = connection
+        self.exit_code, self.running, self.ended_by_user = state.exit_code, state.running, state.ended_by_user
+        age = time.monotonic() - connection.commands_at if state.running else 0.0
+        self._seconds = state.seconds + age
+
+    def end(self) -> None:
+        self._connection.ask_now(EndCommand(self.number), type(None), seconds=_SECONDS)
+
+    def follow(self) -> OutputReader:
+        return cast(OutputReader, _Follower(self._connection, self.number))
+
+    def newest_output(self, size: int) -> bytes:
+        try:
+            return self._connection.ask_now(ReadOutput(self.number, size), bytes, seconds=_SECONDS)
+        except HandsError:
+            return b""
+
+
+class _Follower:
+    """Asks the hands for the lines that are new."""
+
+    def __init__(self, connection: HandsConnection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+        self._name = os.urandom(8).hex()
+
+    def __enter__(self) -> _Follower:
+        self.lines()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+    def lines(self, *, rest: bool = False) -> str:
+        try:
+            request = FollowOutput(self._number, self._name, rest)
+            return self._connection.ask_now(request, str, seconds=_SECONDS)
+        except HandsError:
+            return ""
+
+
+class CommandsElsewhere(BackgroundCommands):
+    """The background commands of a session and of its sub-agents."""
+
+    def __init__(self, connection: HandsConnection) -> None:
+        super().__init__()
+        self._connection = connection
+        self.waiting = 0
+        """How many calls wait for a command, which could be moved to the background."""
+
+    def __iter__(self) -> Iterator[BackgroundCommand]:
+        return iter([CommandElsewhere(self._connection, each) for each in self._connection.commands])
+
+    def move_running(self) -> int:
+        if self.waiting:
+            self._connection.ask_now(MoveRunning(), type(None), seconds=_SECONDS)
+        return self.waiting
 
 
 class Forwarding:
@@ -154,3 +244,82 @@ def received(info: FileInfo, files: Sequence[ReceivedFile]) -> Attachment | None
 def _sentence(error: HandsError) -> str:
     text = str(error)
     return text[:1].upper() + text[1:]
+
+
+MOST_RULES = 20
+LONGEST_REASON = 4_000
+
+
+class JudgeElsewhere:
+    """Asks the hands. What they allow runs there; they cannot allow anything that runs here."""
+
+    def __init__(
+        self, connection: HandsConnection, policy: Callable[[], Policy], forwarding: Callable[[PendingCall], Forwarding]
+    ) -> None:
+        """`policy` returns the session's; `forwarding` returns what sends calls of a call's workspace."""
+        self._connection = connection
+        self._policy = policy
+        self._forwarding = forwarding
+        self._previews: dict[str, Preview] = {}
+
+    def decides(self, tool: str) -> bool:
+        return tool in HANDS_TOOLS
+
+    async def decide(self, policy: Policy, call: PendingCall) -> Decision:
+        """Decide about a call. It is denied if the hands do not answer.
+
+        A call that only looks is sent together with the question: the hands run it if the rules allow it.
+        """
+        stance = None if policy is self._policy() else stance_of(policy)
+        forwarding, use = self._forwarding(call), call.use
+        to_do = forwarding.call(use.id, use.name, use.input)
+        decision: Decision | None = None
+        try:
+            judging = self._connection.begin(Judge(to_do, stance), Judged)
+            if stance is None:
+                forwarding.begin(to_do)
+            judged = (await self._connection.answered(judging)).value
+            decision = sound(judged.decision, policy)
+        except HandsError as error:
+            return Decision("deny", f"the call could not be checked: {error}")
+        finally:
+            if decision is None or decision.verdict != "allow":
+                forwarding.drop()
+        self._previews = {call.use.id: judged.preview}
+        return decision
+
+    async def preview(self, call: PendingCall) -> Preview:
+        return self._previews.get(call.use.id) or Preview()
+
+
+def sound(decision: Decision, policy: Policy) -> Decision:
+    """Return a decision of the hands without what they must not say: rules for anything that runs here."""
+    known = {rule.text for rule in policy.allow}
+    return msgspec.structs.replace(
+        decision,
+        reason=decision.reason[:LONGEST_REASON],
+        always=_rules_there(decision.always),
+        prefix=_rules_there(decision.prefix),
+        rules=tuple(rule for rule in decision.rules[:MOST_RULES] if rule in known),
+        doubts=decision.doubts[:MOST_RULES],
+    )
+
+
+def _rules_there(rules: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the rules if each is about a tool of the hands, or none."""
+    try:
+        are_there = all(Rule.parse(rule).tool in HANDS_TOOLS for rule in rules)
+    except ConfigError:
+        return ()
+    return rules if are_there and len(rules) <= MOST_RULES else ()
+
+
+def stance_of(policy: Policy) -> Stance:
+    """Return what the hands must know of a policy: the mode, and rules for their tools."""
+    return Stance(
+        mode=policy.mode,
+        allow=tuple((rule.text, rule.shared) for rule in policy.allow if rule.tool in HANDS_TOOLS),
+        ask=tuple(rule.text for rule in policy.ask if rule.tool in HANDS_TOOLS),
+        deny=tuple(rule.text for rule in policy.deny if rule.tool in HANDS_TOOLS),
+        accepted=policy.accepted,
+    )

@@ -12,8 +12,7 @@ import msgspec
 
 from outrider.coding.config.loading import label_of
 from outrider.coding.consent.command_line import CommandLine, project_line
-from outrider.coding.consent.item import ConsentItem, variables_in
-from outrider.coding.consent.store import Consents, StartCheck
+from outrider.coding.consent.item import ConsentItem, Consents, StartCheck, variables_in
 from outrider.coding.places import Place
 from outrider.coding.settings_files import MAX_BYTES, read_regular_file
 from outrider.environment import config_file, data_folder

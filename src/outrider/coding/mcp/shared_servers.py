@@ -1,4 +1,4 @@
-"""MCP servers that sessions of one process use, and may share, as the tasks of a batch do."""
+"""MCP servers that sessions of one process use, and may share, as the tasks of a batch do; their stored logins."""
 
 from __future__ import annotations
 
@@ -9,10 +9,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from outrider.environment import data_folder
 from outrider.mcp.servers import McpServer, StdioServer
 
 if TYPE_CHECKING:
+    from outrider.mcp.channel import Authorization
+    from outrider.mcp.oauth import OpenUrl
     from outrider.mcp.running import RunningServers
+    from outrider.mcp.servers import HttpServer
+    from outrider.mcp.tokens import TokenStore
+
 
 MOST_IDLE = 4
 """Folders whose servers run on while no session uses them: the next task may work there."""
@@ -72,3 +78,18 @@ class SharedServers:
 def _description(server: McpServer) -> McpServer:
     """Return what the server is. The check before its start is made anew for each session, and always the same."""
     return msgspec.structs.replace(server, before_start=None) if isinstance(server, StdioServer) else server
+
+
+def authorize(server: HttpServer, open_url: OpenUrl | None = None) -> Authorization | None:
+    """Return the authorization for a server; None if its headers have one. Without `open_url` no one is asked."""
+    if any(name.lower() == "authorization" for name in server.headers):
+        return None
+    from outrider.mcp.oauth import OAuth
+
+    return OAuth(server, token_store(), open_url=open_url)
+
+
+def token_store() -> TokenStore:
+    from outrider.mcp.tokens import TokenStore
+
+    return TokenStore(data_folder())

@@ -6,14 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.permissions.pending_call import Grant, Judge, PendingCall, Preview
 from outrider.coding.permissions.policy import Policy
-from outrider.coding.permissions.question import Answer, Ask, Mode, Question, narrower
+from outrider.coding.permissions.question import Answer, Ask, Grant, Mode, PendingCall, Preview, Question, narrower
 from outrider.coding.permissions.rules import at_any_level, is_shared
 from outrider.conversation.messages import ToolUseBlock
 from outrider.tools.approval import Allow, Approver, Deny
@@ -31,6 +30,19 @@ CHANGED = "it changed while the user was asked, so the call did not run; check a
 """What the model reads if the call would now do something else than the user approved."""
 MOST_ANSWERS = 1000
 """Answers to remember. A call runs right after its answer."""
+
+
+class Judge(Protocol):
+    """Decides about calls where their files are, if that is not here."""
+
+    def decides(self, tool: str) -> bool:
+        """Return whether calls of a built-in tool are decided there."""
+
+    async def decide(self, policy: Policy, call: PendingCall) -> Decision:
+        """Decide about a call. It is denied if that is impossible."""
+
+    async def preview(self, call: PendingCall) -> Preview:
+        """Return what a question shows of the call that was decided on last."""
 
 
 class PermissionApprover:
@@ -131,8 +143,7 @@ class PermissionApprover:
 
         Links may lead elsewhere than when the call was decided on.
         """
-        from outrider.coding.permissions.file_access import SEARCH_TOOLS, check_path
-        from outrider.coding.permissions.paths import as_resolved
+        from outrider.coding.permissions.file_access import SEARCH_TOOLS, as_resolved, check_path
 
         part = check_path(self.policy_in(folder), tool, "read" if tool in SEARCH_TOOLS else "write", as_resolved(path))
         if part.verdict == "deny":
@@ -199,7 +210,7 @@ class PermissionApprover:
         return await self._approval(located, ask, here=True)
 
     def _is_read_of(self, use: ToolUseBlock, real: str, folder: Path | None) -> bool:
-        from outrider.coding.permissions.paths import resolve_tool_path
+        from outrider.coding.permissions.file_access import resolve_tool_path
 
         return (
             use.name == "Read"

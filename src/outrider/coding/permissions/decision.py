@@ -15,8 +15,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
-from outrider.coding.permissions.file_access import PLAN_MODE, check_path
-from outrider.coding.permissions.paths import resolve_tool_path
+from outrider.coding.permissions.file_access import PLAN_MODE, check_path, resolve_tool_path
 from outrider.coding.permissions.policy import ALLOWED, Policy, allowed_by, deny_part
 from outrider.coding.permissions.policy import Decision as Decision
 from outrider.coding.permissions.rules import is_shared

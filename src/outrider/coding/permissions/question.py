@@ -1,14 +1,16 @@
-"""The modes, what runs in each, and the question to the user about a call with its answer."""
+"""The modes, what runs in each, a call that waits for a decision, and the question to the user with its answer."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from outrider.coding.access import ACCESS_LEVELS, ACCESS_WORDS, Access
 from outrider.coding.toolbox import WEB_SEARCH
+from outrider.conversation.messages import ToolUseBlock
 
 Mode: TypeAlias = Literal["ask", "edits", "all", "plan"]
 """`ask` before anything changes; allow `edits` in the folder; allow `all` calls; `plan` only reads."""
@@ -181,3 +183,38 @@ def _verdict(mode: Mode, level: Access) -> str:
     if level in LEVELS_THAT_RUN[mode]:
         return "runs"
     return "refused" if mode == "plan" else "asks"
+
+
+class PendingCall(msgspec.Struct, frozen=True):
+    """A call to decide about."""
+
+    use: ToolUseBlock
+    effect: str
+    cwd: Callable[[], Path]
+    """Returns the folder of the caller's shell."""
+    asker: str = ""
+    """The caller, if it is a sub-agent or a tool that attaches a file."""
+    built_in: bool = True
+    folder: Path | None = None
+    """The worktree in which the caller works; None for the project's folder."""
+    workspace: str = ""
+    """The workspace of a sub-agent elsewhere; empty for that of the session."""
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What a question shows of a call beside its arguments."""
+
+    folder: str = ""
+    """Where a command runs, if that is not the project folder."""
+    changes: str = ""
+    """What an edit changes: how many lines in how many places."""
+    diff: str = ""
+
+
+class Grant(NamedTuple):
+    """How a call was allowed, for tools that run in another process."""
+
+    paths: tuple[str, ...] = ()
+    """The resolved paths that the user agreed to."""
+    unasked: bool = False
+    """Whether a command is allowed by the names of its programs alone."""

@@ -12,9 +12,8 @@ import msgspec
 
 from outrider.coding.front_end import Front, FrontEnd
 from outrider.coding.permissions.question import Answer, Ask, Mode, Question
-from outrider.coding.remote.bodies import permission_body
 from outrider.coding.remote.live import LiveSocket
-from outrider.coding.remote.questions import RemoteQuestions, meaning_of
+from outrider.coding.remote.questions import RemoteQuestions, meaning_of, permission_body
 from outrider.coding.toolbox import EXIT_PLAN
 from outrider.conversation.messages import Message, ToolResultBlock
 from outrider.conversation.user_messages import is_from_user

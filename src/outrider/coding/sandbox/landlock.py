@@ -15,8 +15,7 @@ from pathlib import Path
 import msgspec
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.host import TEMPORARY, Host, RuntimeFiles
-from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
+from outrider.coding.sandbox.sandbox import TEMPORARY, Confinement, Host, RuntimeFiles, check_doubts, is_inside
 from outrider.coding.sandbox.seccomp import seccomp_filter
 from outrider.coding.sandbox.secret_search import FoundSecrets, SecretSearch
 

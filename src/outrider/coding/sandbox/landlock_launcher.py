@@ -86,11 +86,6 @@ def allow(ruleset: int, paths: "object", rights: int) -> None:
         os.close(handle)
 
 
-def leave_terminal() -> None:
-    """Begin a session without a terminal, unless this process leads one: then its terminal is its own."""
-    libc.setsid()
-
-
 def drop_capabilities() -> None:
     """Take from root what makes it more than a user. A program that root starts gets what the bounding set leaves."""
     for number in range(CAPABILITIES):
@@ -110,7 +105,7 @@ def main() -> None:
     with open(rules["filter"], "rb") as file:
         code = file.read()
     os.chdir(folder)
-    leave_terminal()
+    libc.setsid()  # without a terminal, unless this process leads a session: then its terminal is its own
     drop_capabilities()
     restrict_files(rules)
     restrict_calls(code)

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 from outrider.coding.access import Access
-from outrider.coding.sandbox.host import Host
-from outrider.coding.sandbox.sandbox import Confinement, check_doubts, is_inside
+from outrider.coding.sandbox.sandbox import Confinement, Host, check_doubts, is_inside
 from outrider.coding.sandbox.secret_search import SecretSearch
 
 PROGRAM = "/usr/bin/sandbox-exec"

@@ -73,7 +73,6 @@ class FolderSnapshots:
         self._lock = threading.Lock()
 
     def snapshot(self, *, opens: bool = False) -> SnapshotEntry | None:
-        """Record what changed since the last snapshot, and return the entry to write."""
         with self._lock:
             if self._off:
                 return None
@@ -87,11 +86,9 @@ class FolderSnapshots:
                 return None
 
     def forget(self) -> None:
-        """Start the next snapshot from what the log has."""
         self._is_stale = True
 
     def take_notices(self) -> list[str]:
-        """Return sentences for the user that came up since the last call."""
         taken, self._notices = self._notices, []
         return taken
 
@@ -151,7 +148,6 @@ class FolderSnapshots:
         return Timeline(self._log.snapshots(self._session), str(self._folder), self._store)
 
     def changes(self, timeline: Timeline, point: int, *, diffs: bool = False) -> Sequence[FileChange]:
-        """Return what must change to bring the folder from its newest snapshot to a point."""
         others = timeline.changed_by_others(point)
         current = _state(timeline)
         wanted = self._wanted(timeline, point, current)
@@ -167,7 +163,6 @@ class FolderSnapshots:
         ]
 
     def restore(self, timeline: Timeline, point: int, paths: Sequence[str]) -> dict[str, str]:
-        """Bring these files to a point. Return those that could not be restored, with the reasons."""
         current = _state(timeline)
         wanted = self._wanted(timeline, point, current)
         restorer = Restorer(self._folder, self._store)

@@ -102,10 +102,6 @@ class BackgroundCommands:
     def find(self, number: int) -> BackgroundCommand | None:
         return next((each for each in self if each.number == number), None)
 
-    def own_terminal(self, number: int) -> BackgroundCommand | None:
-        """Return the command with a number that was added here and has a terminal."""
-        return next((each for each in self.own_terminals if each.number == number), None)
-
     @property
     def own_terminals(self) -> list[BackgroundCommand]:
         """The commands that were added here and have a terminal."""

@@ -40,10 +40,6 @@ class Todo(msgspec.Struct, frozen=True):
     """Another wording of the step, which some models add. It is not shown."""
 
 
-def confirm_all(call_id: str, tool: str, path: str) -> str:
-    return ""
-
-
 def agree(call_id: str) -> Grounds:
     """Let every command run at the level that it asks for."""
     return "agreed"
@@ -59,7 +55,7 @@ class Workspace:
         """The working directory of the shell; a command may change it."""
         self.seen = SeenFiles()
         """What the model has seen of files."""
-        self.confirm: Confirm = confirm_all
+        self.confirm: Confirm = lambda *_: ""
         """Called by file tools with a resolved path, just before they open it."""
         self.grounds: Callable[[str], Grounds] = agree
         """Called by Bash with a call's id, just before its command starts."""

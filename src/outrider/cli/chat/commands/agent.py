@@ -170,8 +170,8 @@ async def _keep_key(view: SessionView, provider: str, key: str) -> None:
 
 
 def _config(chat: CommandContext, words: str) -> None:
+    from outrider.coding.config.editing import run_config
     from outrider.coding.config.loading import load
-    from outrider.coding.config.table import run_config
 
     try:
         given = shlex.split(words)

@@ -16,7 +16,7 @@ from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, YELLOW, fit, styled
 from outrider.cli.user_programs import page
 from outrider.coding import sentences, tasks
 from outrider.coding.tasks import ended, newest_text
-from outrider.subagents.managing import state_of
+from outrider.subagents.results import state_of
 from outrider.text import counted, dollars, thousands
 from outrider.text.terminal import command_output_lines
 from outrider.text.visible import safe_line, safe_lines

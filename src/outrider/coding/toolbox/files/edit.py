@@ -8,11 +8,9 @@ from typing import TypeAlias
 
 from outrider.coding.toolbox.files.diffs import change_details
 from outrider.coding.toolbox.files.line_ranges import excerpt, line_count
-from outrider.coding.toolbox.files.regular_files import resolve_path
+from outrider.coding.toolbox.files.regular_files import encode_like, resolve_path
 from outrider.coding.toolbox.files.replacing import PLACES, Replacement, near_miss
-from outrider.coding.toolbox.files.saving import save
-from outrider.coding.toolbox.files.text_files import encode_like
-from outrider.coding.toolbox.files.versions import WHOLE, Version, version
+from outrider.coding.toolbox.files.versions import WHOLE, Version, save, version
 from outrider.coding.toolbox.seen_files import Part, UnreadError
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from outrider.coding.toolbox.files.text_files import readable, text_chunks
+from outrider.coding.toolbox.files.regular_files import readable, text_chunks
 from outrider.coding.toolbox.seen_files import SOME, Part
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.text import counted

@@ -13,8 +13,13 @@ import msgspec
 from msgspec.structs import replace
 
 from outrider.coding.toolbox.files.line_ranges import Lines, Span, characters_for, line_count, numbered_lines
-from outrider.coding.toolbox.files.regular_files import open_regular, resolve_path
-from outrider.coding.toolbox.files.text_files import decode_lenient, file_chunks, text_chunks
+from outrider.coding.toolbox.files.regular_files import (
+    decode_lenient,
+    file_chunks,
+    open_regular,
+    resolve_path,
+    text_chunks,
+)
 from outrider.coding.toolbox.files.versions import EditorUnavailableError, Version, editor_version, stamp_file, stamp_of
 from outrider.coding.toolbox.seen_files import ALL, SOME, Part, Stamp
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable

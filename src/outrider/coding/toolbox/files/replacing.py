@@ -8,7 +8,7 @@ from itertools import islice, zip_longest
 
 import msgspec
 
-from outrider.coding.toolbox.files.text_files import readable
+from outrider.coding.toolbox.files.regular_files import readable
 
 PLACES = 20
 """Maximum number of occurrences whose line is reported."""

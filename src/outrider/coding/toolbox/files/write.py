@@ -6,10 +6,8 @@ from pathlib import Path
 
 from outrider.coding.toolbox.files.diffs import change_details
 from outrider.coding.toolbox.files.line_ranges import line_count
-from outrider.coding.toolbox.files.regular_files import resolve_path
-from outrider.coding.toolbox.files.saving import save
-from outrider.coding.toolbox.files.text_files import decode_lenient, encode_like, has_crlf, with_crlf
-from outrider.coding.toolbox.files.versions import Version, stamp_of, version_or_none
+from outrider.coding.toolbox.files.regular_files import decode_lenient, encode_like, has_crlf, resolve_path, with_crlf
+from outrider.coding.toolbox.files.versions import Version, save, stamp_of, version_or_none
 from outrider.coding.toolbox.tool_errors import ToolCallError, os_error, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.conversation.documents import kinds

@@ -1,4 +1,7 @@
-"""Start commands in the background: their output goes to a file, and they end with the session at the latest."""
+"""Commands in the background: their output goes to a file, and they end with the session at the latest.
+
+A command with a terminal, which the model types into, is one of them: one list, one file of output, one end.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,11 @@ import time
 from pathlib import Path
 
 from outrider.coding.toolbox.background_commands import BackgroundCommand
-from outrider.coding.toolbox.command_terminal import SIZE, CommandTerminal
-from outrider.coding.toolbox.shell.following import make_pipe
-from outrider.coding.toolbox.shell.outcomes import details, exit_sentence
+from outrider.coding.toolbox.command_terminal import KEYS, SIZE, CommandTerminal, keys_of
+from outrider.coding.toolbox.shell.outcomes import PRINTED, details, exit_sentence
+from outrider.coding.toolbox.shell.output import make_pipe
 from outrider.coding.toolbox.shell.shell import CommandCall, Shell
+from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.processes.processes import end
 from outrider.processes.pseudo_terminal import open_terminal
 from outrider.text import human_size
@@ -212,3 +216,75 @@ class NewestOutput:
 
     def _open(self, path: Path) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+
+
+MOST = 8
+"""Terminals that may be open at a time."""
+KILL = "Kill"
+"""What is typed to end a command for certain: no key has this name."""
+_MANUAL = (
+    "Bash(session={number}, command=…) types into it, exactly that: `\\n` is Enter; an empty command only looks. A "
+    f"command of nothing but key names presses them: C-c, C-d, {', '.join(list(KEYS)[3:8])}, … `{KILL}` ends it."
+)
+
+
+async def start_in_terminal(shell: Shell, call: CommandCall, threads: Threads) -> ToolResult:
+    """Start a command in a terminal, and return its screen once it waits for keys, has ended, or the time is over."""
+    if (running := sum(each.running for each in shell.workspace.background.own_terminals)) >= MOST:
+        raise ToolCallError(f"The command was not run: {running} terminals are open. End one: {_listed(shell)}.")
+    note = shell.enter_folder()
+    try:
+        started, _ = start(shell, call, has_terminal=True)
+    except OSError as error:
+        raise ToolCallError(f"The command was not run: there is no terminal for it ({error.strerror}).") from None
+    try:
+        return await _look(shell, started, call.seconds, threads, note, is_new=True)
+    except asyncio.CancelledError:
+        await asyncio.shield(threads.run(end, [started.process]))
+        raise
+
+
+async def type_into(shell: Shell, number: int, call: CommandCall, threads: Threads) -> ToolResult:
+    """Type into the terminal of a running command, and return what is new on its screen. Raises ToolCallError."""
+    command = next((each for each in shell.workspace.background.own_terminals if each.number == number), None)
+    if command is None:
+        raise ToolCallError(
+            f"There is no session {number}: it has ended, or it belonged to a process that has ended since. "
+            f"{_listed(shell) or 'No command runs in a terminal'}. Start it again with terminal=true."
+        )
+    note, terminal, text = "", _terminal_of(command), call.command
+    if text.strip() == KILL:
+        await threads.run(end, [command.process])
+        await threads.run(command.shell_ended.wait, 1.0)
+    elif text and not await threads.run(terminal.type, keys_of(text)) and command.exit_code is None:
+        note = "The command did not take all of the keys."
+    return await _look(shell, command, call.seconds, threads, note)
+
+
+async def _look(
+    shell: Shell, command: BackgroundCommand, seconds: float, threads: Threads, note: str, *, is_new: bool = False
+) -> ToolResult:
+    began, terminal = time.monotonic(), _terminal_of(command)
+    await threads.run(terminal.wait, command.shell_ended, seconds)
+    shown = terminal.take()
+    if command.exit_code is None:
+        waits = "It waits for input." if terminal.waits else "It still runs."
+        manual = f" {_MANUAL.format(number=command.number)}" if is_new else ""
+        ends = f"[Session {command.number}. {waits}{manual}]"
+    else:
+        lacks = shell.missing_access(command.access, command.exit_code, shown)
+        ends = " ".join(filter(None, ["The command has ended.", exit_sentence(command.exit_code), lacks]))
+    figures = details(command.exit_code, time.monotonic() - began, len(shown), shell.folder)
+    figures |= {"session": command.number, PRINTED: len(shown)}
+    lines = [shown or "Nothing new is on the screen.", ends, note]
+    return ToolResult("\n".join(filter(None, lines)), is_error=bool(command.exit_code), details=figures)
+
+
+def _terminal_of(command: BackgroundCommand) -> CommandTerminal:
+    assert command.terminal
+    return command.terminal
+
+
+def _listed(shell: Shell) -> str:
+    running = [each for each in shell.workspace.background.own_terminals if each.running]
+    return ", ".join(f"session {each.number} runs {printable(each.command)[:80]}" for each in running)

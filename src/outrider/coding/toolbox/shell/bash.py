@@ -8,9 +8,8 @@ import os
 from collections.abc import Sequence
 
 from outrider.coding.access import Access
-from outrider.coding.toolbox.shell.following import Follower, Outcome, Reader, make_pipe
 from outrider.coding.toolbox.shell.outcomes import details, to_result
-from outrider.coding.toolbox.shell.output import Output
+from outrider.coding.toolbox.shell.output import Follower, Outcome, Output, Reader, make_pipe
 from outrider.coding.toolbox.shell.shell import CommandCall, FolderReport, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.processes.processes import Process
@@ -80,22 +79,21 @@ class _Commands:
             call = CommandCall(command, "read" if unasked else access, seconds, context.progress, unasked)
             if session or terminal:
                 return await self._run_in_terminal(call, session)
-            return await (self._run_in_background(call) if run_in_background else self._run_here(call))
+            if run_in_background:
+                from outrider.coding.toolbox.shell.background import start_in_background
+
+                return await start_in_background(self._shell, call, self._threads)
+            return await self._run_here(call)
         except ToolCallError as failure:
             return ToolResult(str(failure), is_error=True)
 
     async def _run_in_terminal(self, call: CommandCall, session: int) -> ToolResult:
         """Start a command in a terminal of its own, or type it into the one of a session."""
-        from outrider.coding.toolbox.shell.terminal_session import start_in_terminal, type_into  # few commands need it
+        from outrider.coding.toolbox.shell.background import start_in_terminal, type_into  # few commands need it
 
         if session:
             return await type_into(self._shell, session, call, self._threads)
         return await start_in_terminal(self._shell, call, self._threads)
-
-    async def _run_in_background(self, call: CommandCall) -> ToolResult:
-        from outrider.coding.toolbox.shell.background import start_in_background
-
-        return await start_in_background(self._shell, call, self._threads)
 
     async def _run_here(self, call: CommandCall) -> ToolResult:
         """Run a command to its end, in a terminal of the editor if it has some."""

@@ -18,7 +18,7 @@ import msgspec
 
 from outrider.coding.access import Access
 from outrider.coding.sandbox.sandbox import Confinement, DoubtError, FindSandbox, Sandbox
-from outrider.coding.toolbox.shell.missing_access import missing_access
+from outrider.coding.toolbox.shell.outcomes import missing_access
 from outrider.coding.toolbox.tool_errors import ToolCallError, printable
 from outrider.coding.toolbox.workspace import Workspace
 from outrider.processes.process_tree import MARK

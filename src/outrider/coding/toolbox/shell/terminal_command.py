@@ -17,9 +17,8 @@ from typing import Any, TypeVar
 from msgspec.structs import replace
 
 from outrider.coding.toolbox.editor import EditorTerminal, Terminals
-from outrider.coding.toolbox.shell.following import DRAIN_SECONDS, Cause, Outcome
 from outrider.coding.toolbox.shell.outcomes import to_result
-from outrider.coding.toolbox.shell.output import Output
+from outrider.coding.toolbox.shell.output import DRAIN_SECONDS, Cause, Outcome, Output
 from outrider.coding.toolbox.shell.shell import VARIABLES, CommandCall, NamedFolderReport, Shell
 from outrider.coding.toolbox.tool_errors import ToolCallError
 from outrider.processes.process_tree import ProcessKey, can_list_processes, find_processes
@@ -250,7 +249,6 @@ class MarkedProcesses(Process):
         return self.end()
 
     def end(self) -> tuple[int, int]:
-        """End the processes, gently at first. Return how many there were and how many still live."""
         return end([self])
 
     def end_repeatedly(self, seconds: float) -> None:

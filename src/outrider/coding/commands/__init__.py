@@ -1,1 +1,0 @@
-"""Commands of users, projects and plugins: Markdown files that become prompts."""
