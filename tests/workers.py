@@ -7,8 +7,10 @@ replaced by one that runs the rest of its chunks; the test that killed it has fa
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
+import signal
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -17,11 +19,15 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
+from _pytest.runner import call_and_report
 
 CHUNK = 25
-"""Tests of a chunk, unless they share a fixture."""
+"""The most tests of a chunk, unless they share a fixture."""
+SPREAD = 8
+"""Into how many chunks for each worker the last tests are divided: one may take as long as a hundred others."""
 NOTHING = -1
+GRACE = 20.0
+"""Seconds in which a worker that is interrupted takes down what its tests have set up."""
 _FORK = multiprocessing.get_context("fork") if hasattr(os, "fork") else None
 
 
@@ -45,34 +51,31 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     return True
 
 
-def chunks_of(items: list[pytest.Item]) -> list[list[int]]:
-    """Return the numbers of the tests that one worker runs in a row. Tests that share a fixture come first, together."""
-    together: dict[str, list[int]] = {}
-    alone: list[list[int]] = []
-    place: object = None
+def chunks_of(items: list[pytest.Item], workers: int) -> list[list[int]]:
+    """Return the numbers of the tests that one worker runs in a row: of one module, and fewer towards the end.
+
+    A module whose tests share a fixture is one chunk, so that the fixture is made once; such chunks come first.
+    """
+    modules: dict[object, list[int]] = {}
     for number, item in enumerate(items):
-        if group := _group(item):
-            together.setdefault(group, []).append(number)
-            continue
-        if item.path != place or len(alone[-1]) == CHUNK:
-            alone.append([])
-        place = item.path
-        alone[-1].append(number)
-    return [*together.values(), *alone]
+        modules.setdefault(item.path, []).append(number)
+    shared = {item.path for item in items if _shares_with_its_module(item)}
+    whole = [numbers for path, numbers in modules.items() if path in shared]
+    parts: list[list[int]] = []
+    left = len(items) - sum(map(len, whole))
+    for numbers in (each for path, each in modules.items() if path not in shared):
+        while numbers:
+            size = max(1, min(CHUNK, left // (workers * SPREAD)))
+            parts.append(numbers[:size])
+            numbers = numbers[size:]
+            left -= len(parts[-1])
+    return whole + parts
 
 
-def _group(item: pytest.Item) -> str:
-    """Name those that share a fixture of their module or of the session with this test; "" if it shares none."""
-    shared: set[str] = set()
-    for name, fixtures in item._fixtureinfo.name2fixturedefs.items():  # type: ignore[attr-defined]
-        fixture = fixtures[-1]
-        if "/" not in fixture.baseid:  # of pytest, of a plugin, or of the conftest.py of all tests
-            continue
-        if fixture.scope in ("module", "package"):
-            return str(item.path)
-        if fixture.scope == "session":
-            shared.add(name)
-    return " ".join(sorted(shared))
+def _shares_with_its_module(item: pytest.Item) -> bool:
+    """Whether it uses a fixture of the scope "module" that is not one of pytest or a plugin."""
+    fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
+    return any(each[-1].scope == "module" and "/" in each[-1].baseid for each in fixtures)
 
 
 class _Worker:
@@ -88,6 +91,15 @@ class _Worker:
         self.process.start()
         writer.close()
 
+    def end(self) -> None:
+        """Interrupt the test that runs."""
+        assert self.process.pid is not None
+        with suppress(ProcessLookupError):
+            os.kill(self.process.pid, signal.SIGINT)
+        self.process.join(GRACE)
+        self.process.kill()
+        self.process.join()
+
 
 class _Run:
     """All tests of a session, run by workers."""
@@ -96,12 +108,13 @@ class _Run:
         assert _FORK is not None
         self._session, self._config = session, session.config
         self._items = session.items
-        self._chunks = chunks_of(session.items)
+        self._chunks = chunks_of(session.items, count)
         self._next = _FORK.Value("i", 0)
         """The next chunk."""
         self._taker = _FORK.RawArray("i", len(self._chunks))
         """The number of the worker that took each chunk."""
         self._count = count
+        self._parent = os.getpid()
         self._started = 0
         self._running = _FORK.RawArray("i", len(session.items) + count + 1)
         """The test that each worker runs."""
@@ -119,9 +132,6 @@ class _Run:
                     self._receive(reader)
                 for worker in [each for each in workers if each.process.exitcode is not None]:
                     workers.remove(worker)
-                    while worker.reader.poll() and self._receive(worker.reader):
-                        pass
-                    worker.reader.close()
                     if left := self._left_by(worker):
                         workers.append(self._start(left))
                 if self._session.shouldfail:
@@ -131,8 +141,7 @@ class _Run:
         finally:
             self._next.value = len(self._chunks)
             for worker in workers:
-                worker.process.terminate()
-                worker.process.join()
+                worker.end()
 
     def _start(self, first: list[int]) -> _Worker:
         self._started += 1
@@ -162,16 +171,19 @@ class _Run:
         hook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
 
     def _left_by(self, worker: _Worker) -> list[int]:
-        """Return the tests that a worker has left undone. The one that it was running has failed."""
+        """Return the tests that a dead worker has left undone. The one that it was running has failed."""
+        while worker.reader.poll() and self._receive(worker.reader):
+            pass
+        worker.reader.close()
         taken = [chunk for chunk, taker in zip(self._chunks, self._taker, strict=True) if taker == worker.number]
         left = [number for chunk in [worker.first, *taken] for number in chunk if number not in self._done]
-        running = self._running[worker.number]
-        if running in left:
-            left.remove(running)
-            item = self._items[running]
+        if left:
+            running = self._running[worker.number]
+            culprit = running if running in left else left[0]
+            left.remove(culprit)
+            item = self._items[culprit]
             said = f"The worker died with the exit code {worker.process.exitcode}."
-            report = pytest.TestReport(item.nodeid, item.location, {}, "failed", said, "call")
-            self._report(running, [report])
+            self._report(culprit, [pytest.TestReport(item.nodeid, item.location, {}, "failed", said, "call")])
         return left
 
     def _serialized(self, report: pytest.TestReport) -> Any:
@@ -186,28 +198,32 @@ class _Run:
         """Run tests until none is left."""
         worker.reader.close()
         self._own(worker)
-        sender = _Sender(writer)
+        sender = _Sender(writer, self._items)
         self._config.pluginmanager.register(sender)
         try:
-            numbers = self._take(worker)
-            number = next(numbers, NOTHING)
-            while number != NOTHING:
-                following = next(numbers, NOTHING)
-                self._running[worker.number] = number
-                after = None if following == NOTHING else self._items[following]
-                self._config.hook.pytest_runtest_protocol(item=self._items[number], nextitem=after)
-                writer.send(("test", number, [self._serialized(report) for report in sender.reports]))
-                number = following
+            self._run_all(worker, writer, sender)
             self._config.hook.pytest_unconfigure(config=self._config)  # which looks for what was not closed
         except KeyboardInterrupt:
-            with suppress(Exception):
-                self._session._setupstate.teardown_exact(None)
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            self._session._setupstate.teardown_exact(None)
         except BaseException:
             writer.send(("problem", 0, traceback.format_exc()))
             raise
+        finally:
+            atexit._run_exitfuncs()
+
+    def _run_all(self, worker: _Worker, writer: Connection, sender: _Sender) -> None:
+        sender.coming = self._take(worker)
+        number = next(sender.coming, NOTHING)
+        while number != NOTHING and os.getppid() == self._parent:
+            self._running[worker.number] = number
+            # The next test is taken when this one has run.
+            self._config.hook.pytest_runtest_protocol(item=self._items[number], nextitem=None)
+            writer.send(("test", number, [self._serialized(report) for report in sender.reports]))
+            number = sender.following
 
     def _own(self, worker: _Worker) -> None:
-        """Separate what this process must not share: the files of captured output, and the folder for temporary ones."""
+        """Separate what workers must not share: files of captured output, and the folder for temporary ones."""
         if capture := self._config.pluginmanager.getplugin("capturemanager"):
             capture.stop_global_capturing()
             capture.start_global_capturing()
@@ -216,6 +232,7 @@ class _Run:
         factory._basetemp = factory.getbasetemp() / f"worker-{worker.number}"
         factory._basetemp.mkdir(mode=0o700)
         factory._next_number = {}
+        atexit.unregister(factory._exit_stack.close)  # the parent cleans up
 
     def _take(self, worker: _Worker) -> Iterator[int]:
         yield from worker.first
@@ -230,16 +247,27 @@ class _Run:
 
 
 class _Sender:
-    """Keeps the reports of a test, and sends warnings."""
+    """Runs tests as pytest does, keeps their reports, and sends warnings."""
 
-    def __init__(self, writer: Connection) -> None:
-        self._writer = writer
+    def __init__(self, writer: Connection, items: list[pytest.Item]) -> None:
+        self._writer, self._items = writer, items
         self.reports: list[pytest.TestReport] = []
+        """Those of the last test."""
+        self.coming: Iterator[int] = iter(())
+        self.following = NOTHING
+        """The test after the last one."""
 
     @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        """Run a test as pytest does, without reporting it here."""
-        self.reports = runtestprotocol(item, log=False, nextitem=nextitem)
+    def pytest_runtest_protocol(self, item: Any) -> bool:
+        """Run a test, and take the next one: what both share stays set up. It is taken late: others may be idle."""
+        self.reports = [call_and_report(item, "setup", log=False)]
+        if self.reports[0].passed:
+            self.reports.append(call_and_report(item, "call", log=False))
+        self.following = next(self.coming, NOTHING)
+        after = None if self.following == NOTHING else self._items[self.following]
+        self.reports.append(call_and_report(item, "teardown", log=False, nextitem=after))
+        if hasattr(item, "_request"):
+            item._request, item.funcargs = False, None  # pytest does so, too: they would be kept to the end
         return True
 
     def pytest_warning_recorded(self, warning_message: warnings.WarningMessage, nodeid: str) -> None:
