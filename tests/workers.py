@@ -229,7 +229,7 @@ class _Run:
             capture.start_global_capturing()
             capture.suspend_global_capture()
         factory: Any = self._config._tmp_path_factory  # type: ignore[attr-defined]
-        factory._basetemp = factory.getbasetemp() / f"worker-{worker.number}"
+        factory._basetemp = factory.getbasetemp() / f"fork-{worker.number}"
         factory._basetemp.mkdir(mode=0o700)
         factory._next_number = {}
         atexit.unregister(factory._exit_stack.close)  # the parent cleans up
