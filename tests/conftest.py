@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed"]
+pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed", "tests.workers"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -66,14 +66,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lengths.mark_left_out(items)
 
 
-@pytest.fixture(autouse=True)
-def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Connections leave the loopback interface only over this fixture's dead body; keys are not even seen."""
-    for name in list(os.environ):
-        if name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN", "OLLAMA_HOST")) or name.startswith("OUTRIDER_"):
-            monkeypatch.delenv(name)
-    monkeypatch.setenv("OUTRIDER_SANDBOX", "off")  # the tests of the sandbox itself ask for one
-    monkeypatch.setenv("OUTRIDER_WEB_SEARCH", "off")  # a question that only its own tests expect
+@pytest.fixture(scope="session", autouse=True)
+def _no_real_model() -> Iterator[None]:
+    """Connections leave the loopback interface only over this fixture's dead body."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
@@ -81,7 +76,9 @@ def _no_real_model(monkeypatch: pytest.MonkeyPatch) -> None:
             raise AssertionError(f"a test tried to reach {address[0]}")
         connect(self, address)
 
-    monkeypatch.setattr(socket.socket, "connect", guarded)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(socket.socket, "connect", guarded)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -93,10 +90,16 @@ def _new_homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(autouse=True)
 def own_data_folder(monkeypatch: pytest.MonkeyPatch, _new_homes: Iterator[Path]) -> Path:
+    """Keys and settings of a developer are not seen; the test has a data folder of its own."""
+    for name in list(os.environ):
+        if name.startswith("OUTRIDER_") or name.endswith(("_API_KEY", "_BASE_URL", "_AUTH_TOKEN", "OLLAMA_HOST")):
+            monkeypatch.delenv(name)
     folder = next(_new_homes)
     folder.mkdir()
     monkeypatch.setenv("OUTRIDER_HOME", str(folder))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))  # what a developer has set is not to be tested
+    monkeypatch.setenv("OUTRIDER_SANDBOX", "off")  # the tests of the sandbox itself ask for one
+    monkeypatch.setenv("OUTRIDER_WEB_SEARCH", "off")  # a question that only its own tests expect
     monkeypatch.setenv("OUTRIDER_TITLES", "false")  # another such question, after the first answer
     monkeypatch.setenv("OUTRIDER_MODEL_LOOKUP", "off")  # a question that no script of a server expects
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(folder / "settings"))  # what a developer has set is not to be tested
     return folder

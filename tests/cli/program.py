@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import os
 import subprocess
@@ -59,6 +60,35 @@ def start(
         preparation = take_terminal if has_terminal else None
         return subprocess.Popen(command, env=env, preexec_fn=preparation, **options)
     return Fork(warm, command, env=env, has_terminal=has_terminal, **options)
+
+
+class Running:
+    """The program, awaited on an event loop. Options are those of `start`."""
+
+    def __init__(self, *arguments: str, **options: Any) -> None:
+        self._process = start(*arguments, **options)
+        self.pid = self._process.pid
+        self._said: tuple[bytes, bytes] | None = None
+
+    @property
+    def returncode(self) -> int | None:
+        """The exit code, once it has ended."""
+        return self._process.poll()
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to it."""
+        self._process.send_signal(number)
+
+    async def error_line(self) -> bytes:
+        """Read a line of what it says on stderr; b"" at the end."""
+        assert self._process.stderr
+        return bytes(await asyncio.to_thread(self._process.stderr.readline))
+
+    async def communicate(self) -> tuple[bytes, bytes]:
+        """Wait for its end, and return what it has said."""
+        if self._said is None:
+            self._said = await asyncio.to_thread(self._process.communicate)
+        return self._said
 
 
 def _read_at_the_start(environment: dict[str, str]) -> frozenset[tuple[str, str]]:

@@ -7,14 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import Running, clean_environment, outrider, start
 from tests.lengths import only_long
 from tests.log import until_so
 from tests.modelserver import Held, ModelServer, Recorded, Step
@@ -43,18 +42,15 @@ class Program:
         self._folder = folder
 
     async def __aenter__(self) -> Program:
-        self.process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "outrider", *self._arguments),
-            cwd=self._folder,
-            env=clean_environment() | {"OUTRIDER_HOME": str(self._folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"},
-            stderr=asyncio.subprocess.PIPE,
+        home = {"OUTRIDER_HOME": str(self._folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"}
+        self.process = Running(
+            *self._arguments, cwd=self._folder, env=clean_environment() | home, stderr=subprocess.PIPE
         )
         return self
 
     async def __aexit__(self, *_: object) -> None:
         if self.process.returncode is None:
-            self.process.kill()
+            self.process.send_signal(signal.SIGKILL)
         await self.process.communicate()
 
     async def ended(self) -> tuple[int, str]:
@@ -209,8 +205,7 @@ async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: si
         async with Program(tmp_path, *options) as program:
             await server.held.wait()
             program.process.send_signal(number)
-            assert program.process.stderr
-            while line := await program.process.stderr.readline():  # the progress, where the program is slow
+            while line := await program.process.error_line():  # the progress, where the program is slow
                 if b"Stopping: the running tasks finish" in line:
                     break
             assert line, "it says that it stops"
@@ -294,8 +289,7 @@ def test_a_worker_takes_tasks_of_others(tmp_path: Path) -> None:
     """`--workers 0` leaves the work to `outrider worker`."""
     write_tasks(tmp_path, *({"id": str(n), "prompt": f"What is {n}+1?"} for n in range(3)))
     environment = clean_environment() | {"OUTRIDER_HOME": str(tmp_path / "home")}
-    command = [sys.executable, "-m", "outrider", "worker"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as worker:
+    with start("worker", cwd=tmp_path, env=environment, stderr=subprocess.PIPE) as worker:
         try:
             ended = outrider(
                 *("batch", "tasks.jsonl", "-o", "r.jsonl", "--model", "demo", "--workers", "0"),
@@ -347,7 +341,6 @@ async def test_calls_that_need_approval_wait_for_an_answer(tmp_path: Path) -> No
         question = listed.stdout.split()[0]
 
         async with Program(tmp_path, *options, "--resume", "--wait") as program:
-            assert program.process.stderr
             await asyncio.sleep(2)
             assert (program.process.returncode, (tmp_path / "alpha.txt").exists()) == (None, False)
             said = await asyncio.to_thread(outrider, "sessions", "answer", question, "yes", cwd=tmp_path, **home)

@@ -7,13 +7,14 @@ import os
 import random
 import re
 import signal
-import sys
 from pathlib import Path
+from subprocess import PIPE
+from typing import Any
 
 import msgspec
 import pytest
 
-from tests.cli.program import clean_environment, outrider
+from tests.cli.program import Running, clean_environment, outrider
 from tests.evals.folders import make_task
 from tests.lengths import only_long
 from tests.modelserver import ModelServer, Recorded, Step
@@ -33,22 +34,16 @@ def two_of_three(request: Recorded) -> Step:
 
 
 async def run_eval(folder: Path, *arguments: str) -> tuple[int, str, str]:
-    process = await started(folder, *arguments)
+    process = started(folder, *arguments)
     output, errors = await process.communicate()
     assert process.returncode is not None
     return process.returncode, output.decode(), errors.decode()
 
 
-async def started(folder: Path, *arguments: str) -> asyncio.subprocess.Process:
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "outrider", "eval", *arguments),
-        cwd=folder,
-        env=clean_environment() | {"OUTRIDER_HOME": str(folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        start_new_session=True,
-    )
+def started(folder: Path, *arguments: str) -> Running:
+    home = {"OUTRIDER_HOME": str(folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"}
+    pipes: dict[str, Any] = {"stdout": PIPE, "stderr": PIPE, "start_new_session": True}
+    return Running("eval", *arguments, cwd=folder, env=clean_environment() | home, **pipes)
 
 
 async def test_trials_are_judged_and_compared(tmp_path: Path) -> None:
@@ -105,7 +100,7 @@ async def test_a_killed_eval_goes_on_to_the_same_table(tmp_path: Path, kills: in
         arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--repeats", "3", "--resume")
         for _ in range(kills):
             wanted = len(server.requests) + chance.randint(1, 5)
-            process = await started(tmp_path, *arguments)
+            process = started(tmp_path, *arguments)
             while len(server.requests) < wanted and process.returncode is None:
                 await asyncio.sleep(0.01)
             if process.returncode is None:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from outrider.errors import ConversationError, LogError
 from outrider.log.entries import SubagentLinked
 from outrider.log.rows import encode
 from outrider.testing import Delay, ScriptedModel
+from tests.cli.program import run
 
 ID = "5" * 32
 SCRIPT = '''
@@ -105,13 +105,9 @@ POINTS = ["reply", "retry", "read", "write", "both", "block", "approve", "child"
 
 def stop(folder: Path, point: str, how: str) -> Path:
     place = folder / f"{how}.db"
-    ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, str(place), point, how],
-        timeout=60,
-        capture_output=True,
-        text=True,
-        env=os.environ,
-    )
+    (folder / "stopping.py").write_text(SCRIPT)
+    arguments = (str(place), point, how)
+    ended = run(*arguments, module="stopping", cwd=folder, env=dict(os.environ), stdout=PIPE, stderr=PIPE, text=True)
     wanted = (-signal.SIGKILL, "") if how == "kill" else (0, "suspended\n")
     assert (ended.returncode, ended.stdout) == wanted, ended.stderr
     return place

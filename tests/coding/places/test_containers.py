@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import signal
-import sys
 from pathlib import Path
+from subprocess import PIPE
 from typing import Any
 
 import msgspec
@@ -16,7 +15,7 @@ import pytest
 from outrider.coding.hands.containers import Containers, Engine
 from outrider.errors import HandsError
 from tests import stand_in_docker
-from tests.cli.program import clean_environment
+from tests.cli.program import Running, clean_environment
 from tests.coding.places import needs_other_root
 from tests.evals.folders import make_task
 from tests.log import until_so
@@ -37,17 +36,14 @@ class Machine:
         home = {"OUTRIDER_HOME": str(folder / "home"), "OUTRIDER_MODEL_LOOKUP": "off"}
         self.environment = clean_environment() | home | {"PATH": f"{self.programs}:{os.environ['PATH']}"}
 
-    async def start(self, *arguments: str) -> asyncio.subprocess.Process:
-        pipe = asyncio.subprocess.PIPE
+    def start(self, *arguments: str) -> Running:
         work = self.folder / "work"
         work.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "outrider", *arguments]
-        return await asyncio.create_subprocess_exec(
-            *command, cwd=work, env=self.environment, stdout=pipe, stderr=pipe, start_new_session=True
-        )
+        pipes: dict[str, Any] = {"stdout": PIPE, "stderr": PIPE, "start_new_session": True}
+        return Running(*arguments, cwd=work, env=self.environment, **pipes)
 
     async def run(self, *arguments: str) -> tuple[int, str, str]:
-        process = await self.start(*arguments)
+        process = self.start(*arguments)
         output, errors = await process.communicate()
         assert process.returncode is not None
         return process.returncode, output.decode(), errors.decode()
@@ -145,7 +141,7 @@ async def test_what_a_kill_has_left_is_removed_by_the_next_start(machine: Machin
     tasks.write_text('{"prompt": "Greet."}\n')
     async with ModelServer([Held(Answer("Never."))]) as server:
         options = ("--image", "python:3.11", "--model", f"{server.url}/v1#tiny", "--workers", "1")
-        process = await machine.start("batch", str(tasks), "-o", "results.jsonl", *options)
+        process = machine.start("batch", str(tasks), "-o", "results.jsonl", *options)
         await until_so(lambda: server.requests, 60)
         assert len(machine.containers) == 1
         _kill_tree(process.pid)
