@@ -37,7 +37,6 @@ NEEDED = (
     "outrider.log.journal",
     "outrider.log.resume",
     "outrider.log.sqlite.inbox",
-    "outrider.log.sqlite.watching",
     "outrider.runtime.folder_watch",
     "outrider.runtime.journal",
     "outrider.runtime.opening",
