@@ -6,7 +6,7 @@ BIN := .venv/bin
 
 help:
 	@echo "make demo    run nine short demos, without a key"
-	@echo "make test    run the tests, generated ones in a short form"
+	@echo "make test    run the tests, generated ones in a short form (about ten minutes on two cores)"
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
 	@echo "make test-lowest   run the library's tests with the oldest versions of its dependencies that are allowed"
@@ -54,14 +54,14 @@ check-rest:
 	$(BIN)/python scripts/price-table --check
 
 test: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest --workers 4 -m "not long"
+	sh scripts/in-memory $(BIN)/pytest -n 4 --dist worksteal -m "not long"
 
 # A time-out ends the worker: an exception inside hypothesis would only begin the example again.
 test-long: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest --workers 3 -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
+	sh scripts/in-memory $(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
 
 test-all: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest --workers 2 --hypothesis-profile=long --timeout 600
+	sh scripts/in-memory $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
 
 test-lowest: .venv/.ready
 	$(BIN)/python scripts/lowest-versions
