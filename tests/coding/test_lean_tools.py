@@ -129,26 +129,6 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
     assert str(tmp_path) not in str(model.requests), "a small model would write the whole path in each call"
 
 
-async def test_an_answer_right_after_a_failed_call_is_sent_back_once(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text("one\n")
-    edit = '{"tool": "Edit", "arguments": {"file_path": "a.txt", "old_string": "%s", "new_string": "two"}}'
-    calls = [
-        '{"tool": "Read", "arguments": {"file_path": "a.txt"}}',
-        edit % "eins",
-        '{"final": "I wrote two."}',
-        edit % "one",
-        '{"final": "Done."}',
-    ]
-    async with running(SmallModel(calls, takes_schemas=True)) as model:
-        run = await run_lean(model, tmp_path, "Write two instead of one.")
-    assert (run.status, run.text, (tmp_path / "a.txt").read_text()) == ("done", "Done.", "two\n")
-    _, after_read, after_failure, after_answer, after_edit = model.requests
-    assert "Edit failed." in after_failure["messages"][-1]["content"]
-    assert forms(after_failure) == forms(after_read) == forms(after_edit) == [*FEW, "final"]
-    assert forms(after_answer) == FEW, "any call, but no answer"
-    assert "your last call failed" in after_answer["messages"][-1]["content"]
-
-
 async def test_a_server_that_refuses_schemas_gets_the_tools_in_the_prompt_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     calls = ["", '{"name": "Write", "arguments": {"file_path": "b.txt", "content": "b"}}', "Done."]

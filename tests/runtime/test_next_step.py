@@ -128,30 +128,6 @@ TABLE: list[tuple[str, Sequence[Entry], Terms, Step]] = [
     ("a small model has results", [RUN, PROMPT, CALL_A, result(A)], SMALL, Think(2, True, False, "on_task")),
     ("a small model has a prompt", [RUN, PROMPT], SMALL, Think(1)),
     (
-        "a small model answers right after a failed call",
-        [RUN, PROMPT, CALL_A, result(A, failed=True), ANSWER],
-        SMALL,
-        Think(2, False, False, "failed_call"),
-    ),
-    (
-        "it answers again",
-        [RUN, PROMPT, CALL_A, result(A, failed=True), ANSWER, ANSWER],
-        SMALL,
-        Stop("done"),
-    ),
-    (
-        "it answers after a call that failed and one that did not",
-        [RUN, PROMPT, CALLS, result(A, failed=True), result(B), ANSWER],
-        SMALL,
-        Stop("done"),
-    ),
-    (
-        "another model answers right after a failed call",
-        [RUN, PROMPT, CALL_A, result(A, failed=True), ANSWER],
-        NO_LIMITS,
-        Stop("done"),
-    ),
-    (
         "a small model repeats itself",
         [RUN, PROMPT, *[CALL_A, result(A)] * 2],
         SMALL,

@@ -294,8 +294,7 @@ class AgentLoop(CurrentRun):
             await model.join_servers()
         await self.compactor.make_room()
         settings = model.agent.settings
-        is_free = step is not None and step.turn > 1 and step.reminder != "failed_call"
-        settings = self.compactor.bounded(settings.after_first if is_free else settings)
+        settings = self.compactor.bounded(settings if step is None or step.turn == 1 else settings.after_first)
         try:
             reply = await model.reply(reminder, settings)
         except errors.ContextExceededError as error:

@@ -88,7 +88,7 @@ class AgentSpec(_Answering, Generic[AnyDepsT], frozen=True, kw_only=True, dict=T
     """`auto`, `required`, `none` or the name of a tool. It holds for the first request of a run."""
     keeps_on_task: bool = False
     """Whether each request after results repeats the task, for a small model, which is also warned at once if it
-    repeats a call, and asked once more if it answers right after a failed one."""
+    repeats a call."""
     options: Mapping[str, Any] = {}
     """Fields for the body of each request, as the provider's API has them, for what no argument covers."""
     cache: CacheLifetime | None = None

@@ -155,7 +155,7 @@ class ModelClient:
         tools = [self.tools.callable.get(call.name) for call in reply.tool_calls]
         has_failed = any(result.is_error for result in results.tool_results)
         changed = not has_failed and any(tool is None or tool.effect != "read" for tool in tools)
-        then = prompt_text("on_task_failed" if has_failed else "on_task_changed" if changed else "on_task_seen")
+        then = prompt_text("on_task_changed" if changed else "on_task_seen")
         then = then.replace("{calls}", " and ".join(dict.fromkeys(call.name for call in reply.tool_calls)))
         return prompt_text("on_task").replace("{next}", then).replace("{task}", shorten(newest, LONGEST_TASK, "[…]"))
 
@@ -167,7 +167,7 @@ class ModelClient:
             return " ".join([prompt_text("final_turn"), *(asked or [prompt_text("final_answer")])])
         if step.reminder == "repeating":
             return prompt_text("repeating").format(repeats=repeats)
-        return prompt_text(step.reminder) if step.reminder in ("empty_reply", "failed_call") else ""
+        return prompt_text(step.reminder) if step.reminder == "empty_reply" else ""
 
     def _request(self, messages: Sequence[Message], reminder: str, settings: ModelSettings) -> Request:
         return Request(

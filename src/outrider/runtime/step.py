@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import msgspec
 
-from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBlock
+from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.conversation.usage import Usage
 from outrider.log.run_state import RunState
 from outrider.providers.base import StopReason
@@ -23,7 +23,7 @@ MAX_PAUSES = 20
 """Requests of one turn, if the model pauses its reply again and again."""
 SAME_CHECKS = 5
 """Failed checks of the goal in a row with the same output that end a run, if repetition is limited."""
-Reminder: TypeAlias = Literal["", "final_turn", "repeating", "empty_reply", "failed_call", "on_task"]
+Reminder: TypeAlias = Literal["", "final_turn", "repeating", "empty_reply", "on_task"]
 _REFUSALS = (StopReason.REFUSAL, StopReason.CONTENT_FILTER)
 
 
@@ -42,8 +42,7 @@ class Terms(msgspec.Struct, frozen=True):
     has_goal: bool = False
     """Whether a goal has to be reached before the run is done."""
     keeps_on_task: bool = False
-    """Whether the model reads the task again after each result, is warned at the first repeat, and must try again
-    when it answers right after calls that failed."""
+    """Whether the model reads the task again after each result, and is warned at the first repeat."""
     awaits: bool = False
     """Whether the run ends only when no sub-agent works in the background."""
 
@@ -207,19 +206,12 @@ def _rest_of_turn(run: RunState, terms: Terms) -> Step | None:
             return Stop(reached)
         return Think(run.turns, False, is_last, _reminder(run, terms, is_last, run.asked_after))
     results = run.asked_after.tool_results if run.asked_after else ()
-    if terms.keeps_on_task and run.replies == 1 and run.text and not is_last and all_failed(results):
-        return None if terms.budget_reached(run) else Think(run.turns, False, is_last, "failed_call")
     if not run.blanks or run.text or run.stop_reason is not StopReason.END or not results:
         return None
     if run.blanks == 1:
         return Think(run.turns, False, is_last, "empty_reply")
     has_failed = any(result.is_error for result in results)
     return Stop("error", "replied with nothing, twice, after a call had failed") if has_failed else None
-
-
-def all_failed(results: Sequence[ToolResultBlock]) -> bool:
-    """Return whether there are results, and none of a call that succeeded."""
-    return bool(results) and all(result.is_error for result in results)
 
 
 def _reminder(run: RunState, terms: Terms, is_last: bool, last: Message | None) -> Reminder:

@@ -122,14 +122,6 @@ def test_the_closest_line_is_shown(tools: FileTools) -> None:
     assert far.text == "old_string is not in a.txt."
 
 
-def test_who_wants_to_add_lines_is_told_how(tools: FileTools) -> None:
-    _with(tools, b"alpha = 1\n")
-    result = tools.edit("a.txt", "def zzz():", "def zzz():\n    return 2")
-    assert result.text.startswith("old_string is not in a.txt. To add lines, give a line of the file as old_string")
-    done = tools.edit("a.txt", "alpha = 1", "alpha = 1\n\ndef zzz():\n    return 2")
-    assert not done.is_error
-
-
 # Seen and changed
 
 

@@ -151,9 +151,7 @@ class OpenAIChat(ApiProvider):
         elif request.tools:
             if not self._refuses_schemas:
                 required = request.settings.tool_choice == "required"
-                said = next((each for each in reversed(request.messages) if each.role == "user"), None)
-                is_first = required and not (said and said.tool_results)
-                tools = [tool for tool in request.tools if is_first and tool.name in self._first] or request.tools
+                tools = [tool for tool in request.tools if required and tool.name in self._first] or request.tools
                 head["response_format"] = prompted_tools.response_format(
                     tools, required=required, messages=request.messages
                 )

@@ -24,7 +24,6 @@ Hidden: TypeAlias = Callable[[str], bool]
 AROUND = 3
 """Lines shown before and after a change."""
 SHOWN_LINES = 30
-ADDING = " To add lines, give a line of the file as old_string, and the same line with the new ones as new_string."
 UNREAD_LINES = 100
 """Lines shown of a file that was not read."""
 
@@ -119,8 +118,7 @@ def _places(replacement: Replacement, old: str, name: str, every: bool) -> list[
     """Return the positions to replace. Raises ToolCallError if there are none, or several without `every`."""
     places = replacement.places()
     if not places:
-        hint = near_miss(replacement.text, old) or (ADDING if replacement.old in replacement.new else "")
-        raise ToolCallError(f"old_string is not in {printable(name)}.{hint}")
+        raise ToolCallError(f"old_string is not in {printable(name)}.{near_miss(replacement.text, old)}")
     if len(places) > 1 and not every:
         times = max(replacement.count(), len(places))
         raise ToolCallError(
