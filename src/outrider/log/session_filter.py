@@ -69,7 +69,7 @@ def check_value(name: str, value: object) -> None:
 
 
 def origin_after(before: str | None, opened_by: str | None, *, is_new: bool) -> str | None:
-    """Return the origin to store. What a person goes on with becomes a conversation; nothing else changes it.
+    """Return the origin to store. A session that a person continues becomes a conversation; nothing else changes it.
 
     >>> origin_after(None, None, is_new=True), origin_after("print", "chat", is_new=False)
     ('python', 'chat')

@@ -154,7 +154,7 @@ class Dialogue:
         return ElicitationAnswer("decline") if content is None else ElicitationAnswer("accept", content)
 
     async def _form(self, message: str, properties: dict[str, Any], required: list[str]) -> dict[str, Any] | None:
-        """Return the content of the form; None if nobody filled it in."""
+        """Return the content of the form; None if it was not filled in."""
         schema = {"type": "object", "properties": properties, "required": required}
         try:
             result = await self._elicit({"mode": "form", "message": message, "requestedSchema": schema})
