@@ -129,6 +129,46 @@ async def test_the_lean_tools_work_with_decoded_calls(tmp_path: Path) -> None:
     assert str(tmp_path) not in str(model.requests), "a small model would write the whole path in each call"
 
 
+async def test_a_file_that_the_request_names_must_be_there_in_the_end(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("b\na\n")
+    calls = [
+        '{"tool": "Read", "arguments": {"file_path": "in.txt"}}',
+        '{"final": "out/sorted.txt has been written."}',
+        '{"tool": "Write", "arguments": {"file_path": "out/sorted.txt", "content": "a\\nb\\n"}}',
+        '{"final": "Done."}',
+    ]
+    async with running(SmallModel(calls, takes_schemas=True)) as model:
+        run = await run_lean(model, tmp_path, "Sort in.txt into out/sorted.txt.")
+    assert (run.text, (tmp_path / "out/sorted.txt").read_text()) == ("Done.", "a\nb\n")
+    said = model.requests[2]["messages"][-1]["content"]
+    assert "there is no file out/sorted.txt" in said
+    assert "Sort in.txt into out/sorted.txt." in said
+    assert "There is no file out/sorted.txt yet." in model.requests[1]["messages"][-2]["content"], "told with a result"
+    assert "no file" not in str([model.requests[0], model.requests[3]["messages"][-1]]), "once it is there"
+
+
+async def test_a_run_ends_all_the_same_without_the_file(tmp_path: Path) -> None:
+    calls = ['{"tool": "Bash", "arguments": {"command": "true"}}', *['{"final": "a.txt is gone."}'] * 4]
+    async with running(SmallModel(calls, takes_schemas=True)) as model:
+        run = await run_lean(model, tmp_path, "Remove a.txt.")
+    assert (run.status, run.text, len(model.requests)) == ("done", "a.txt is gone.", 4)
+
+
+async def test_most_of_a_file_is_not_lost_by_a_careless_write(tmp_path: Path) -> None:
+    text = "".join(f"line {number}\n" for number in range(9))
+    (tmp_path / "a.txt").write_text(text)
+    calls = [
+        '{"tool": "Read", "arguments": {"file_path": "a.txt"}}',
+        '{"tool": "Write", "arguments": {"file_path": "a.txt", "content": "line 9"}}',
+        '{"tool": "Edit", "arguments": {"file_path": "a.txt", "old_string": "", "new_string": "line 9"}}',
+        '{"final": "Done."}',
+    ]
+    async with running(SmallModel(calls, takes_schemas=True)) as model:
+        await run_lean(model, tmp_path, "Add a line to a.txt.")
+    assert "9 of its 9 lines would be lost" in str(model.requests[2]["messages"])
+    assert (tmp_path / "a.txt").read_text() == f"{text}line 9\n"
+
+
 async def test_a_server_that_refuses_schemas_gets_the_tools_in_the_prompt_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("one\n")
     calls = ["", '{"name": "Write", "arguments": {"file_path": "b.txt", "content": "b"}}', "Done."]

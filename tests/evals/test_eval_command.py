@@ -113,6 +113,14 @@ async def test_a_killed_eval_goes_on_to_the_same_table(tmp_path: Path, kills: in
     assert len(ids) == len(set(ids)) == 12
 
 
+async def test_a_slow_model_gets_more_time(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks", settings="[agent]\ntimeout_sec = 0.01\n")
+    async with ModelServer(two_of_three) as server:
+        arguments = ("tasks", "--model", f"{server.url}/v1#tiny", "--set", "lean=off", "-o", "r.jsonl")
+        code, output, errors = await run_eval(tmp_path, *arguments, "--timeout-multiplier", "1000")
+    assert (code, output.splitlines()[1].split()[1]) == (0, "100%"), errors
+
+
 def test_the_oracle_finds_tasks_that_prove_nothing(tmp_path: Path) -> None:
     make_task(tmp_path / "tasks", "good")
     make_task(tmp_path / "tasks", "lax", test='echo 1 > "$OUTRIDER_LOGS/verifier/reward.txt"')
@@ -136,6 +144,8 @@ def test_the_oracle_finds_tasks_that_prove_nothing(tmp_path: Path) -> None:
         (["tasks"], "--output FILE is missing"),
         (["tasks", "-o", "r.jsonl"], "--model MODEL is missing"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--repeats", "0"], "must be 1 or more"),
+        (["tasks", "-o", "r.jsonl", "--model", "demo", "--timeout-multiplier", "0"], "must be over 0"),
+        (["tasks", "-o", "r.jsonl", "--model", "demo", "--timeout-multiplier", "nan"], "must be over 0"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "lean"], "write a key and a value"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "workspace=ssh://a"], "in a copy of its environment"),
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--in", "ssh://a"], "Use --image IMAGE for a container"),

@@ -61,7 +61,7 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
             return 0
         from outrider.evals.task_folder import find_tasks  # imported late, so that --help stays fast
 
-        tasks = find_tasks(map(Path, options.tasks))
+        tasks = [task.slowed(options.timeout_multiplier) for task in find_tasks(map(Path, options.tasks))]
         return _start([task.in_image(options.image) for task in tasks] if options.image else tasks, options)
 
     return reported("eval", run, (*WRONG_INPUT, ValueError))
@@ -92,6 +92,13 @@ def make_parser() -> argparse.ArgumentParser:
     add("--workers", type=int, default=2, metavar="N", help="trials that run at once (default 2)")
     add("--budget", metavar="DOLLARS", help="stop when all trials together have cost this much")
     add("--max-turns", type=int, metavar="N", help="stop a trial after N model replies (default 50)")
+    add(
+        *("--timeout-multiplier",),
+        type=float,
+        default=1.0,
+        metavar="X",
+        help="give the agent X times the seconds of each task, for slow models (default 1)",
+    )
     add("--log", metavar="PLACE", help=LOG_HELP)
     add("--oracle", action="store_true", help="check the tasks: their solutions pass, and nothing does not")
     add("--show", metavar="FILE", help="print the table of an eval, and run nothing")
@@ -119,6 +126,8 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError("--model MODEL is missing: an eval says which models it measures")
     if options.repeats < 1 or options.workers < 1:
         raise UsageError("--repeats and --workers must be 1 or more")
+    if not 0 < options.timeout_multiplier <= 1_000:
+        raise UsageError("--timeout-multiplier must be over 0, and at most 1000")
     if options.budget is not None:
         options.budget = positive("--budget", options.budget)
 

@@ -25,7 +25,8 @@ _TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     ),
     "Write": ("Write a whole file. Read it first if it exists.", ("file_path", "content")),
     "Edit": (
-        "Replace a text in a file that you have read. old_string must be in it once, exactly, without line numbers.",
+        "Replace a text in a file that you have read. old_string must be in it once, exactly, without line numbers. "
+        "With an empty old_string, new_string is added at the end of the file.",
         ("file_path", "old_string", "new_string"),
     ),
     "Grep": ("Search in files for a regular expression. Shows the lines that match.", ("pattern", "path")),
@@ -72,6 +73,7 @@ def lean_tools(tools: Iterable[Tool], *, chosen: bool, mode: Callable[[], Mode])
     hidden = {
         "Bash": lambda: {"access": "read" if mode() == "plan" else "write"},
         "Grep": lambda: {"output_mode": "content"},
+        "Write": lambda: {"careful": True},
     }
     return [_lean(tool, hidden.get(tool.name)) for tool in kept]
 
@@ -80,7 +82,7 @@ def _lean(tool: Tool, hidden: Callable[[], dict[str, Any]] | None) -> Tool:
     if tool.name not in _TOOLS:
         return tool
     description, names = _TOOLS[tool.name]
-    schema = tool.parameters
+    schema = tool.signature.schema.json
     properties = {name: _without_words(schema["properties"][name]) for name in names}
     required = [name for name in schema.get("required", ()) if name in names]
     shown = {"type": "object", "properties": properties, "required": required}

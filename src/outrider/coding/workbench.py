@@ -15,6 +15,7 @@ from outrider.coding.extensions import Extensions
 from outrider.coding.front_end import NO_FRONT_END, FrontEnd
 from outrider.coding.lean_tools import has_prompted_tools, in_form, is_lean, lean_tools
 from outrider.coding.mcp.shared_servers import SharedServers
+from outrider.coding.missing_files import MissingFiles
 from outrider.coding.permissions.approver import PermissionApprover
 from outrider.coding.permissions.question import Mode, narrower, parse_mode
 from outrider.coding.plan_mode import PlanMode, reads
@@ -230,18 +231,20 @@ class Workbench:
         tools: Sequence[Tool] = self.tools
         if lean:
             tools = lean_tools(tools, chosen=self.settings.tools is not None, mode=lambda: self.permissions.mode)
+        # Small models describe what they would do. A run that nobody watches is asked for work.
+        is_pushed = has_prompted_tools(formed[0]) and not self._front_end.ask
+        hooks = self._hooks.hooks
         agent = Agent(
             model=model if asked[0] is provider else asked,
             server_tools=() if lean else self._web_search.tools(*providers),
             system=agent_prompt(self._system_prompt, skills, self.project.instructions, lean=lean),
             situation=lean_situation(self.project.names()) if lean else self.project.situation,
             tools=tools,
-            # Small models describe what they would do. A run that nobody watches is asked for work.
-            tool_choice="required" if has_prompted_tools(formed[0]) and not self._front_end.ask else None,
+            tool_choice="required" if is_pushed else None,
             keeps_on_task=lean,
             temperature=self.settings.temperature,
             mcp=self.servers or (),
-            hooks=self._hooks.hooks,
+            hooks=MissingFiles(self.project.names).added_to(hooks) if is_pushed else hooks,
             limits=self.settings.limits,
             budget=self.settings.budget,
             compaction=self.settings.context.compaction,

@@ -63,6 +63,10 @@ class TaskFolder(msgspec.Struct, frozen=True):
         """The folder with the files that the agent finds."""
         return self.path / "environment"
 
+    def slowed(self, times: float) -> TaskFolder:
+        """Return the task with that many times as many seconds for the agent."""
+        return msgspec.structs.replace(self, agent_seconds=self.agent_seconds * times)
+
     @property
     def tests(self) -> Path:
         """The folder with `test.sh`, which the agent does not see."""

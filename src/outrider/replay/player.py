@@ -21,7 +21,7 @@ from outrider.replay.difference import about, entry_difference, messages_differe
 from outrider.replay.tape import Tape, is_reply, is_step, reply_of
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.events import Compacted, CompactionReason
-from outrider.runtime.hooks import HookResult
+from outrider.runtime.hooks import HOOK_SAYS, HookResult
 from outrider.runtime.waits import Parked, Waits
 from outrider.tools.approval import Allow, Decision, Defer, Deny
 from outrider.tools.context import ToolContext
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 PARTS = ("system", "tools", "server_tools", "settings", "output_schema", "reminder")
 """What a request has beside its messages."""
-HOOK_SAYS = "[A hook says:]\n"
 AT_ONCE = 4
 """Attempts that follow each other without a delay; the entries of later ones are copied."""
 _INTERRUPTED = ("cancelled", "max_seconds")

@@ -16,11 +16,11 @@ from outrider.log.entries import Entry, MessageEntry
 from outrider.log.log import Log
 from outrider.providers.catalogue.windows import window_of
 from outrider.replay.difference import Difference, Replayed, about, shown
-from outrider.replay.player import HOOK_SAYS, PARTS, PlayedModel, PlayedTool, Player
+from outrider.replay.player import PARTS, PlayedModel, PlayedTool, Player
 from outrider.replay.tape import Tape, models_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.handoffs import TOOL as HANDOFF
-from outrider.runtime.hooks import Hooks
+from outrider.runtime.hooks import HOOK_SAYS, Hooks
 from outrider.runtime.limits import Limits
 from outrider.runtime.run_scope import RunScope
 from outrider.runtime.session import Session

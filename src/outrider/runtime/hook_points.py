@@ -11,7 +11,15 @@ from outrider.conversation.messages import Message, TextBlock
 from outrider.errors import HookBlockedError
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.events import Notice
-from outrider.runtime.hooks import PromptSubmitted, SessionEnd, SessionStart, Stop, SubagentStop, run_hooks
+from outrider.runtime.hooks import (
+    HOOK_SAYS,
+    PromptSubmitted,
+    SessionEnd,
+    SessionStart,
+    Stop,
+    SubagentStop,
+    run_hooks,
+)
 
 MAX_CONTINUED = 8
 """How often hooks may keep one run going."""
@@ -82,4 +90,4 @@ def _reporter(around: CallEnvironment) -> Any:
 
 
 def _said_by_hook(text: str) -> str:
-    return f"[A hook says:]\n{text}"
+    return f"{HOOK_SAYS}{text}"

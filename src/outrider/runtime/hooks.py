@@ -18,6 +18,10 @@ else:
     from os import PathLike as Path  # pathlib is slow to import; help() evaluates annotations
 
 
+HOOK_SAYS = "[A hook says:]\n"
+"""The beginning of what a hook says to the model."""
+
+
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):
     """What every hook is told."""
 

@@ -88,7 +88,25 @@ def test_everything_can_be_deleted(tools: FileTools) -> None:
     assert path.read_bytes() == b""
 
 
-@pytest.mark.parametrize(("old", "new", "said"), [("", "x", "Write"), ("same", "same", "the same")])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (b"one\n", b"one\ntwo\n"),
+        (b"one", b"one\ntwo\n"),
+        (b"", b"two\n"),
+        (b"one\r\nmore\r\n", b"one\r\nmore\r\ntwo\r\n"),
+    ],
+)
+def test_an_empty_old_string_adds_at_the_end(tools: FileTools, before: bytes, after: bytes) -> None:
+    path = tools.folder / "a.txt"
+    path.write_bytes(before)
+    result = tools.edit("a.txt", "", "two", replace_all=True)
+    assert not result.is_error
+    assert path.read_bytes() == after
+    assert "two" in result.text
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [("", "", "old_string is empty"), ("same", "same", "the same")])
 def test_what_makes_no_sense_is_refused(tools: FileTools, old: str, new: str, said: str) -> None:
     _with(tools, b"same\n")
     result = tools.edit("a.txt", old, new)
@@ -97,6 +115,12 @@ def test_what_makes_no_sense_is_refused(tools: FileTools, old: str, new: str, sa
 
 
 # Hints
+
+
+def test_who_wants_to_add_is_told_how(tools: FileTools) -> None:
+    _with(tools, b"one\n")
+    assert 'give "" as old_string' in tools.edit("a.txt", "def two", "def two():\n    pass").text
+    assert "at the end" not in tools.edit("a.txt", "def two", "def three").text
 
 
 def test_other_white_space_is_pointed_out(tools: FileTools) -> None:

@@ -58,9 +58,9 @@ def edit(workspace: Workspace, *, hidden: Hidden = lambda _: False) -> Tool:
 def _edit(
     workspace: Workspace, name: str, old: str, new: str, every: bool, hidden: Hidden, context: ToolContext
 ) -> ToolResult:
-    if not old:
+    if not old and not new:
         raise ToolCallError(
-            "old_string is empty: give the text to replace. Write creates a file or replaces a whole one."
+            "old_string is empty: give the text to replace, or a new_string to add at the end of the file."
         )
     if old == new:
         raise ToolCallError("old_string and new_string are the same: there is nothing to change.")
@@ -118,7 +118,8 @@ def _places(replacement: Replacement, old: str, name: str, every: bool) -> list[
     """Return the positions to replace. Raises ToolCallError if there are none, or several without `every`."""
     places = replacement.places()
     if not places:
-        raise ToolCallError(f"old_string is not in {printable(name)}.{near_miss(replacement.text, old)}")
+        adds = ' To add a text at the end of the file, give "" as old_string.' if old in replacement.new else ""
+        raise ToolCallError(f"old_string is not in {printable(name)}.{near_miss(replacement.text, old)}{adds}")
     if len(places) > 1 and not every:
         times = max(replacement.count(), len(places))
         raise ToolCallError(

@@ -125,7 +125,7 @@ def _changed(name: str, input: Mapping[str, Any], old: str) -> str | None:
     if name == "Write":
         return content if isinstance(content, str) else None
     before, after = input.get("old_string"), input.get("new_string", "")
-    if name != "Edit" or not isinstance(before, str) or not before or not isinstance(after, str):
+    if name != "Edit" or not isinstance(before, str) or not isinstance(after, str):
         return None
     replacement = Replacement.within(old, before, after)
     places = replacement.places()
@@ -148,7 +148,9 @@ def change_summary(name: str, input: Mapping[str, Any], folder: Path) -> str:
 
 def _edit_summary(text: str | None, old: str, new: str, *, replaces_all: bool) -> str:
     lines = counted(max(line_count(old), line_count(new)), "line")
-    if text is None or not old:
+    if not old:
+        return f"adds {counted(line_count(new), 'line')} at the end"
+    if text is None:
         return f"changes {lines} {'in every place' if replaces_all else 'in 1 place'} that has the text"
     replacement = Replacement.within(text, old, new)
     places = replacement.count()

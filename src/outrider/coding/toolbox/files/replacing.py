@@ -19,6 +19,11 @@ class Replacement(msgspec.Struct, frozen=True):
 
     >>> Replacement.within("one\\r\\ntwo\\r\\n", "one\\ntwo", "1\\n2").apply()
     '1\\r\\n2\\r\\n'
+
+    An empty `old` stands for the end of the text, where `new` is added in lines of its own.
+
+    >>> Replacement.within("one", "", "two").apply()
+    'one\\ntwo\\n'
     """
 
     text: str
@@ -30,6 +35,9 @@ class Replacement(msgspec.Struct, frozen=True):
 
     @classmethod
     def within(cls, text: str, old: str, new: str) -> Replacement:
+        if not old:
+            before, after = "" if not text or text.endswith("\n") else "\n", "" if new.endswith("\n") else "\n"
+            new = f"{before}{new}{after}"
         if "\r\n" not in text:
             return cls(text, old, new)
         plain, old, new = (each.replace("\r\n", "\n") for each in (text, old, new))
@@ -44,6 +52,9 @@ class Replacement(msgspec.Struct, frozen=True):
         return found
 
     def _occurrences(self) -> Iterator[int]:
+        if not self.old:
+            yield len(self.text)
+            return
         place = self.text.find(self.old)
         while place >= 0:
             yield place
@@ -51,7 +62,7 @@ class Replacement(msgspec.Struct, frozen=True):
 
     def count(self) -> int:
         """Return how many occurrences would be replaced."""
-        return self.text.count(self.old)
+        return self.text.count(self.old) if self.old else 1
 
     def line_of(self, place: int) -> int:
         return self.text.count("\n", 0, place) + 1
@@ -59,8 +70,8 @@ class Replacement(msgspec.Struct, frozen=True):
     def apply(self) -> str:
         """Return the text with every occurrence replaced. A new line ends like the line that it replaces."""
         if not self.line_ends:
-            return self.text.replace(self.old, self.new)
-        first, *others = self.text.split(self.old)
+            return self.text.replace(self.old, self.new) if self.old else self.text + self.new
+        first, *others = self.text.split(self.old) if self.old else (self.text, "")
         passed = first.count("\n")
         result = [_join_line_ends(first, self.line_ends[:passed])]
         for part in others:
