@@ -28,6 +28,18 @@ FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)$")
 
 def assemble(root: Path, pages: Path) -> None:
     """Write every page of the site into the folder `pages`, with links that lead to other pages of it."""
+    write_files(root, pages)
+    shutil.copyfile(Path(__file__).with_name("site.css"), pages / "site.css")
+    generated = {**api_pages((root / "docs" / "api.md").read_text(encoding="utf-8"))}
+    generated |= {"reference/command-line.md": command_line_page(), "reference/events.md": events_page()}
+    generated |= {"reference/files.md": files_page()}
+    for place, text in generated.items():
+        (pages / place).parent.mkdir(parents=True, exist_ok=True)
+        (pages / place).write_text(text, encoding="utf-8")
+
+
+def write_files(root: Path, pages: Path) -> None:
+    """Write the pages that are files of the project, and the files that they show."""
     places = _places(root)
     for source, place in places.items():
         target = pages / place
@@ -40,13 +52,6 @@ def assemble(root: Path, pages: Path) -> None:
             target.write_text(_example_page(source), encoding="utf-8")
         else:
             shutil.copyfile(source, target)
-    shutil.copyfile(Path(__file__).with_name("site.css"), pages / "site.css")
-    generated = {**api_pages((root / "docs" / "api.md").read_text(encoding="utf-8"))}
-    generated |= {"reference/command-line.md": command_line_page(), "reference/events.md": events_page()}
-    generated |= {"reference/files.md": files_page()}
-    for place, text in generated.items():
-        (pages / place).parent.mkdir(parents=True, exist_ok=True)
-        (pages / place).write_text(text, encoding="utf-8")
 
 
 def _places(root: Path) -> dict[Path, str]:

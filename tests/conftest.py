@@ -61,6 +61,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(FailuresAtOnce(terminal))
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, object]:
+    """Make only the cases that `make test` runs, where it does not run the others."""
+    result = yield
+    if metafunc.config.option.markexpr == "not long":
+        lengths.leave_out(metafunc)
+    return result
+
+
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lengths.mark_left_out(items)

@@ -38,10 +38,27 @@ def mark_left_out(items: list[pytest.Item]) -> None:
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for cases in tests.values():
         [count] = cases[0].get_closest_marker("sampled").args  # type: ignore[union-attr]
-        kept = {index * (len(cases) - 1) // max(1, count - 1) for index in range(count)}
+        kept = _spread(count, len(cases))
         for index, case in enumerate(cases):
             if index not in kept:
                 case.add_marker(pytest.mark.long)
+
+
+def leave_out(metafunc: pytest.Metafunc) -> None:
+    """Do not make the long cases of a test for a run without them: each takes time, in each process."""
+    calls = metafunc._calls
+    kept = set(range(len(calls)))
+    if sampled := metafunc.definition.get_closest_marker("sampled"):
+        kept = _spread(sampled.args[0], len(calls))
+    if metafunc.definition.get_closest_marker("long"):
+        kept = set()
+    short = [call for at, call in enumerate(calls) if at in kept and all(mark.name != "long" for mark in call.marks)]
+    metafunc._calls = short or calls[:1]  # without any, the test would count as one that has no cases
+
+
+def _spread(count: int, cases: int) -> set[int]:
+    """Return the indices of so many cases, evenly spread."""
+    return {index * (cases - 1) // max(1, count - 1) for index in range(count)}
 
 
 def only_long(*cases: Any) -> list[Any]:

@@ -15,7 +15,7 @@ import pytest
 from docsite.files import files
 
 from outrider import Log
-from tests.cli.program import run
+from tests.cli.program import clean_environment, run
 
 ROOT = Path(__file__).parent.parent
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + (64).to_bytes(4, "big") + (48).to_bytes(4, "big") + b"\0" * 8
@@ -44,7 +44,7 @@ MODULES = sorted(
 def run_python(code: str, folder: Path) -> str:
     """Run code as a module of this folder, and return what it prints."""
     (folder / "of_the_page.py").write_text(code)
-    environment = os.environ | {"OTEL_SDK_DISABLED": "true"}  # there is no endpoint to send to
+    environment = clean_environment() | {"OTEL_SDK_DISABLED": "true"}  # there is no endpoint to send to
     ended = run(
         module="of_the_page", cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from docsite.api_reference import api_pages, with_reference_links
-from docsite.assembly import assemble
+from docsite.assembly import assemble, write_files
 from docsite.command_line import _commands_below
 from docsite.docstrings import with_examples
 from docsite.links import problems
@@ -124,6 +124,6 @@ def test_only_a_link_to_what_is_not_in_the_site_is_taken_away(tmp_path: Path) ->
     (root / "docs" / "api.md").write_text(
         "[a](../src/code.py) [b](gone.md) [c](../CHANGELOG.md#x) [d](https://e.org)\n"
     )
-    assemble(root, tmp_path / "pages")
+    write_files(root, tmp_path / "pages")
     text = (tmp_path / "pages" / "api.md").read_text()
     assert text == "a [b](gone.md) [c](project/changelog.md#x) [d](https://e.org)\n"

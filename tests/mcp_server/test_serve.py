@@ -27,9 +27,10 @@ from outrider.mcp_server.host import Host
 from outrider.mcp_server.http import HttpServer
 from outrider.mcp_server.serving import listen
 from outrider.mcp_server.tasks import Tasks
+from outrider.processes import processes
 from outrider.sync import default_log
 from tests.cli.asking import everywhere
-from tests.cli.program import clean_environment
+from tests.cli.program import clean_environment, start
 from tests.mcp.starting import connected, text_of
 from tests.modelserver import Held, ModelServer
 from tests.streams import Answer
@@ -54,6 +55,17 @@ def program(folder: Path, *arguments: str, version: str = ERAS[0], **environment
 def data_of(result: Any) -> dict[str, Any]:
     found: dict[str, Any] = msgspec.json.decode(result.structured_content)
     return found
+
+
+@pytest.fixture
+def warm_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the server come from a warm process. The first test starts it from scratch."""
+
+    def forked(command: list[str], *, pass_fds: list[int], **options: Any) -> Any:
+        assert (command[:3], [*pass_fds]) == ([sys.executable, "-m", "outrider"], [])
+        return start(*command[3:], **options)
+
+    monkeypatch.setattr(processes, "popen", forked)
 
 
 @pytest.fixture
@@ -83,6 +95,7 @@ async def test_a_task_is_run_told_about_and_continued(folder: Path, version: str
 
 
 @pytest.mark.parametrize("version", ERAS)
+@pytest.mark.usefixtures("warm_programs")
 async def test_what_needs_approval_is_asked_of_the_person(folder: Path, version: str) -> None:
     asked: list[Elicitation] = []
 
@@ -108,6 +121,7 @@ async def test_what_needs_approval_is_asked_of_the_person(folder: Path, version:
 
 
 @pytest.mark.parametrize("version", ERAS)
+@pytest.mark.usefixtures("warm_programs")
 async def test_a_client_without_a_person_is_told_no(folder: Path, version: str) -> None:
     async with ModelServer([WRITE, ASK, Answer("Not done.")]) as model:
         server = program(folder, "--model", "openai-chat/x", version=version, **everywhere(model))
@@ -118,6 +132,7 @@ async def test_a_client_without_a_person_is_told_no(folder: Path, version: str) 
         assert b"Nobody can answer" in model.requests[2].body
 
 
+@pytest.mark.usefixtures("warm_programs")
 async def test_the_answer_is_data_if_there_is_a_schema(folder: Path) -> None:
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     report = Answer(calls=(("r", "report_back", {"n": 4}),))
@@ -132,6 +147,7 @@ async def test_the_answer_is_data_if_there_is_a_schema(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("version", ERAS)
+@pytest.mark.usefixtures("warm_programs")
 async def test_a_cancel_stops_the_task_and_it_can_go_on(folder: Path, version: str) -> None:
     async with ModelServer([Held(Answer("never seen")), Answer("Here.")]) as model:
         server = program(folder, "--model", "openai-chat/x", version=version, **everywhere(model))
@@ -146,6 +162,7 @@ async def test_a_cancel_stops_the_task_and_it_can_go_on(folder: Path, version: s
         assert (data["text"], data["session"]) == ("Here.", name)
 
 
+@pytest.mark.usefixtures("warm_programs")
 async def test_a_kill_leaves_a_session_that_can_be_continued(folder: Path) -> None:
     async with ModelServer([Held(Answer("never seen")), Answer("Here.")]) as model:
         server = program(folder, "--model", "openai-chat/x", **everywhere(model))
@@ -163,6 +180,7 @@ async def test_a_kill_leaves_a_session_that_can_be_continued(folder: Path) -> No
         assert (data["text"], data["status"]) == ("Here.", "done")
 
 
+@pytest.mark.usefixtures("warm_programs")
 async def test_a_client_chooses_only_what_it_may(folder: Path, tmp_path: Path) -> None:
     with default_log() as log:
         mine = log.create(SessionSettings(model="demo", cwd=str(folder)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 from pathlib import Path
 from subprocess import PIPE
@@ -17,7 +16,7 @@ from outrider.errors import ConversationError, LogError
 from outrider.log.entries import SubagentLinked
 from outrider.log.rows import encode
 from outrider.testing import Delay, ScriptedModel
-from tests.cli.program import run
+from tests.cli.program import clean_environment, run
 
 ID = "5" * 32
 SCRIPT = '''
@@ -107,7 +106,7 @@ def stop(folder: Path, point: str, how: str) -> Path:
     place = folder / f"{how}.db"
     (folder / "stopping.py").write_text(SCRIPT)
     arguments = (str(place), point, how)
-    ended = run(*arguments, module="stopping", cwd=folder, env=dict(os.environ), stdout=PIPE, stderr=PIPE, text=True)
+    ended = run(*arguments, module="stopping", cwd=folder, env=clean_environment(), stdout=PIPE, stderr=PIPE, text=True)
     wanted = (-signal.SIGKILL, "") if how == "kill" else (0, "suspended\n")
     assert (ended.returncode, ended.stdout) == wanted, ended.stderr
     return place

@@ -331,6 +331,12 @@ class ShellTerminal(Terminal):
         self.say(shlex.join([sys.executable, "-m", "outrider", *self._arguments]))
         return shell
 
+    async def _end(self) -> None:
+        """Let the shell end its jobs, which it does on SIGHUP; an interactive one takes no notice of SIGTERM."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.send_signal(signal.SIGHUP)
+        await super()._end()
+
 
 async def until(true: Callable[[], object], deadline: float = DEADLINE, what: str = "it") -> None:
     """Wait for something, with a deadline."""

@@ -159,6 +159,7 @@ async def test_a_question_to_the_person(session: Session) -> None:
     assert "It was a dark and stormy night." in result.text  # the default of a field that was left empty
 
 
+@pytest.mark.sampled(1)  # it takes four seconds, whatever it is reached over
 async def test_a_tool_that_must_run_as_a_task_and_asks(session: Session) -> None:
     steps: list[CallProgress] = []
     asked = len(session.questions)
