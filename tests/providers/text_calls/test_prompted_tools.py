@@ -113,21 +113,6 @@ def test_a_tool_whose_call_only_repeated_what_is_known_is_left_out_for_a_while()
         assert offered(*made) == everything, made
 
 
-def test_after_a_call_that_failed_there_is_one_more_before_the_final_answer() -> None:
-    def has_final(*outcomes: str) -> bool:
-        messages = [Message.user("Read a.")]
-        for number, outcome in enumerate(outcomes):
-            results = [result(f"c{number}", f"{number}", failed=each == "-") for each in outcome]
-            messages += [Message.assistant(call(f"c{number}", "look")), Message.user(*results)]
-        branches = sent(messages)["response_format"]["json_schema"]["schema"]["oneOf"]
-        return any("final" in each["properties"] for each in branches)
-
-    for outcomes in (("-",), ("+", "-"), ("-", "+", "-")):
-        assert not has_final(*outcomes), outcomes
-    for outcomes in ((), ("+",), ("-", "+"), ("-", "-"), ("+", "-", "-")):
-        assert has_final(*outcomes), outcomes
-
-
 def test_strings_are_capped_everywhere_and_references_are_written_out() -> None:
     parameters = {
         "type": "object",

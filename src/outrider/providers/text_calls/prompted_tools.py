@@ -45,24 +45,13 @@ def response_format(
 ) -> dict[str, Any]:
     """Return the format that the server enforces: a call, or the final answer where no call has to be made.
 
-    A tool whose newest calls only repeated what is known is left out: small models go round in circles. After a call
-    that failed there is no final answer yet: they say that all is done. If the next one fails as well, there is.
+    A tool whose newest calls only repeated what is known is left out: small models go round in circles.
     """
-    required = required or _has_just_failed(messages)
     left_out = _repeated(messages)
     tools = [tool for tool in tools if tool.name not in left_out] or tools
     final = [] if required or any(tool.is_answer for tool in tools) else [_object({"final": {"type": "string"}})]
     schema = {"oneOf": [*map(_branch, tools), *final]}
     return {"type": "json_schema", "json_schema": {"name": "reply", "strict": True, "schema": schema}}
-
-
-def _has_just_failed(messages: Sequence[Message]) -> bool:
-    """Return whether the newest results have a failure, and those before them have none."""
-    results = [message.tool_results for message in messages if message.tool_results]
-    if not results or not messages[-1].tool_results:
-        return False
-    failed = [any(result.is_error for result in each) for each in results[-2:]]
-    return failed[-1] and not (len(failed) == 2 and failed[0])
 
 
 def _repeated(messages: Sequence[Message]) -> set[str]:
