@@ -81,9 +81,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lengths.mark_left_out(items)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_real_model() -> Iterator[None]:
-    """Connections leave the loopback interface only over this fixture's dead body."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Connections leave the loopback interface only over this function's dead body."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
@@ -93,7 +93,7 @@ def _no_real_model() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)
-        yield
+        return (yield)
 
 
 @pytest.fixture(scope="session")
