@@ -309,7 +309,8 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
 
 @cache
 def _statements(script: str) -> tuple[str, ...]:
-    found, statement = [], ""
+    found: list[str] = []
+    statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
