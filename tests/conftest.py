@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests import lengths
@@ -55,10 +56,24 @@ class FailuresAtOnce:
             self._terminal.write_line(f"\nfailed: {report.nodeid}")
 
 
+class FewReports:
+    """Keeps from the process that shows them the reports that change nothing: each costs as much as a small test."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
+        for report in runtestprotocol(item, log=False, nextitem=nextitem):
+            if report.when == "call" or not report.passed:
+                item.ihook.pytest_runtest_logreport(report=report)
+        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
+        return True
+
+
 @pytest.hookimpl(trylast=True)  # once there is a terminal reporter
 def pytest_configure(config: pytest.Config) -> None:
     if terminal := config.pluginmanager.getplugin("terminalreporter"):
         config.pluginmanager.register(FailuresAtOnce(terminal))
+    if hasattr(config, "workerinput") and config.option.durations is None:
+        config.pluginmanager.register(FewReports())
 
 
 @pytest.hookimpl(wrapper=True)
@@ -75,9 +90,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lengths.mark_left_out(items)
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _no_real_model() -> Iterator[None]:
-    """Connections leave the loopback interface only over this fixture's dead body."""
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop() -> Generator[None, object, object]:
+    """Connections leave the loopback interface only over this function's dead body."""
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: Any) -> None:
@@ -87,7 +102,7 @@ def _no_real_model() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(socket.socket, "connect", guarded)
-        yield
+        return (yield)
 
 
 @pytest.fixture(scope="session")

@@ -15,10 +15,9 @@ from hypothesis import strategies as st
 from outrider.conversation.documents import archive, blocks, kinds
 from outrider.conversation.documents.document import GOES_ON
 from outrider.errors import AttachmentError
-from tests.conversation.documents.writers import SAMPLES, changed, shown, zipped
+from tests.conversation.documents.writers import SAMPLES, changed, made, shown, zipped
 from tests.lengths import examples
 
-MADE = {kind: write() for kind, write in SAMPLES.items()}
 XML = {
     kinds.DOCX: "word/document.xml",
     kinds.XLSX: "xl/worksheets/sheet1.xml",
@@ -45,9 +44,9 @@ def read(data: bytes, kind: str) -> str:
 
 
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
-@given(st.sampled_from(sorted(MADE)), st.data())
+@given(st.sampled_from(sorted(SAMPLES)), st.data())
 def test_bytes_that_were_changed_never_break_a_reader(kind: str, data: st.DataObject) -> None:
-    damaged = bytearray(MADE[kind])
+    damaged = bytearray(made(kind))
     for _ in range(data.draw(st.integers(1, 8))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     read(bytes(damaged[: data.draw(st.integers(1, len(damaged)))] if data.draw(st.booleans()) else damaged), kind)
@@ -56,12 +55,12 @@ def test_bytes_that_were_changed_never_break_a_reader(kind: str, data: st.DataOb
 @settings(max_examples=examples(150), suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(sorted(XML)), st.data())
 def test_xml_that_was_changed_never_breaks_a_reader(kind: str, data: st.DataObject) -> None:
-    with zipfile.ZipFile(io.BytesIO(MADE[kind])) as archive:
+    with zipfile.ZipFile(io.BytesIO(made(kind))) as archive:
         part = archive.read(XML[kind])
     at = data.draw(st.integers(0, len(part)))
     put = data.draw(st.sampled_from([b"", b"<", b">", b'"', b"&x;", b"<a>", b"</a>", b"\0", b"\xff", b"9" * 12, b"-1"]))
     cut = data.draw(st.integers(0, 20))
-    read(changed(MADE[kind], XML[kind], part[:at] + put + part[at + cut :]), kind)
+    read(changed(made(kind), XML[kind], part[:at] + put + part[at + cut :]), kind)
 
 
 RTF = [
@@ -90,12 +89,12 @@ def test_any_bytes_are_no_notebook_or_one(data: bytes) -> None:
 def test_entities_that_grow_without_end_are_not_expanded(kind: str) -> None:
     lines = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 10}">' for n in range(1, 30))
     bomb = f'<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e0 "ha">{lines}]><x>&e29;</x>'
-    assert "document type declaration" in read(changed(MADE[kind], XML[kind], bomb), kind)
+    assert "document type declaration" in read(changed(made(kind), XML[kind], bomb), kind)
 
 
 def test_an_entity_that_names_a_file_is_not_followed() -> None:
     trick = '<?xml version="1.0"?><!DOCTYPE x [<!ENTITY e SYSTEM "file:///etc/passwd">]><x><p>&e;</p></x>'
-    text = read(changed(MADE[kinds.ODT], "content.xml", trick), kinds.ODT)
+    text = read(changed(made(kinds.ODT), "content.xml", trick), kinds.ODT)
     assert "root:" not in text
     assert "document type declaration" in text
 
@@ -172,7 +171,7 @@ def test_a_sheet_that_repeats_its_cells_without_end_stays_small() -> None:
     row += '<table:table-cell table:number-columns-repeated="9999999">'
     row += "<text:p>x</text:p></table:table-cell></table:table-row>"
     sheet = f'<x xmlns:table="t" xmlns:text="x"><table:table table:name="A">{row * 50}</table:table></x>'
-    text = read(changed(MADE[kinds.ODS], "content.xml", sheet), kinds.ODS)
+    text = read(changed(made(kinds.ODS), "content.xml", sheet), kinds.ODS)
     assert "[the same row 9,999,899 more times]" in text
     assert len(text) <= blocks.CHARACTERS
 
@@ -180,13 +179,13 @@ def test_a_sheet_that_repeats_its_cells_without_end_stays_small() -> None:
 def test_a_cell_at_the_end_of_the_sheet_makes_one_line() -> None:
     cells = '<c r="XFD1"><v>1</v></c><c r="ZZZ1"><v>2</v></c>'
     part = f"<worksheet><sheetData><row>{cells}</row></sheetData></worksheet>"
-    assert len(read(changed(MADE[kinds.XLSX], XML[kinds.XLSX], part), kinds.XLSX)) < 20_000
+    assert len(read(changed(made(kinds.XLSX), XML[kinds.XLSX], part), kinds.XLSX)) < 20_000
 
 
 def test_a_part_that_is_not_in_the_archive_leads_nowhere() -> None:
     relation = '<Relationship Id="r" Type="x/officeDocument" Target="../../../../etc/passwd"/>'
     relations = f"<Relationships>{relation}</Relationships>"
-    assert "it has no part" in read(changed(MADE[kinds.DOCX], "_rels/.rels", relations), kinds.DOCX)
+    assert "it has no part" in read(changed(made(kinds.DOCX), "_rels/.rels", relations), kinds.DOCX)
 
 
 @pytest.mark.long

@@ -199,9 +199,13 @@ from outrider.log.log import Log
 from outrider.conversation.messages import *
 from outrider.testing import ScriptedModel, call
 from outrider.runtime.session import Session
-from tests.postgres import execute
 
 arguments = sys.argv[1:]
+
+def execute(*values):
+    from tests.postgres import execute  # loads pytest, which takes as long as all the rest
+
+    return execute(*values)
 
 def say(*words):
     print(*words, flush=True)

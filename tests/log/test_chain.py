@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,17 @@ def rows_of(log: Log) -> list[Row]:
 def replace_rows(log: Log, rows: list[Row], last: int | None = None) -> None:
     """Put other rows into the place of all, as someone does who can write to the database."""
     change(log, "DELETE FROM event")
-    for each in rows:
-        marks = ", ".join(f"${number}" if is_postgres(log) else "?" for number in range(1, 7))
-        change(log, f"INSERT INTO event (session, seq, time, kind, body, checksum) VALUES ({marks})", *each)
+    insert_rows(log, rows)
     last = rows[-1][1] if last is None else last
     change(log, f"UPDATE session SET last = {last}, entries = {len(rows)}")
+
+
+def insert_rows(log: Log, rows: list[Row]) -> None:
+    numbers = count(1)
+    marks = [", ".join(f"${next(numbers)}" if is_postgres(log) else "?" for _ in each) for each in rows]
+    places = ", ".join(f"({each})" for each in marks)
+    statement = f"INSERT INTO event (session, seq, time, kind, body, checksum) VALUES {places}"
+    change(log, statement, *(value for each in rows for value in each))
 
 
 def forged(each: Row, **changes: Any) -> Row:
@@ -216,9 +223,7 @@ def test_rows_of_another_session_do_not_count(log: Log) -> None:
     mine = [each for each in rows if each[0] == number]
     mine[4] = forged(theirs[4], session=number)
     change(log, f"DELETE FROM event WHERE session = {number}")
-    for each in mine:
-        marks = ", ".join(f"${n}" if is_postgres(log) else "?" for n in range(1, 7))
-        change(log, f"INSERT INTO event (session, seq, time, kind, body, checksum) VALUES ({marks})", *each)
+    insert_rows(log, mine)
     assert log.verify(one).changed == 5
 
 

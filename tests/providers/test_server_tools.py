@@ -7,7 +7,6 @@ from typing import Any, get_args, get_type_hints
 
 import msgspec
 import pytest
-from anthropic.types.beta import BetaToolUnionParam
 
 from outrider import Agent, Log, Message, Session, code_execution, dumps, loads, web_fetch, web_search
 from outrider.conversation.history import repair
@@ -391,6 +390,8 @@ def test_claude_gets_the_newest_tools_that_it_takes(model: str, types: list[str]
 
 
 def test_the_newest_tools_are_those_of_the_sdk() -> None:
+    from anthropic.types.beta import BetaToolUnionParam  # loading it takes longer than all tests here together
+
     kinds = [get_type_hints(each).get("type") for each in get_args(BetaToolUnionParam)]
     defined = {
         value for kind in kinds for value in (*get_args(kind), *(v for k in get_args(kind) for v in get_args(k)))

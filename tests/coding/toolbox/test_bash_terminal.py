@@ -43,9 +43,9 @@ def made(mechanism: str) -> Sandbox | None:
     return Landlock(host) if mechanism == "Landlock" else None
 
 
-async def typed(shelling: Shelling, session: int, keys: str, wanted: str = "") -> str:
+async def typed(shelling: Shelling, session: int, keys: str, wanted: str = "", timeout: int = 1000) -> str:
     """Type, and look again until a text has come: a busy machine may need more than one look."""
-    text = (await shelling.run(keys, session=session, timeout=1000)).text
+    text = (await shelling.run(keys, session=session, timeout=timeout)).text
     deadline = time.monotonic() + 20
     while wanted not in text and time.monotonic() < deadline:
         text += (await shelling.run("", session=session, timeout=500)).text
@@ -59,7 +59,7 @@ async def test_a_prompt_an_interrupt_and_an_end(shelling: Shelling) -> None:
     assert "Session 1. It waits for input." in started.text
     assert "C-c" in started.text
     await typed(shelling, 1, "x + 22\n", "42\n>>>")
-    await typed(shelling, 1, "while True: pass\n\n", "still runs")
+    await typed(shelling, 1, "while True: pass\n\n", "still runs", timeout=200)
     await typed(shelling, 1, "C-c", "KeyboardInterrupt")
     await typed(shelling, 1, "import os; print(os.get_terminal_size()[:], os.ttyname(0) != '', 'end')\n", "(80, 24)")
     ended = await typed(shelling, 1, "exit(3)\n", "The command has ended. Exit code 3.")

@@ -10,7 +10,7 @@ from outrider.conversation.attachments import Attachment
 from outrider.conversation.documents import kinds
 from outrider.conversation.documents.kinds import suffix_of
 from tests.coding.toolbox.file_tools import FileTools, shown_lines
-from tests.conversation.documents.writers import SAMPLES, docx, zipped
+from tests.conversation.documents.writers import SAMPLES, docx, made, zipped
 
 READ_AS_TEXT = [kind for kind in SAMPLES if kind != kinds.NOTEBOOK]
 
@@ -23,7 +23,7 @@ def tools(tmp_path: Path) -> FileTools:
 @pytest.mark.parametrize("kind", READ_AS_TEXT)
 def test_a_document_is_read_as_lines_and_says_how_to_get_the_file(tools: FileTools, kind: str) -> None:
     name = f"report{suffix_of(kind)}"
-    (tools.folder / name).write_bytes(SAMPLES[kind]())
+    (tools.folder / name).write_bytes(made(kind))
     result = tools.read(name)
     assert not result.is_error
     assert not result.attachments
@@ -57,9 +57,9 @@ def test_a_long_document_is_read_in_parts(tools: FileTools) -> None:
 
 def test_a_document_without_a_telling_name_is_known_by_its_parts(tools: FileTools) -> None:
     for kind in (kinds.DOCX, kinds.XLSX, kinds.PPTX, kinds.ODT, kinds.EPUB):
-        (tools.folder / "download").write_bytes(SAMPLES[kind]())
+        (tools.folder / "download").write_bytes(made(kind))
         assert kinds.READABLE[kind] in tools.read("download").text
-        stored = tools.store.put(Attachment(SAMPLES[kind](), kind))
+        stored = tools.store.put(Attachment(made(kind), kind))
         assert kinds.READABLE[kind] in tools.read(f"attachment:{stored.sha256}").text
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_read_says_what_helps(tools: FileTools, name: str, data: 
 @pytest.mark.parametrize("kind", sorted(kinds.ZIPPED & SAMPLES.keys()))
 def test_text_is_not_written_over_a_document_of_which_only_the_text_was_seen(tools: FileTools, kind: str) -> None:
     path = tools.folder / f"report{suffix_of(kind)}"
-    path.write_bytes(SAMPLES[kind]())
+    path.write_bytes(made(kind))
     before = path.read_bytes()
     tools.read(path)
     assert not tools.seen(path)

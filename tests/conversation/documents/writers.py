@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from datetime import date, datetime, time
+from functools import cache
 from typing import Any
 
 from outrider.conversation.documents import kinds
@@ -211,6 +212,12 @@ SAMPLES = {
     kinds.NOTEBOOK: ipynb,
 }
 """A document of each kind."""
+
+
+@cache
+def made(kind: str) -> bytes:
+    """Return the document of this kind, written when it is first asked for: the libraries load slowly."""
+    return SAMPLES[kind]()
 
 
 def zipped(files: Mapping[str, str | bytes], method: int = zipfile.ZIP_DEFLATED) -> bytes:

@@ -18,7 +18,7 @@ from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities
 from tests.adapters import ALL, ONE_EACH, Case, each_at_length
-from tests.conversation.documents.writers import SAMPLES
+from tests.conversation.documents.writers import SAMPLES, made
 from tests.conversations import result
 from tests.providers.rendering.test_render import render, stored, words
 
@@ -41,7 +41,7 @@ def body_for(case: Case, data: bytes, kind: str) -> Any:
 @each_at_length(*ALL)
 @pytest.mark.parametrize("kind", SAMPLES)
 def test_every_model_gets_the_file_or_its_text_twice(case: Case, kind: str) -> None:
-    data = SAMPLES[kind]()
+    data = made(kind)
     text = msgspec.json.encode(body_for(case, data, kind)).decode()
     encoded = base64.b64encode(data).decode()
     takes = case.name == "openai/gpt-5.6" and kind in SENT_AS_FILES
@@ -53,7 +53,7 @@ def test_every_model_gets_the_file_or_its_text_twice(case: Case, kind: str) -> N
 
 @pytest.mark.parametrize("kind", SENT_AS_FILES)
 def test_responses_gets_an_input_file_in_the_result_and_in_what_is_said(kind: str) -> None:
-    body = body_for(ONE_EACH[1], SAMPLES[kind](), kind)
+    body = body_for(ONE_EACH[1], made(kind), kind)
     said, _, output = body["input"]
     for part in (said["content"][-1], output["output"][-1]):
         assert part["type"] == "input_file"
@@ -62,7 +62,7 @@ def test_responses_gets_an_input_file_in_the_result_and_in_what_is_said(kind: st
 
 
 def test_a_file_without_a_telling_name_gets_one_that_says_what_it_is() -> None:
-    block, store = stored(SAMPLES[kinds.DOCX](), kinds.DOCX, "report")
+    block, store = stored(made(kinds.DOCX), kinds.DOCX, "report")
     (part,) = render(Capabilities(document="native"), result("c1", block), store=store).results[0].files
     assert part.filename == "report.docx"
 

@@ -7,6 +7,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from urllib.parse import quote
 
@@ -306,13 +307,16 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise
 
 
-def _statements(script: str) -> Iterator[str]:
+@cache
+def _statements(script: str) -> tuple[str, ...]:
+    found: list[str] = []
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
         if sqlite3.complete_statement(statement):
-            yield statement
+            found.append(statement)
             statement = ""
+    return tuple(found)
 
 
 @contextmanager

@@ -30,15 +30,16 @@ def _kind_on_linux(folder: Path) -> str:
 
 def kind_in_mountinfo(mounts: str, folder: Path) -> str:
     """Return the folder's file system type, given Linux's list of mounts. A later mount covers an earlier one."""
-    found, depth = "", -1
+    around = {str(each): depth for depth, each in enumerate([*reversed(folder.parents), folder])}
+    found, deepest = "", -1
     for line in mounts.splitlines():
         before, separator, after = line.partition(" - ")
         fields = before.split(" ")
         if not separator or len(fields) < 5:
             continue
-        point = Path(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]))
-        if folder.is_relative_to(point) and len(point.parts) >= depth:
-            found, depth = after.split(" ")[0], len(point.parts)
+        depth = around.get(_ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4]), -1)
+        if depth >= max(deepest, 0):
+            found, deepest = after.split(" ")[0], depth
     return found
 
 
