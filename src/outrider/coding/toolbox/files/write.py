@@ -77,9 +77,9 @@ def _check_kept(old: str, content: str, name: str) -> None:
     lost, total = (lines - kept).total(), lines.total()
     if lost > MOST_LOST and lost > total / 2:
         raise ToolCallError(
-            f"{printable(name)} was left as it is: Write replaces the whole file, and {lost} of its {total} lines would be "
-            f'lost. To add this content at the end of {printable(name)}, call Edit with "" as old_string and the content '
-            "as new_string. If the content belongs into another file, call Write with the name of that file."
+            f"{printable(name)} was left as it is: Write replaces the whole file, and {lost} of its {total} lines "
+            f'would be lost. To add this content at the end of {printable(name)}, call Edit with "" as old_string and '
+            "the content as new_string. If it belongs into another file, call Write with the name of that file."
         )
 
 
