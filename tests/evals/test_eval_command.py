@@ -113,6 +113,22 @@ async def test_a_killed_eval_goes_on_to_the_same_table(tmp_path: Path, kills: in
     assert len(ids) == len(set(ids)) == 12
 
 
+async def test_an_eval_goes_on_with_fewer_repeats_and_then_with_all(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks")
+    async with ModelServer(two_of_three) as server:
+        arguments = ("tasks", "--model", f"{server.url}/v1#tiny", "--set", "lean=off", "-o", "r.jsonl", "--resume")
+        process = started(tmp_path, *arguments, "--repeats", "3", "--workers", "3")
+        while len(server.requests) < 3:  # a trial has several: two at least have begun
+            await asyncio.sleep(0.01)
+        os.killpg(process.pid, signal.SIGKILL)
+        await process.communicate()
+        (tmp_path / "r.jsonl").unlink(missing_ok=True)
+        for repeats in ("1", "3"):
+            code, output, errors = await run_eval(tmp_path, *arguments, "--repeats", repeats)
+            assert code == 0, errors
+            assert output.splitlines()[1].split()[3] == repeats
+
+
 async def test_a_slow_model_gets_more_time(tmp_path: Path) -> None:
     make_task(tmp_path / "tasks", settings="[agent]\ntimeout_sec = 0.01\n")
     async with ModelServer(two_of_three) as server:

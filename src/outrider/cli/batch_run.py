@@ -165,8 +165,8 @@ WAITING = 6
 """The exit code if only tasks are left that wait for answers, as of `-p`."""
 
 
-Judge: TypeAlias = Callable[[TaskResult], Awaitable[TaskResult]]
-"""Adds to a result before it is stored."""
+Judge: TypeAlias = Callable[[TaskResult], Awaitable[TaskResult | None]]
+"""Adds to a result before it is stored; None leaves it out."""
 
 
 class BatchRun:
@@ -267,7 +267,7 @@ class BatchRun:
                 async for found in collector.results(lambda: bool(self._signals) and pool.has_ended):
                     new = [each for each in found if each.id not in results.ids]
                     if self._judge:
-                        new = list(await asyncio.gather(*map(self._judge, new)))
+                        new = [each for each in await asyncio.gather(*map(self._judge, new)) if each]
                     await asyncio.to_thread(results.append, new)
                     progress.take(new)
                     if not collector.state.is_complete:

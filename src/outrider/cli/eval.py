@@ -268,12 +268,13 @@ class _Judge:
         self._trials, self._store, self._containers = trials, store, containers
         self._room = asyncio.Semaphore(at_once)
 
-    async def __call__(self, result: TaskResult) -> TaskResult:
-        """Return the result with what the tests say."""
+    async def __call__(self, result: TaskResult) -> TaskResult | None:
+        """Return the result with what the tests say; None for one of more repeats or tasks that began before."""
         from outrider.evals.trial import judged, outcome_of
         from outrider.evals.verifier import verify
 
-        trial = self._trials[result.id]
+        if (trial := self._trials.get(result.id)) is None:
+            return None
         async with self._room:
             in_container = self._containers if trial.task.container else None
             verdict = await (in_container.verify(trial) if in_container else verify(trial.task, trial.folder))
