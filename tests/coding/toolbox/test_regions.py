@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from outrider.coding.toolbox.files.diffs import diff_of
-from outrider.coding.toolbox.files.regions import MAX_BYTES, Region, proposed_regions, regions_of
+from outrider.coding.toolbox.files.regions import (
+    MAX_BYTES,
+    Region,
+    change_summary,
+    proposed_diff,
+    proposed_regions,
+    regions_of,
+)
 
 lines = st.lists(st.sampled_from(["a", "b", "", " c", "-d", "+e", "@@ -1 +1 @@", "… f", "\\ g"]), max_size=30)
 texts = st.builds(lambda lines, end: "\n".join(lines) + end, lines, st.sampled_from(["", "\n"]))
@@ -40,6 +47,13 @@ def test_a_call_is_shown_as_the_lines_that_it_would_change(tmp_path: Path) -> No
     assert proposed_regions("Write", {"file_path": "a.txt", "content": "new\n"}, tmp_path) == (
         Region(1, "one\ntwo\n", "new\n"),
     )
+
+
+def test_an_addition_is_shown_at_the_end(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("one\ntwo\n")
+    edit = {"file_path": "a.txt", "old_string": "", "new_string": "three"}
+    assert proposed_diff("Edit", edit, tmp_path).splitlines()[-1] == "+three"
+    assert change_summary("Edit", edit, tmp_path) == "adds 1 line at the end"
 
 
 def test_what_cannot_be_told_has_no_regions(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def _changed(name: str, input: Mapping[str, Any], old: str) -> str | None:
     if name == "Write":
         return content if isinstance(content, str) else None
     before, after = input.get("old_string"), input.get("new_string", "")
-    if name != "Edit" or not isinstance(before, str) or not isinstance(after, str):
+    if name != "Edit" or not isinstance(before, str) or not isinstance(after, str) or before == after:
         return None
     replacement = Replacement.within(old, before, after)
     places = replacement.places()
