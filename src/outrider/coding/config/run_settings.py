@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from outrider.coding.config.declaration import FREE, Setting, if_higher, if_on
-from outrider.coding.config.value_types import seconds_up_to, share
+from outrider.coding.config.value_types import seconds_up_to, up_to_one
 from outrider.runtime.budget import Budget
 from outrider.runtime.compaction import Compaction
 from outrider.runtime.limits import Limits
@@ -108,7 +108,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
 
     compact_at: Annotated[
         float | None,
-        share(optional=True),
+        up_to_one(optional=True),
         Setting(
             "the share of the [context window](context.md) at which the conversation is summarised; `none` waits "
             "until the API refuses a request",
@@ -118,7 +118,7 @@ class ContextSettings(msgspec.Struct, frozen=True):
     ] = _COMPACTION.threshold
     clear_at: Annotated[
         float | None,
-        share(optional=True),
+        up_to_one(optional=True),
         Setting(
             "the share at which old results are replaced by one line each, if that saves a fifth of the window; "
             "`none` for never",
@@ -154,7 +154,7 @@ class McpSettings(msgspec.Struct, frozen=True):
 
     tools_share: Annotated[
         float,
-        share(),
+        up_to_one(),
         Setting("the share of the context window for tools of MCP servers; above it the model searches for them"),
         if_higher("tools of MCP servers may take more of the context window than you have set"),
     ] = 0.05

@@ -141,7 +141,7 @@ def seconds_up_to(most: float) -> Fraction:
     return Fraction(f"a number of seconds from 0 to {most:g}", most)
 
 
-def share(*, optional: bool = False) -> Fraction:
+def up_to_one(*, optional: bool = False) -> Fraction:
     """Return the type of a part of a whole."""
     return Fraction("a share, a number over 0 and at most 1", 1, over_zero=True, optional=optional)
 
