@@ -98,7 +98,8 @@ class Proxied:
         try:
             return str(opener.open(url, body, PATIENCE).read().decode())
         except urllib.error.HTTPError as error:
-            return f"{error.code} {error.read().decode()}"
+            with error:
+                return f"{error.code} {error.read().decode()}"
 
     def connected(self, target: str) -> tuple[socket.socket, bytes]:
         """Ask for a tunnel. Return the connection, and the response."""
