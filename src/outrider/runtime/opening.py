@@ -50,7 +50,7 @@ class SessionOpening(Generic[SessionT]):
     async def _opened(self) -> SessionT:
         opening = asyncio.ensure_future(asyncio.to_thread(self._open_session))
         try:
-            await asyncio.wait([opening])  # a shield would log its error if nobody waits any more, from Python 3.14 on
+            await asyncio.wait([opening])  # on Python 3.14 a shield logs an abandoned error
             return opening.result()
         except asyncio.CancelledError:
             opening.add_done_callback(_close_unwanted)
