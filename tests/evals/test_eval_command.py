@@ -52,9 +52,12 @@ async def test_trials_are_judged_and_compared(tmp_path: Path) -> None:
     async with ModelServer(two_of_three) as server:
         model = f"{server.url}/v1#tiny"
         code, output, errors = await run_eval(
-            tmp_path, "tasks", "-o", "now.jsonl", "--model", model, "--repeats", "3", "--set", "lean=off"
+            *(tmp_path, "tasks", "-o", "now.jsonl", "--model", model, "--repeats", "3"),
+            *("--set", "lean=off", "--set", "temperature=0.5", "--set", "sessions.titles=off", "--set", 'tools=["Write"]'),
         )
         assert (code, len(server.requests)) == (0, 6), errors
+        sent = server.requests[0].json
+        assert (sent["temperature"], [each["function"]["name"] for each in sent["tools"]]) == (0.5, ["Write"])
     assert "boxed is left out: it needs a container" in errors
     table = output.splitlines()
     assert table[0].split() == ["model", "solved", "95", "%", "trials", "turns", "tokens", "seconds", "cost"]

@@ -246,13 +246,16 @@ def _name_of(results: Path) -> str:
     return f"{results.stem}-{sha256(os.fsencode(results)).hexdigest()[:8]}"
 
 
-def _setting(text: str) -> tuple[str, str]:
-    key, equals, value = text.partition("=")
+def _setting(text: str) -> tuple[str, Any]:
+    from outrider.coding.config.editing import parsed
+    from outrider.coding.config.settings import SETTINGS
+
+    key, equals, value = (part.strip() for part in text.partition("="))
     if not equals:
         raise UsageError(f"--set {text}: write a key and a value, as in --set lean=on")
-    if key.strip() == "workspace":
+    if key == "workspace":
         raise UsageError("--set workspace: a trial works in a copy of its environment, or in the container of its task")
-    return key.strip(), value.strip()
+    return key, parsed(key, [value]) if key in SETTINGS else value  # other keys are named when the task is checked
 
 
 class _Judge:

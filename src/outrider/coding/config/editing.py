@@ -45,7 +45,7 @@ class EditableFile:
     def set(self, key: str, texts: Sequence[str]) -> str:
         """Check and write a value, and return it as TOML. Several texts are the items of a list. Raises ConfigError."""
         self._check_key(key)
-        value = _parsed(key, texts)
+        value = parsed(key, texts)
         base = self.path.parent.parent if self._is_projects else None
         try:
             SETTINGS[key].value_type.check(value, base)
@@ -83,7 +83,7 @@ class EditableFile:
         return True
 
 
-def _parsed(key: str, texts: Sequence[str]) -> Any:
+def parsed(key: str, texts: Sequence[str]) -> Any:
     """Return the value that words of a command line mean."""
     kind = SETTINGS[key].value_type
     if isinstance(kind, TextList) and (len(texts) > 1 or texts[0].startswith("[")):
