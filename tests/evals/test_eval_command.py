@@ -53,7 +53,16 @@ async def test_trials_are_judged_and_compared(tmp_path: Path) -> None:
         model = f"{server.url}/v1#tiny"
         code, output, errors = await run_eval(
             *(tmp_path, "tasks", "-o", "now.jsonl", "--model", model, "--repeats", "3"),
-            *("--set", "lean=off", "--set", "temperature=0.5", "--set", "sessions.titles=off", "--set", 'tools=["Write"]'),
+            *(
+                "--set",
+                "lean=off",
+                "--set",
+                "temperature=0.5",
+                "--set",
+                "sessions.titles=off",
+                "--set",
+                'tools=["Write"]',
+            ),
         )
         assert (code, len(server.requests)) == (0, 6), errors
         sent = server.requests[0].json
