@@ -1,6 +1,8 @@
 # Each target works on a bare checkout: the first one to run makes .venv and installs what it needs.
 PYTHON ?= python3
 BIN := .venv/bin
+# Where nothing compiled may be kept, each start of the tests compiles the tools again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help check check-types check-rest test test-long test-all test-lowest dist coverage mcp-servers conformance docs demo eval bench bench-all bench-peers format clean
 
@@ -54,7 +56,7 @@ check-rest:
 	$(BIN)/python scripts/price-table --check
 
 test: .venv/.ready
-	sh scripts/in-memory $(BIN)/pytest --workers 6 -m "not long"
+	sh scripts/in-memory $(BIN)/pytest --workers 5 -m "not long"
 
 # A time-out ends the worker: an exception inside hypothesis would only begin the example again.
 test-long: .venv/.ready

@@ -8,6 +8,7 @@ import signal
 import socket
 import sys
 from collections.abc import Generator, Iterator
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -31,17 +32,6 @@ sys.dont_write_bytecode = False
 
 pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed", "tests.workers"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
-    """Collect the tests without collecting garbage: there is none, and it would be looked for again in every test."""
-    gc.disable()
-    try:
-        return (yield)
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 class FailuresAtOnce:
@@ -73,6 +63,20 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> Generator[None, object, 
 @pytest.hookimpl(tryfirst=True)  # before tests are chosen by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     lengths.mark_left_out(items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Collect the tests without collecting garbage: there is none, and it would be looked for again in every test."""
+    gc.disable()
+    try:
+        result = yield
+        if session.config.option.workers and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
+            import_module("tests.oracles").load()
+        return result
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import msgspec
@@ -48,6 +49,13 @@ def type_errors(api: str, body: Json) -> list[str]:
         furthest = sorted(error.errors(include_url=False), key=lambda each: -len(each["loc"]))
         return [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in furthest[:5]]
     return []
+
+
+def load() -> None:
+    """Load the vendors' types, which take three seconds: the workers of a whole run share them."""
+    for api in ("anthropic", "openai", "openai-chat", "gemini"):
+        _validator(api)
+    import_module("tests.sdk_definitions")
 
 
 @cache
