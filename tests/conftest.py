@@ -30,25 +30,8 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.acceptance_index", "tests.mcp.interop.installed", "tests.workers"]
+pytest_plugins = ["tests.acceptance_index", "tests.summary", "tests.workers"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
-
-class FailuresAtOnce:
-    """Names each failed test when it fails: a run that is stopped before its end has no summary."""
-
-    def __init__(self, terminal: Any) -> None:
-        self._terminal = terminal
-
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self._terminal.write_line(f"\nfailed: {report.nodeid}")
-
-
-@pytest.hookimpl(trylast=True)  # once there is a terminal reporter
-def pytest_configure(config: pytest.Config) -> None:
-    if terminal := config.pluginmanager.getplugin("terminalreporter"):
-        config.pluginmanager.register(FailuresAtOnce(terminal))
 
 
 @pytest.hookimpl(wrapper=True)

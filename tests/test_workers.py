@@ -59,8 +59,10 @@ def test_each(n):
 
 
 def test_all_tests_run_once_though_workers_die(tmp_path: Path) -> None:
-    code, said = run_suite(tmp_path, test_shared=SHARED, test_many=MANY)
+    code, said = run_suite(tmp_path, "-p", "tests.summary", test_shared=SHARED, test_many=MANY)
     assert code == 1
+    assert "failed: checks/test_many.py::test_each[30]\n" in said
+    assert "1 skipped: no 31\n" in said
     assert "3 failed, 116 passed, 1 skipped" in said, said
     assert "The worker died with the exit code 3." in said
     assert "The worker died with the exit code -9." in said

@@ -1,18 +1,17 @@
-"""The servers that `make mcp-servers` installs: where they are, and one line that says so if they are not."""
+"""The servers that `make mcp-servers` installs: where they are. Without one, its tests are skipped."""
 
 from __future__ import annotations
 
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from outrider.mcp.servers import StdioServer
 
 FOLDER = Path(sys.prefix) / "mcp-servers"
-MISSING = "MCP server not installed"
+MISSING = "MCP server not installed (`make mcp-servers` does that)"
 
 
 def from_npm(name: str, package: str, entry: str, *arguments: str) -> StdioServer:
@@ -37,12 +36,3 @@ def chromium() -> str:
     if found is None:
         pytest.skip(f"{MISSING}: chromium, which the server drives")
     return found
-
-
-def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Say in one line which servers are missing."""
-    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
-    missing = sorted({reason.partition(f"{MISSING}: ")[2].strip("')") for reason in reasons if MISSING in reason})
-    if missing:
-        names = ", ".join(missing)
-        terminalreporter.write_line(f"Not tested, because not installed (`make mcp-servers` does that): {names}")

@@ -6,7 +6,6 @@ import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
@@ -16,7 +15,7 @@ from outrider.mcp.results import tool_result
 from outrider.mcp.servers import McpServer
 from outrider.tools.result import ToolResult
 from tests.mcp.http_server import serving
-from tests.mcp.interop.installed import MISSING, chromium, from_npm, from_pypi, pytest_terminal_summary
+from tests.mcp.interop.installed import chromium, from_npm, from_pypi
 
 
 @asynccontextmanager
@@ -94,11 +93,3 @@ async def test_a_browser_returns_a_picture_of_a_page(tmp_path: Path) -> None:
         assert len(pictures) == 1, result.text
         assert b"".join(pictures[0].chunks()).startswith(b"\x89PNG")
         await call(client, "browser_close")
-
-
-def test_the_line_about_missing_servers_names_them() -> None:
-    said: list[str] = []
-    longrepr = ("test_it.py", 3, f"Skipped: {MISSING}: some-server")
-    stats = {"skipped": [SimpleNamespace(longrepr=longrepr), SimpleNamespace(longrepr=("x", 1, "Skipped: why"))]}
-    pytest_terminal_summary(SimpleNamespace(stats=stats, write_line=said.append))
-    assert said == ["Not tested, because not installed (`make mcp-servers` does that): some-server"]
