@@ -15,6 +15,7 @@ from outrider.coding.config.settings import PermissionSettings, Settings
 from outrider.coding.front_end import FrontEnd
 from outrider.coding.workbench import Workbench
 from outrider.conversation.store import MemoryStore
+from outrider.log.log import Log
 from outrider.providers.adapters.hosted import CompatibleServer
 from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.providers.catalogue.windows import estimated_tokens
@@ -24,6 +25,7 @@ from outrider.runtime.recall import RememberedPast, recall_tool
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.toolset import specs_of
+from outrider.testing import replay
 from tests.cli.asking import MODEL, ask
 from tests.modelserver import Answer, ModelServer
 from tests.smallmodel import SmallModel, running
@@ -145,6 +147,20 @@ async def test_a_file_that_the_request_names_must_be_there_in_the_end(tmp_path: 
     assert "Sort in.txt into out/sorted.txt." in said
     assert "There is no file out/sorted.txt yet." in model.requests[1]["messages"][-2]["content"], "told with a result"
     assert "no file" not in str([model.requests[0], model.requests[3]["messages"][-1]]), "once it is there"
+
+
+async def test_a_run_that_was_sent_back_replays(tmp_path: Path) -> None:
+    calls = ['{"tool": "Bash", "arguments": {"command": "true"}}', *['{"final": "It is written."}'] * 3]
+    bench = Workbench(Settings(lean="on", permissions=PermissionSettings(mode="all")), tmp_path)
+    with Log(tmp_path / "log") as log:
+        async with running(SmallModel(calls, takes_schemas=True)) as model:
+            agent = bench.agent(model=model.url)
+            async with await Session.open(log, agent=agent, cwd=tmp_path, approve=bench.permissions) as session:
+                await session.run("Write out.txt.")
+        assert len(model.requests) == 4
+        replayed = await replay(log, session.id)
+    assert replayed.difference is None
+    assert replayed.entries > 10
 
 
 async def test_a_run_ends_all_the_same_without_the_file(tmp_path: Path) -> None:
