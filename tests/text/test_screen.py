@@ -14,10 +14,26 @@ MOVES = ["\x1b[A", "\x1b[3B", "\x1b[5C", "\x1b[2D", "\x1b[H", "\x1b[5;7H", "\x1b
 CHANGES = ["\x1b[K", "\x1b[1K", "\x1b[2K", "\x1b[J", "\x1b[1J", "\x1b[2J", "\x1b[3P", "\x1b[2@", "\x1b[4X", "\x1b[4h"]
 
 
+class OtherScreen(pyte.Screen):
+    """The other terminal, without two faults of it."""
+
+    def draw(self, data: str) -> None:
+        """Wrap a wide character that does not fit, as terminals do, instead of drawing half of it."""
+        for character in data:
+            if character in "日本" and self.cursor.x == self.columns - 1:
+                self.cursor.x = self.columns
+            super().draw(character)
+
+    def delete_characters(self, count: int | None = None) -> None:
+        """Bring nothing back that an insertion had pushed over the edge."""
+        self.buffer[self.cursor.y].pop(self.columns, None)
+        super().delete_characters(count)
+
+
 @given(st.lists(st.sampled_from([*WORDS, *MOVES, *CHANGES, "\x1b[4l"]), max_size=30), st.integers(0, 200))
 def test_it_draws_what_another_terminal_draws(parts: list[str], cut: int) -> None:
     text = "".join(parts)
-    other = pyte.Screen(20, 10)
+    other = OtherScreen(20, 10)
     pyte.Stream(other).feed(text)
     screen = Screen(20, 10)
     screen.add(text[:cut])
@@ -25,6 +41,15 @@ def test_it_draws_what_another_terminal_draws(parts: list[str], cut: int) -> Non
     shown = ["".join(other.buffer[row][column].data for column in range(20)) for row in range(10)]
     assert ["".join(row) for row in screen._cells] == shown
     assert (screen.row, screen.column) == (other.cursor.y, other.cursor.x)
+
+
+def test_a_wide_character_is_not_divided() -> None:
+    screen = Screen(4, 4)
+    screen.add("abc日本")
+    assert screen.take() == "abc\n日本"
+    narrow = Screen(1, 3)
+    narrow.add("日a")
+    assert (narrow.row, narrow.column) == (2, 1)
 
 
 def test_only_what_is_new_is_taken() -> None:

@@ -117,7 +117,10 @@ class Screen:
             if self.column >= self.columns:
                 self.column = 0
                 self._line_feed()
-            part = wide[at : at + self.columns - self.column]
+            after = at + self.columns - self.column
+            if after < len(wide) and not wide[after] and self.columns > 1:
+                after -= 1  # a wide character that does not fit goes to the next row
+            part = wide[at:after]
             row = self._touched(self.row)
             end = self.column + len(part)
             if self._inserts:
@@ -125,7 +128,8 @@ class Screen:
                 del row[self.columns :]
             else:
                 row[self.column : end] = part
-            self.column, at = end, at + len(part)
+            at += len(part)
+            self.column = end if at == len(wide) else self.columns
         self._last = wide[-1] if wide else self._last
 
     def _control(self, control: str) -> None:
@@ -227,7 +231,7 @@ class Screen:
             for _ in range(min(count, self.rows)):
                 (self._scroll if name == "S" else self._scroll_down)(top, bottom)
         elif name in "@PX":
-            row, at = self._touched(self.row), min(self.column, self.columns - 1)
+            row, at = self._touched(self.row), self.column  # after a full row: behind it, where nothing is
             count = min(count, self.columns - at)
             blank = [_BLANK] * count
             if name == "X":
@@ -236,10 +240,9 @@ class Screen:
                 row[at:] = [*blank, *row[at:-count]] if name == "@" else [*row[at + count :], *blank]
 
     def _erase(self, name: str, how: int) -> None:
-        at = min(self.column, self.columns - 1)
         if how < 2:
             row = self._touched(self.row)
-            part = slice(at, None) if how == 0 else slice(0, at + 1)
+            part = slice(self.column, None) if how == 0 else slice(0, self.column + 1)
             row[part] = [_BLANK] * len(row[part])
         if name == "J":
             self._erase_rows(range(self.row + 1, self.rows) if how == 0 else range(self.row if how == 1 else self.rows))
