@@ -20,6 +20,7 @@ TOKEN = "a-token-of-programs-00"
 PROMPTS, STREAMS = 60, 1_000
 RELEASE_SECONDS = 0.3
 """Until the server has released a session. Asking it would cost what is measured."""
+RUN_STOPPED = b'"kind":"run_stopped"'
 TICKS = os.sysconf("SC_CLK_TCK")
 LIBRARY = """
 import asyncio, os, sys
@@ -64,6 +65,7 @@ async def _measure(folder: Path) -> list[Figure]:
         session = (await _post(client, "sessions", wanted))["id"]
         await asyncio.sleep(2)
         async with client.get(f"sessions/{session}/events?after=1") as events:
+            await _end_of_run(events.content)  # of the prompt that began the session
             await _prompt(client, session, events.content, process.pid)  # imports what a turn needs
             prompts = [await _prompt(client, session, events.content, process.pid) for _ in range(PROMPTS)]
         served = sum(prompts) / PROMPTS
@@ -118,13 +120,20 @@ async def _prompt(client: aiohttp.ClientSession, session: str, events: aiohttp.S
     before, used = _cpu(pid), -1.0
     posting = asyncio.create_task(_post(client, f"sessions/{session}/prompt", {"text": "What is 2+2?"}))
     async for line in events:
-        if line.startswith(b"event: text_delta"):
+        # A reply that is whole before the next look at it has no deltas.
+        if line.startswith(b"event: text_delta") or b'"role":"assistant"' in line:
             used = _cpu(pid) - before if used < 0 else used
-        if b'"kind":"run_stopped"' in line and used >= 0:
+        if RUN_STOPPED in line:
             break
     await posting
     await asyncio.sleep(RELEASE_SECONDS)
     return used
+
+
+async def _end_of_run(events: aiohttp.StreamReader) -> None:
+    async for line in events:
+        if RUN_STOPPED in line:
+            return
 
 
 async def _library(environment: dict[str, str], session: str) -> float:
