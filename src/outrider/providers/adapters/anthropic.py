@@ -23,11 +23,12 @@ from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import CacheLifetime, ModelSettings, Request, ToolSpec
 from outrider.providers.credentials.keys import KEY_VARIABLES
+from outrider.providers.rendering import tool_schemas
 from outrider.providers.rendering.message_parts import Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import ANTHROPIC
 from outrider.providers.rendering.server_tools import described
 from outrider.providers.rendering.transcript import Transcript
-from outrider.providers.rendering.wire_names import object_schema, safe_id, safe_name
+from outrider.providers.rendering.wire_names import safe_id, safe_name
 from outrider.providers.streams.anthropic_server_tools import tools_found
 from outrider.providers.streams.anthropic_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
@@ -209,7 +210,8 @@ def _tools(
 
 
 def _function(spec: ToolSpec) -> dict[str, Any]:
-    return {"name": spec.name, "description": spec.description, "input_schema": object_schema(spec.parameters)}
+    spec = tool_schemas.accepted(spec, tool_schemas.ANTHROPIC)
+    return {"name": spec.name, "description": spec.description, "input_schema": spec.parameters}
 
 
 def _result(result: Result) -> dict[str, Any]:

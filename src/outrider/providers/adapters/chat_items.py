@@ -9,8 +9,9 @@ import msgspec
 
 from outrider.conversation.messages import ToolUseBlock
 from outrider.providers.base import Request
+from outrider.providers.rendering import tool_schemas
 from outrider.providers.rendering.message_parts import File, Part, join_text
-from outrider.providers.rendering.wire_names import object_schema, safe_name
+from outrider.providers.rendering.wire_names import safe_name
 from outrider.providers.streams.chat_reasoning import CLOSE, OPEN
 from outrider.providers.streams.chat_server_tools import openrouter_tools
 from outrider.providers.streams.chat_stream import INLINE, REASONING_FIELDS, THINKING_PARTS
@@ -80,7 +81,8 @@ def replayed_reasoning(thinking: str, data: Any, text: str) -> dict[str, Any]:
 
 
 def tool_items(request: Request) -> Iterator[dict[str, Any]]:
-    for spec in request.tools:
-        function = {"name": spec.name, "description": spec.description, "parameters": object_schema(spec.parameters)}
+    for tool in request.tools:
+        spec = tool_schemas.accepted(tool, tool_schemas.OPENAI)
+        function = {"name": spec.name, "description": spec.description, "parameters": spec.parameters}
         yield {"type": "function", "function": function}
     yield from openrouter_tools(request.server_tools)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
+import msgspec
+
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -21,11 +23,12 @@ from outrider.errors import ProviderError
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request, ToolSpec
 from outrider.providers.credentials.keys import KEY_VARIABLES
+from outrider.providers.rendering import tool_schemas
 from outrider.providers.rendering.message_parts import File, Part, Result, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import GEMINI
 from outrider.providers.rendering.server_tools import described
 from outrider.providers.rendering.transcript import Transcript
-from outrider.providers.rendering.wire_names import object_schema, safe_name
+from outrider.providers.rendering.wire_names import safe_name
 from outrider.providers.streams.gemini_chunks import Chunk, decode_chunks
 from outrider.providers.streams.gemini_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
@@ -162,8 +165,9 @@ def _tool_config(request: Request) -> dict[str, Any]:
 
 
 def _declaration(spec: ToolSpec) -> dict[str, Any]:
-    parameters = inline_references(object_schema(spec.parameters))
-    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": parameters}
+    whole = msgspec.structs.replace(spec, parameters=inline_references(spec.parameters))
+    taken = tool_schemas.accepted(whole, tool_schemas.GEMINI)
+    return {"name": taken.name, "description": taken.description, "parametersJsonSchema": taken.parameters}
 
 
 def _result(result: Result, own: dict[str, Any]) -> dict[str, Any]:

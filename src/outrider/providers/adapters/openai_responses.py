@@ -22,11 +22,12 @@ from outrider.conversation.messages import (
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.api import ApiProvider
 from outrider.providers.base import Request, ToolSpec
+from outrider.providers.rendering import tool_schemas
 from outrider.providers.rendering.message_parts import Family, File, Part, Result, Title, UserMessage, reminder_text
 from outrider.providers.rendering.output_schemas import OPENAI, OUTPUT_NAME, expressed
 from outrider.providers.rendering.server_tools import as_text, check_options, text_field
 from outrider.providers.rendering.transcript import Transcript
-from outrider.providers.rendering.wire_names import object_schema, safe_id, safe_name
+from outrider.providers.rendering.wire_names import safe_id, safe_name
 from outrider.providers.streams.openai_responses_items import CUSTOM_CALL, answer_of, is_replayable
 from outrider.providers.streams.openai_responses_stream import IncomingReply
 from outrider.providers.streams.stream import Incoming
@@ -174,14 +175,14 @@ def _group_description(group: str, tools: Iterable[ToolSpec]) -> str:
 
 
 def _function(spec: ToolSpec) -> dict[str, Any]:
-    parameters = object_schema(spec.parameters)
+    spec = tool_schemas.accepted(spec, tool_schemas.OPENAI)
     return {
         "type": "function",
         "name": spec.name,
         "description": spec.description,
-        "parameters": parameters,
+        "parameters": spec.parameters,
         # Only a schema that is strict as it is: a rewritten one would give tools nulls that they do not expect.
-        "strict": expressed(parameters, OPENAI) == parameters,
+        "strict": expressed(spec.parameters, OPENAI) == spec.parameters,
     }
 
 

@@ -1,15 +1,13 @@
-"""Ids, names and schemas of calls in the forms that APIs accept."""
+"""Ids and names of calls in the forms that APIs accept."""
 
 from __future__ import annotations
 
 import re
 import string
-from typing import Any
 
 from outrider.conversation.attachments import sha256
 
 _SAFE_ID = re.compile(r"[a-zA-Z0-9_-]+")
-_COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 _UNSAFE = re.compile(r"[^a-zA-Z0-9_-]")
 
 
@@ -37,9 +35,3 @@ def short_id(call_id: str, length: int) -> str:
 def safe_name(name: str) -> str:
     """Return a tool's name in a form that every API takes: a name that a model invented may fail a request."""
     return _UNSAFE.sub("_", name)[:64] or "unknown"
-
-
-def object_schema(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a tool's schema without combinators at its root: APIs refuse them there. Arguments are still checked."""
-    refused = schema.keys() & _COMBINATORS
-    return {name: value for name, value in schema.items() if name not in refused} if refused else schema
