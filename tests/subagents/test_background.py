@@ -256,10 +256,14 @@ async def test_one_whose_session_was_closed_is_reported_and_can_go_on(tmp_path: 
         await session.aclose()
 
 
-async def test_a_child_that_had_its_answer_is_not_lost_with_its_process(tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_data", [False, True], ids=["text", "data"])
+async def test_a_child_that_had_its_answer_is_not_lost_with_its_process(tmp_path: Path, is_data: bool) -> None:
     """The process ends between the child's answer and the entry of its parent."""
+    given = {"output_schema": {"type": "object"}} if is_data else {}
+    answer = call("report_back", said="Found it.") if is_data else "Found it."
     with Log(tmp_path / "log") as log:
-        team = Team(play([[behind("a")], "Meanwhile."], {"a": ["Found it."]}), log=log)
+        script = [[task("a", run_in_background=True, **given)], "Meanwhile."]
+        team = Team(play(script, {"a": [answer]}), log=log)
         ended = asyncio.Event()
         background = team.session.background
         background.wake = ended.set
@@ -278,7 +282,22 @@ async def test_a_child_that_had_its_answer_is_not_lost_with_its_process(tmp_path
         session = Session.open(log, team.session.id, team.session.agent).now()
         assert [each.status for each in session.background] == ["done"]
         assert "Found it." in session._record.state.reports[0].report
+        assert session._record.state.reports[0].structured_output == ({"said": "Found it."} if is_data else UNSET)
         await session.aclose()
+
+
+AGE_AND_NAME = {
+    "type": "object",
+    "properties": {"age": {"type": "integer"}, "name": {"type": "string"}},
+    "required": ["age"],
+}
+
+
+class Enforcing(ScriptedModel):
+    """A model whose API enforces each schema."""
+
+    def enforces(self, schema: Any, *, with_tools: bool) -> bool:
+        return True
 
 
 AGE = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
@@ -317,7 +336,7 @@ async def test_data_are_asked_for_again_with_the_next_message(log: Log | None, f
 @pytest.mark.parametrize("is_data", [False, True], ids=["text", "data"])
 async def test_a_long_answer_can_be_read_whole(log: Log | None, is_data: bool) -> None:
     team: Team
-    long = "x" * 30_000
+    long = "x" * 60_000  # longer than any result
 
     def steps(request: Any) -> Any:
         said = sum(message.role == "assistant" for message in request.messages)
@@ -341,7 +360,31 @@ async def test_a_long_answer_can_be_read_whole(log: Log | None, is_data: bool) -
         json.loads(report.split("\n\n", 1)[1])
     answer = team.results[-1]
     assert answer.whole is not None, "cut like any result, and stored whole"
-    assert long in team.session.store.read(answer.whole).decode()
+    whole = team.session.store.read(answer.whole).decode()
+    assert long in whole
+    if is_data:
+        assert json.loads(whole) == {"who": long}
+
+
+async def test_data_that_the_api_has_enforced_are_the_answer() -> None:
+    """The model fills in an optional property with null, which its schema forbids, and says something before."""
+    team: Team
+
+    def steps(request: Any) -> Any:
+        said = sum(message.role == "assistant" for message in request.messages)
+        if request.messages[0].text == "a":
+            return '{"age": 7, "name": null}'
+        return [
+            lambda: [task("a", run_in_background=True, output_schema=AGE_AND_NAME)],
+            lambda: [call("Task", action="wait")],
+            lambda: [talk(team, action="status")],
+            lambda: "Done.",
+            lambda: "Done.",
+        ][said]()
+
+    team = Team(Enforcing(steps))
+    await team.run()
+    assert json.loads(team.results[-1].text.split("\n\n")[0]) == {"age": 7}
 
 
 async def test_what_a_stored_session_says_of_a_sub_agent_is_not_trusted(log: Log | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -55,9 +56,18 @@ def within(words: str, most: int) -> str:
     return shorten(words, most, f"[{{left_out}} of {{total}} characters left out. {_CUT}]")
 
 
-def answer_of(child: SessionState) -> str:
-    """Return the answer of a sub-agent, whole."""
-    return child.final.result.text if child.final else child.run.text if child.run else ""
+def answer_of(child: SessionState) -> tuple[str, Any]:
+    """Return the answer of a sub-agent, whole, and its data; UNSET if it has none."""
+    if child.run and child.run.answer:  # its reply may have more than the data
+        return _json(child.run.answer.output), child.run.answer.output
+    if not (final := child.final):
+        return child.run.text if child.run else "", UNSET
+    data = final.details.get("structured_output", UNSET) if isinstance(final.details, Mapping) else UNSET
+    return final.result.text if final.result.whole is None or data is UNSET else _json(data), data
+
+
+def _json(data: Any) -> str:
+    return msgspec.json.encode(data).decode()
 
 
 def told(task: BackgroundTask) -> BackgroundTask:
@@ -74,12 +84,13 @@ def interrupted(log: Log, id: str, state: SessionState, at_work: Collection[str]
     for task in state.working:
         if task.session in at_work:
             continue
-        status, words = INTERRUPTED, ""
+        status, words, data = INTERRUPTED, "", UNSET
         known = log.summaries([task.session]).get(task.session)
         if known and known.parent == id:  # an imported entry must not name another session
             child = log.state(task.session)
-            if child.run and child.run.status == "done" and not task.isolation:
+            answer, found = answer_of(child)
+            is_missing = task.output_schema is not None and found is UNSET  # it would have been asked for its report
+            if child.run and child.run.status == "done" and not task.isolation and not is_missing:
                 was_denied = child.final is not None and child.final.result.is_error
-                status = "cancelled" if was_denied else "done"
-                words = answer_of(child)
-        yield ended(task, status, words)
+                status, words, data = "cancelled" if was_denied else "done", answer, found
+        yield ended(task, status, words, output=data)

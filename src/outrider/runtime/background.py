@@ -93,7 +93,7 @@ class Background:
     async def answer(self, task: BackgroundTask) -> str:
         """Return the whole answer of one that has ended."""
         child = await self._record.journal.child_state(task.session)
-        return answer_of(child) if child else ""
+        return answer_of(child)[0] if child else ""
 
     def child(self, task: BackgroundTask) -> Any:
         """Return the `Session` of one at work, once it is open; None before."""
