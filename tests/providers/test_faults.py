@@ -15,6 +15,7 @@ from outrider.conversation.messages import Message
 from outrider.conversation.store import MemoryStore
 from outrider.errors import (
     AuthenticationError,
+    ContextExceededError,
     IncompleteStreamError,
     ProviderError,
     RequestRefusedError,
@@ -190,7 +191,7 @@ LASTING: dict[str, tuple[Step, type[ProviderError], str]] = {
     "400": (Status(400), RequestRefusedError, "no luck"),
     "403": (Status(403), AuthenticationError, "check"),
     "404": (Status(404), RequestRefusedError, "check its name"),
-    "413": (Status(413), RequestRefusedError, "fewer or smaller files"),
+    "413": (Status(413), ContextExceededError, "fewer or smaller files"),
     "418 with nonsense": (Status(418, body=b"\xff" * 2000), RequestRefusedError, "refused"),
     "400 with a deep body": (Status(400, body=b"[" * 50_000), RequestRefusedError, "refused"),
     "a web page": (Page(), ProviderError, "web page, not with a reply"),

@@ -7,9 +7,10 @@ import pytest
 from outrider import Attachment
 from outrider.providers.catalogue.capabilities import Kind
 from outrider.providers.refusals import Cause, file_fault
+from outrider.runtime.events import Compacted
 from tests.adapters import ONE_EACH, Case, each
 from tests.conversations import PDF_BYTES
-from tests.modelserver import ModelServer
+from tests.modelserver import ModelServer, Recorded, Status, Step
 from tests.providers.test_refused_pictures import ANSWER, Talk, pictures_in, refusal, shot
 
 BAD_PDF = "messages.0.content.1.pdf.source.base64.data: The PDF specified was not valid."
@@ -63,6 +64,26 @@ async def test_a_pdf_that_is_refused_is_sent_as_text_and_the_others_stay(case: C
 
 
 @each(*ONE_EACH)
+async def test_older_files_that_are_at_fault_do_not_end_the_session(case: Case) -> None:
+    """As when a session with many PDFs goes on with a model that takes fewer pages in a request."""
+
+    def takes_two(request: Recorded) -> Step:
+        return refusal("A maximum of 100 PDF pages may be provided.") if pdfs_in(request.body) > most else ANSWER
+
+    most = 9
+    async with ModelServer(takes_two) as server:
+        talk = Talk(case.adapter(server.url, key="k"))
+        for number in range(5):
+            assert await talk.says("Read.", pdf(number)) == "done"
+        most = 2
+        assert await talk.says("And now?") == "done"
+        asked = len(server.requests)
+        assert await talk.says("And now?") == "done"
+        assert len(server.requests) == asked + 1, "what was refused is not sent again"
+    assert "Text of d0.pdf" in server.requests[-1].body.decode()
+
+
+@each(*ONE_EACH)
 async def test_a_model_that_takes_no_pdf_gets_its_text_from_then_on(case: Case) -> None:
     async with ModelServer([refusal(NO_PDF), ANSWER, ANSWER]) as server:
         talk = Talk(case.adapter(server.url, key="k"))
@@ -89,3 +110,60 @@ async def test_an_error_that_stays_is_raised_and_the_pdf_comes_back(case: Case) 
         assert await talk.says("Read.", pdf(1)) == "error"
         assert await talk.says("Never mind.") == "done"
     assert [pdfs_in(request.body) for request in server.requests] == [1, 0, 1]
+
+
+class SmallGate:
+    """Answers as a proxy does that takes requests up to a size."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.sizes: list[int] = []
+
+    def __call__(self, request: Recorded) -> Step:
+        self.sizes.append(len(request.body))
+        return Status(413, body=b"<html>nginx</html>") if len(request.body) > self.most else ANSWER
+
+
+def large(number: int) -> Attachment:
+    """A PDF of 100 kB in a request."""
+    return Attachment(PDF_BYTES + b"\n%" + bytes([48 + number]) * 75_000, "application/pdf", f"d{number}.pdf")
+
+
+@each(*ONE_EACH)
+async def test_a_server_that_takes_less_than_its_api_gets_the_newest_files(case: Case) -> None:
+    gate = SmallGate(250_000)
+    async with ModelServer(gate) as server:
+        talk = Talk(case.adapter(server.url, key="k"))
+        assert await talk.says("Read.", large(1), large(2)) == "done"
+        assert await talk.says("And this?", large(3)) == "done"
+        refused = sum(size > gate.most for size in gate.sizes)
+        assert refused == 1
+        assert pdfs_in(server.requests[-1].body) == 1
+        assert await talk.says("And this?", large(4)) == "done", "the limit is known now"
+        assert sum(size > gate.most for size in gate.sizes) == refused
+    assert [notice for notice in talk.notices if "retrying with fewer files" in notice]
+
+
+async def test_a_server_that_takes_no_file_is_asked_without_any() -> None:
+    gate = SmallGate(50_000)
+    async with ModelServer(gate) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
+        assert await talk.says("Read.", *map(large, range(9))) == "done"
+        assert pdfs_in(server.requests[-1].body) == 0
+        assert len(gate.sizes) <= 6
+
+
+async def test_a_request_that_is_too_large_without_any_file_is_compacted() -> None:
+    gate = SmallGate(30_000)
+    async with ModelServer(gate) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
+        assert [await talk.says(f"{number} " * 4_000) for number in range(4)] == ["done"] * 4
+    assert any(isinstance(event, Compacted) for event in talk.events)
+
+
+async def test_files_come_back_if_the_size_was_not_the_reason() -> None:
+    async with ModelServer([*[Status(413)] * 9]) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
+        before = talk.model.capabilities
+        assert await talk.says("Read.", large(1), large(2)) == "error"
+        assert talk.model.capabilities == before

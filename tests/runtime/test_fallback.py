@@ -115,7 +115,6 @@ async def test_a_server_that_is_not_there_is_retried_before_the_next_model_goes_
 WRONG: dict[str, Served] = {
     "a wrong request": Status(400, body=b'{"error": {"message": "messages: at least one is required"}}'),
     "a filter": Status(400, body=b'{"error": {"message": "content_policy_violation"}}'),
-    "a request that is too large": Status(413),
 }
 
 

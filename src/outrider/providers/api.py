@@ -325,7 +325,7 @@ class ApiProvider(ABC):
         notice = "" if shown else prepared.fall_back(self, error, request)
         if not notice:
             prepared.restore()
-            raise error
+            raise api_errors.too_large(error)
         prepared.body, prepared.rendering = await self._prepare(request)
         return notice
 

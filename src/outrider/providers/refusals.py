@@ -15,14 +15,16 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import files_in
-from outrider.errors import ProviderError
+from outrider.errors import ContextExceededError, ProviderError
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities, Kind, without_kind
 from outrider.providers.rendering.shown_files import Omission
 from outrider.providers.rendering.transcript import Rendering
 from outrider.providers.transport.http import Body
+from outrider.text import human_size
 
 MAX_FILE_RETRIES = 2  # how often one request is sent again with fewer files
+MAX_HALVINGS = 4  # how often a request that is too large keeps half of its files, before it has none
 _PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
 Cause: TypeAlias = Literal["model", "file"]  # the model takes no files of the kind, or the API refused one file
 
@@ -111,7 +113,8 @@ class PreparedRequest:
     def fall_back(self, model: Model, error: ProviderError, request: Request) -> str:
         """Leave out what the API refused, for the next rendering. Return a notice, or "" if that is not the cause."""
         known = model.capabilities
-        notice = _send_bytes(model, error, request) or self._drop_files(model, error, request)
+        notice = _send_bytes(model, error, request) or self._send_less(model, error)
+        notice = notice or self._drop_files(model, error, request)
         if not notice and model.older_server_tools(error, request):
             notice = f"{error}; retrying with older versions of its tools"
         if model.capabilities is not known:
@@ -120,8 +123,18 @@ class PreparedRequest:
 
     def restore(self) -> None:
         """Restore what was left out, because leaving it out did not help."""
-        for restore in self._undo:
+        for restore in reversed(self._undo):
             restore()
+
+    def _send_less(self, model: Model, error: ProviderError) -> str:
+        """Leave out the oldest files, half of their bytes each time: servers may take less than their APIs."""
+        files = sum(file.size for file in self.rendering.transcript.shown)
+        if error.status != 413 or isinstance(error, ContextExceededError) or not files:
+            return ""
+        kept = files // 2 if len(self._undo) < MAX_HALVINGS else 0
+        most = len(self.body) - files + kept
+        model.capabilities = msgspec.structs.replace(model.capabilities, request_bytes=most)
+        return f"{error}; retrying with fewer files, and {model.name} gets at most {human_size(most)} from now on"
 
     def _drop_files(self, model: Model, error: ProviderError, request: Request) -> str:
         rendering = self.rendering
@@ -135,11 +148,13 @@ class PreparedRequest:
                     del request.memory[name]
                 return f"{error}; retrying without {_PLURALS[kind]}, and {model.name} gets no more of them"
             case kind, _:
-                files = rendering.newest(kind)
+                # A limit on the pages of a request, or an older file at fault, is not met by the newest alone.
+                is_first = not self._undo
+                files = rendering.newest(kind) if is_first else rendering.all_of(kind)
                 rendering.leave_out(files, Omission(f"{model.label} refused it", as_text=kind == "document"))
                 self._undo.append(lambda: self.rendering.include(files))
                 instead = "with the text of" if kind == "document" else "without"
-                return f"{error}; retrying {instead} the newest {_PLURALS[kind]}"
+                return f"{error}; retrying {instead} {'the newest' if is_first else 'all'} {_PLURALS[kind]}"
         return ""
 
 

@@ -205,8 +205,11 @@ class Rendering:
 
     def newest(self, kind: Kind) -> list[ShownFile]:
         """Return the files of a kind in the newest message that shows any."""
-        found = [file for file in self.transcript.shown if kind in file.kinds]
+        found = self.all_of(kind)
         return [file for file in found if file.message is found[-1].message]
+
+    def all_of(self, kind: Kind) -> list[ShownFile]:
+        return [file for file in self.transcript.shown if kind in file.kinds]
 
     def include(self, files: Iterable[ShownFile]) -> None:
         self.left_out.remove(files)

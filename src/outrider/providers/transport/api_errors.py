@@ -144,10 +144,20 @@ def too_long(error: errors.ProviderError) -> errors.ContextExceededError | None:
         or not re.search(_WORDS, text, re.I | re.X)
     ):
         return None
-    said = text.partition("; `outrider wire`")[0]
-    found = errors.ContextExceededError(f"{said}; {ADVICE}", status=error.status)
-    found.request_id, found.usage = error.request_id, error.usage
+    found = _of_the_window(error, f"{text.partition('; `outrider wire`')[0]}; {ADVICE}")
     found.window = limit_in(text)
+    return found
+
+
+def too_large(error: errors.ProviderError) -> errors.ProviderError:
+    """Return an error about the bytes of a request as one about the context window: a shorter conversation may pass."""
+    is_known = isinstance(error, errors.ContextExceededError)
+    return _of_the_window(error, str(error)) if error.status == 413 and not is_known else error
+
+
+def _of_the_window(error: errors.ProviderError, said: str) -> errors.ContextExceededError:
+    found = errors.ContextExceededError(said, status=error.status)
+    found.request_id, found.usage = error.request_id, error.usage
     return found
 
 
