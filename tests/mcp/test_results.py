@@ -69,6 +69,15 @@ def test_an_error_keeps_its_text() -> None:
     assert (failed.text, failed.is_error) == ("no such row", True)
 
 
+def test_links_stay_with_structured_content() -> None:
+    link = {"type": "resource_link", "uri": "file:///rows.csv", "name": "rows.csv"}
+    both = result_of(content=[text('{"rows": 9}'), link], structuredContent={"rows": 9})
+    data, said = both.text.split("\n", 1)
+    assert data == '{"rows":9}'
+    assert "file:///rows.csv" in said
+    assert not both.is_json
+
+
 def test_files_stay_with_structured_content() -> None:
     both = result_of(content=[image()], structuredContent={"page": 1})
     assert both.text == '{"page":1}'

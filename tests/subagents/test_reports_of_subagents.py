@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import ToolUseBlock
 from outrider.log.log import Log
 from outrider.prompts import prompt
@@ -19,7 +20,9 @@ from outrider.runtime.limits import Limits
 from outrider.runtime.session import Session
 from outrider.subagents import Profile
 from outrider.testing import Delay, Step, call, malformed_call
+from outrider.tools.result import ToolResult
 from outrider.tools.tool import tool
+from tests.conversations import PNG_BYTES
 from tests.lengths import only_long
 from tests.subagents.reporting import HELPER, Team, answers, last_answers, offered, report_back, task
 from tests.subagents.teams import bench_in, play, results_of, run_in
@@ -55,6 +58,23 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log | None]:
     else:
         with Log(tmp_path) as opened:
             yield opened
+
+
+# Files
+
+
+async def test_the_files_of_an_answer_reach_the_parent(log: Log | None) -> None:
+    @tool
+    def draw() -> ToolResult:
+        """Draw a chart."""
+        return ToolResult("Here it is.", [Attachment(PNG_BYTES, name="chart.png", description="sales")], final=True)
+
+    team = Team([task("Draw it.")], {"Draw it.": [call("draw")]}, log=log, tools=[draw])
+    await team.run()
+    result = team.results[0].result
+    (block,) = result.attachments
+    assert (result.text, block.name, block.description) == ("Here it is.", "chart.png", "sales")
+    assert team.session.store.read(block) == PNG_BYTES
 
 
 # What is offered

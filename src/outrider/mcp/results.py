@@ -45,7 +45,8 @@ def tool_result(result: CallToolResult, tool: str) -> ToolResult:
     text, is_error = content.text, bool(result.is_error)
     structured = _structured(result.structured_content)
     if structured and not is_error and not _is_wrapped_text(structured, text):
-        return ToolResult(_joined(structured, content.notes), content.files, is_json=not content.notes)
+        more = [*content.links, *content.notes]
+        return ToolResult(_joined(structured, more), content.files, is_json=not more)
     text = _joined(text, content.notes) or ("" if content.files else "The tool returned nothing.")
     return ToolResult(text, content.files, is_error=is_error)
 
@@ -71,6 +72,8 @@ class Content:
 
     def __init__(self, source: str) -> None:
         self.texts: list[str] = []
+        self.links: list[str] = []
+        """Those of the texts that link to resources: structured content does not repeat them."""
         self.files: list[Attachment] = []
         self.notes: list[str] = []
         self._source = source
@@ -94,7 +97,8 @@ class Content:
             case "resource" if block.resource:
                 self.add_resource(block.resource)
             case "resource_link":
-                self.texts.append(_link(block))
+                self.links.append(_link(block))
+                self.texts.append(self.links[-1])
             case other:
                 self.notes.append(f"[A part of the result has a type that is not supported: {one_line(other, 40)}]")
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
 
+from outrider.conversation.attachments import Attachment
+from outrider.conversation.messages import files_in
+from outrider.errors import AttachmentError
 from outrider.log.background import ID_CHARACTERS
 from outrider.runtime.run import RunResult
 from outrider.text import counted, shorten
@@ -47,11 +51,21 @@ def tool_result(profile: Profile, child: Session, result: RunResult[Any], note: 
         return ToolResult(result.text, details=details, is_json=True, note=after)
     words = result.text if result.text.strip() else last_words(child)
     if result.status == "done":
-        answer = words or "(The sub-agent returned no text.)"
-        return ToolResult(answer, details=details, note=after)
+        files = _files(child, result)
+        answer = words or ("" if files else "(The sub-agent returned no text.)")
+        return ToolResult(answer, files, details=details, note=after)
     why = _reason(result)
     last = f"\n\nIts last message was:\n{words}" if words and words not in why else ""
     return ToolResult(f"The sub-agent did not finish: {why}.{last}", is_error=True, details=details, note=after)
+
+
+def _files(child: Session, result: RunResult[Any]) -> list[Attachment]:
+    """Return the files of the last reply, such as pictures that the model made, or of the final result."""
+    found: list[Attachment] = []
+    for block in files_in(result.messages[-1]) if result.messages else ():
+        with suppress(AttachmentError):  # its bytes are gone: the parent has the words all the same
+            found.append(Attachment(child.store.read(block), block.mime_type, block.name, block.description))
+    return found
 
 
 def without_denial(result: RunResult[Any]) -> RunResult[Any]:
