@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 DESCRIPTION = """\
 Check the installation: Python, packages, ripgrep, the sandbox, the data folder, settings, the model, API keys (never
-their values), MCP servers, proxies, certificates, optional extras. No request is sent; to contact the providers, use
+their values), MCP servers, proxies, certificates, the extra litellm. No request is sent; to contact the providers, use
 outrider models --check. With --mcp the MCP servers are started, to see which work.
 """
 EPILOG = """\

@@ -39,7 +39,7 @@ SPEC: dict[str, Any] = {
         "properties": {
             "prompt": {**_TEXT, "description": "The task. May be left out to finish an interrupted session."},
             "folder": {**_TEXT, "description": "The folder to work in, absolute or below the server's. Default: that."},
-            "model": {**_TEXT, "description": "Another model of the user's provider, such as `fast` or `smart`."},
+            "model": {**_TEXT, "description": "Another model of the user's provider, such as `fast` or `powerful`."},
             "session": {**_TEXT, "description": "The id of an earlier task of this server, to continue it."},
             "schema": {"type": "object", "description": "A JSON Schema. The answer is then data that satisfies it."},
         },
