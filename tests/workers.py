@@ -139,7 +139,7 @@ class _Run:
                 if self._session.shouldstop:
                     raise self._session.Interrupted(self._session.shouldstop)
         finally:
-            self._next.value = len(self._chunks)
+            self._next.get_obj().value = len(self._chunks)  # a worker that was killed may hold the lock
             for worker in workers:
                 worker.end()
 
@@ -237,12 +237,17 @@ class _Run:
     def _take(self, worker: _Worker) -> Iterator[int]:
         yield from worker.first
         while True:
-            with self._next.get_lock():
+            lock = self._next.get_lock()
+            if not lock.acquire(timeout=GRACE):  # a worker was killed that held it
+                return
+            try:
                 number = self._next.value
                 if number >= len(self._chunks):
                     return
                 self._taker[number] = worker.number
                 self._next.value += 1
+            finally:
+                lock.release()
             yield from self._chunks[number]
 
 

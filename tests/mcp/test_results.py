@@ -76,6 +76,8 @@ def test_links_stay_with_structured_content() -> None:
     assert data == '{"rows":9}'
     assert "file:///rows.csv" in said
     assert not both.is_json
+    resource = {"type": "resource", "resource": {"uri": "file:///a.py", "text": "x = 1"}}
+    assert "x = 1" in result_of(content=[resource], structuredContent={"path": "a.py"}).text
 
 
 def test_files_stay_with_structured_content() -> None:

@@ -134,36 +134,65 @@ async def test_a_server_that_takes_less_than_its_api_gets_the_newest_files(case:
     gate = SmallGate(250_000)
     async with ModelServer(gate) as server:
         talk = Talk(case.adapter(server.url, key="k"))
-        assert await talk.says("Read.", large(1), large(2)) == "done"
-        assert await talk.says("And this?", large(3)) == "done"
-        refused = sum(size > gate.most for size in gate.sizes)
-        assert refused == 1
-        assert pdfs_in(server.requests[-1].body) == 1
-        assert await talk.says("And this?", large(4)) == "done", "the limit is known now"
-        assert sum(size > gate.most for size in gate.sizes) == refused
+        assert await talk.says("Read.", large(1), large(2), large(3)) == "done"
+        assert len(gate.sizes) == 2, "one was refused"
+        assert await talk.says("And this?", large(4)) == "done"
+        assert pdfs_in(server.requests[-1].body) == 2, "the newest, and one before"
+        assert len(gate.sizes) == 3, "what was left out is not sent again"
+    assert "takes smaller requests" in server.requests[-1].body.decode()
     assert [notice for notice in talk.notices if "retrying with fewer files" in notice]
 
 
-async def test_a_server_that_takes_no_file_is_asked_without_any() -> None:
+@pytest.mark.parametrize("count", [9, 40])
+async def test_a_server_that_takes_no_file_is_asked_without_any(count: int) -> None:
     gate = SmallGate(50_000)
     async with ModelServer(gate) as server:
         talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
-        assert await talk.says("Read.", *map(large, range(9))) == "done"
+        assert await talk.says("Read.", *(large(number % 10) for number in range(count))) == "done"
         assert pdfs_in(server.requests[-1].body) == 0
         assert len(gate.sizes) <= 6
 
 
-async def test_a_request_that_is_too_large_without_any_file_is_compacted() -> None:
-    gate = SmallGate(30_000)
+async def test_a_conversation_that_grows_behind_a_small_gate_is_compacted() -> None:
+    gate = SmallGate(120_000)
     async with ModelServer(gate) as server:
         talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
-        assert [await talk.says(f"{number} " * 4_000) for number in range(4)] == ["done"] * 4
+        assert await talk.says("Read.", large(1), large(2)) == "done"
+        assert [await talk.says(f"{number} " * 20_000) for number in range(4)] == ["done"] * 4
     assert any(isinstance(event, Compacted) for event in talk.events)
 
 
-async def test_files_come_back_if_the_size_was_not_the_reason() -> None:
-    async with ModelServer([*[Status(413)] * 9]) as server:
+async def test_one_refusal_for_its_size_does_not_stay() -> None:
+    async with ModelServer([Status(413), ANSWER]) as server:
         talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
-        before = talk.model.capabilities
+        assert await talk.says("Hello") == "error"
+        assert await talk.says("Hello again") == "done"
+    assert len(server.requests) == 2
+
+
+async def test_a_rate_of_tokens_is_no_size() -> None:
+    said = "Request too large for model on tokens per minute (TPM): Limit 12000, Requested 14137"
+    async with ModelServer([ANSWER, refusal(said, 413), ANSWER]) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
+        assert await talk.says("x " * 9_000, large(1)) == "done"
+        assert await talk.says("And now?") == "error"
+    assert len(server.requests) == 2, "neither without its file nor compacted"
+
+
+async def test_files_come_back_if_the_size_was_not_the_reason() -> None:
+    async with ModelServer([Status(413)] * 9) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
         assert await talk.says("Read.", large(1), large(2)) == "error"
-        assert talk.model.capabilities == before
+        server.steps = [ANSWER]
+        assert await talk.says("And now?") == "done"
+    assert pdfs_in(server.requests[-1].body) == 2
+
+
+async def test_another_kind_that_is_refused_loses_its_newest_only() -> None:
+    bad_picture = "messages.0.content.1.image.source.base64: image exceeds 5 MB maximum"
+    async with ModelServer([ANSWER, refusal(bad_picture), refusal(BAD_PDF), ANSWER]) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
+        assert await talk.says("Read.", pdf(1), shot(1)) == "done"
+        assert await talk.says("And this?", pdf(2), shot(2)) == "done"
+    assert [pdfs_in(request.body) for request in server.requests] == [1, 2, 2, 1]
+    assert [pictures_in(request.json) for request in server.requests] == [1, 2, 1, 1]

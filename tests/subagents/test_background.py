@@ -12,11 +12,12 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from outrider import Limits, Log, Profile, Session, tool
+from outrider import Attachment, Limits, Log, Profile, Session, ToolResult, tool
 from outrider.conversation.messages import ToolUseBlock
 from outrider.log.entries import BackgroundTask
 from outrider.runtime.events import RunFinished, SteeringQueued, SubagentFinished, SubagentStarted, TextDelta
 from outrider.testing import ScriptedModel, call
+from tests.conversations import PNG_BYTES
 from tests.subagents.teams import Team, play, reply, task
 
 
@@ -364,6 +365,17 @@ async def test_a_long_answer_can_be_read_whole(log: Log | None, is_data: bool) -
     assert long in whole
     if is_data:
         assert json.loads(whole) == {"who": long}
+
+
+async def test_files_of_an_answer_are_named() -> None:
+    @tool
+    def draw() -> ToolResult:
+        """Draw a chart."""
+        return ToolResult("Here.", [Attachment(PNG_BYTES, name="chart.png")], final=True)
+
+    team = Team(play([[behind("a")], [call("Task", action="wait")], "Done."], {"a": [[call("draw")]]}), [draw])
+    await team.run()
+    assert "Files of its answer, which stay in its session: chart.png" in reports(team.session)[0]
 
 
 async def test_data_that_the_api_has_enforced_are_the_answer() -> None:

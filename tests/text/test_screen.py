@@ -47,6 +47,9 @@ def test_a_wide_character_is_not_divided() -> None:
     screen = Screen(4, 4)
     screen.add("abc日本")
     assert screen.take() == "abc\n日本"
+    screen = Screen(4, 4)
+    screen.add("abcか\u3099")
+    assert screen.take() == "abc\nか\u3099"
     narrow = Screen(1, 3)
     narrow.add("日a")
     assert (narrow.row, narrow.column) == (2, 1)

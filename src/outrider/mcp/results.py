@@ -45,7 +45,7 @@ def tool_result(result: CallToolResult, tool: str) -> ToolResult:
     text, is_error = content.text, bool(result.is_error)
     structured = _structured(result.structured_content)
     if structured and not is_error and not _is_wrapped_text(structured, text):
-        more = [*content.links, *content.notes]
+        more = [*content.beside, *content.notes]
         return ToolResult(_joined(structured, more), content.files, is_json=not more)
     text = _joined(text, content.notes) or ("" if content.files else "The tool returned nothing.")
     return ToolResult(text, content.files, is_error=is_error)
@@ -72,8 +72,8 @@ class Content:
 
     def __init__(self, source: str) -> None:
         self.texts: list[str] = []
-        self.links: list[str] = []
-        """Those of the texts that link to resources: structured content does not repeat them."""
+        self.beside: list[str] = []
+        """Those of the texts that structured content does not repeat: resources, and links to them."""
         self.files: list[Attachment] = []
         self.notes: list[str] = []
         self._source = source
@@ -97,8 +97,7 @@ class Content:
             case "resource" if block.resource:
                 self.add_resource(block.resource)
             case "resource_link":
-                self.links.append(_link(block))
-                self.texts.append(self.links[-1])
+                self._add_beside(_link(block))
             case other:
                 self.notes.append(f"[A part of the result has a type that is not supported: {one_line(other, 40)}]")
 
@@ -106,9 +105,13 @@ class Content:
         uri = one_line(resource.uri, _LONGEST_URI)
         if resource.text is not None:
             text = safe_lines(resource.text)
-            self.texts.append(f"[{uri}]\n{text}" if labelled and uri else text)
+            self._add_beside(f"[{uri}]\n{text}" if labelled and uri else text)
         elif resource.blob is not None:
             self._add_file(resource.blob, resource.mime_type or "", uri, "resource")
+
+    def _add_beside(self, text: str) -> None:
+        self.texts.append(text)
+        self.beside.append(text)
 
     def _add_file(self, encoded: str, mime_type: str, uri: str, kind: str) -> None:
         if len(self.files) >= MOST_FILES:

@@ -326,7 +326,11 @@ class ApiProvider(ABC):
         if not notice:
             prepared.restore()
             raise api_errors.too_large(error)
-        prepared.body, prepared.rendering = await self._prepare(request)
+        try:
+            prepared.body, prepared.rendering = await self._prepare(request)
+        except BaseException:
+            prepared.restore()
+            raise
         return notice
 
     def _response(self, key: str, body: Body, idle_seconds: float) -> AsyncIterator[bytes]:

@@ -8,23 +8,24 @@ is restored, and the error is raised.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from outrider.conversation.messages import files_in
-from outrider.errors import ContextExceededError, ProviderError
+from outrider.errors import ProviderError
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities, Kind, without_kind
-from outrider.providers.rendering.shown_files import Omission
+from outrider.providers.rendering.shown_files import Omission, Room, ShownFile, surplus_files
 from outrider.providers.rendering.transcript import Rendering
+from outrider.providers.transport.api_errors import is_too_large
 from outrider.providers.transport.http import Body
-from outrider.text import human_size
 
 MAX_FILE_RETRIES = 2  # how often one request is sent again with fewer files
 MAX_HALVINGS = 4  # how often a request that is too large keeps half of its files, before it has none
+LEAST_SHARE = 0.1  # of a request that is too large: if its files are less than that, they are not the reason
 _PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
 Cause: TypeAlias = Literal["model", "file"]  # the model takes no files of the kind, or the API refused one file
 
@@ -103,17 +104,20 @@ class Model(Protocol):
 class PreparedRequest:
     """A request that is ready to send, and what was changed since it was refused."""
 
-    __slots__ = ("_undo", "body", "rendering")
+    __slots__ = ("_halvings", "_refused", "_undo", "body", "rendering")
 
     def __init__(self, body: Body, rendering: Rendering) -> None:
         self.body = body
         self.rendering = rendering
         self._undo: list[Callable[[], None]] = []
+        self._refused: list[Kind] = []
+        """The kind of the files of each refusal."""
+        self._halvings = 0
 
     def fall_back(self, model: Model, error: ProviderError, request: Request) -> str:
         """Leave out what the API refused, for the next rendering. Return a notice, or "" if that is not the cause."""
         known = model.capabilities
-        notice = _send_bytes(model, error, request) or self._send_less(model, error)
+        notice = _send_bytes(model, error, request) or self._send_less(model, error, request)
         notice = notice or self._drop_files(model, error, request)
         if not notice and model.older_server_tools(error, request):
             notice = f"{error}; retrying with older versions of its tools"
@@ -126,33 +130,41 @@ class PreparedRequest:
         for restore in reversed(self._undo):
             restore()
 
-    def _send_less(self, model: Model, error: ProviderError) -> str:
-        """Leave out the oldest files, half of their bytes each time: servers may take less than their APIs."""
-        files = sum(file.size for file in self.rendering.transcript.shown)
-        if error.status != 413 or isinstance(error, ContextExceededError) or not files:
+    def _send_less(self, model: Model, error: ProviderError, request: Request) -> str:
+        """Leave out the oldest files, half of the bytes each time: a server may take less than its API."""
+        rendering = self.rendering
+        shown, size = rendering.transcript.shown, sum(file.size for file in rendering.transcript.shown)
+        if not is_too_large(error) or size < len(self.body) * LEAST_SHARE:
             return ""
-        kept = files // 2 if len(self._undo) < MAX_HALVINGS else 0
-        most = len(self.body) - files + kept
-        model.capabilities = msgspec.structs.replace(model.capabilities, request_bytes=most)
-        return f"{error}; retrying with fewer files, and {model.name} gets at most {human_size(most)} from now on"
+        room = Room(sum(file.images for file in shown), size // 2 if self._halvings < MAX_HALVINGS else 0)
+        self._halvings += 1
+        self._leave_out(
+            surplus_files(shown, room, request.messages[-1]), Omission(f"{model.label} takes smaller requests")
+        )
+        return f"{error}; retrying with fewer files"
+
+    def _leave_out(self, files: Sequence[ShownFile], omission: Omission) -> None:
+        self.rendering.leave_out(files, omission)
+        self._undo.append(lambda: self.rendering.include(files))  # each request has a copy of the rendering
 
     def _drop_files(self, model: Model, error: ProviderError, request: Request) -> str:
         rendering = self.rendering
         sent = frozenset[Kind]().union(*(file.kinds for file in rendering.transcript.shown))
-        if not sent or len(self._undo) >= MAX_FILE_RETRIES:
+        if not sent or len(self._refused) >= MAX_FILE_RETRIES:
             return ""
         match file_fault(error.status, str(error).replace(model.model, ""), sent):
             case kind, "model":
+                self._refused.append(kind)
                 model.capabilities = without_kind(model.capabilities, kind)
                 for name in [name for name, kept in request.memory.items() if kept is rendering]:
                     del request.memory[name]
                 return f"{error}; retrying without {_PLURALS[kind]}, and {model.name} gets no more of them"
             case kind, _:
                 # A limit on the pages of a request, or an older file at fault, is not met by the newest alone.
-                is_first = not self._undo
+                is_first = kind not in self._refused
+                self._refused.append(kind)
                 files = rendering.newest(kind) if is_first else rendering.all_of(kind)
-                rendering.leave_out(files, Omission(f"{model.label} refused it", as_text=kind == "document"))
-                self._undo.append(lambda: self.rendering.include(files))
+                self._leave_out(files, Omission(f"{model.label} refused it", as_text=kind == "document"))
                 instead = "with the text of" if kind == "document" else "without"
                 return f"{error}; retrying {instead} {'the newest' if is_first else 'all'} {_PLURALS[kind]}"
         return ""

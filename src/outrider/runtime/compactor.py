@@ -180,9 +180,17 @@ class Compactor:
 
     async def after_refusal(self, error: ContextExceededError) -> None:
         """Compact because the API refused a request as too long. Raise the error if that cannot help."""
-        used = self.tokens()
+        used, known = self.tokens(), self._window
         # What the API says counts. If it names no number, the window is smaller than what was sent.
         self._window = error.window or min(self._known_window() or used, int(used * 0.9))
+        try:
+            await self._give_way(error, used)
+        finally:
+            if error.status == 413 and not error.window:  # too many bytes, which says nothing of the next tokens
+                self._window = known
+
+    async def _give_way(self, error: ContextExceededError, used: int) -> None:
+        """Compact, or clear results. Raise the error if that does not help."""
         if self._model.agent.compaction is None or self._futile >= MAX_FUTILE:
             raise error
         await self._record.load()

@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from outrider.conversation.attachments import Attachment
 from outrider.conversation.messages import files_in
+from outrider.conversation.store import read_stored
 from outrider.errors import AttachmentError
 from outrider.log.background import ID_CHARACTERS
 from outrider.runtime.run import RunResult
@@ -64,7 +65,7 @@ def _files(child: Session, result: RunResult[Any]) -> list[Attachment]:
     found: list[Attachment] = []
     for block in files_in(result.messages[-1]) if result.messages else ():
         with suppress(AttachmentError):  # its bytes are gone: the parent has the words all the same
-            found.append(Attachment(child.store.read(block), block.mime_type, block.name, block.description))
+            found.append(Attachment(read_stored(child.store, block), block.mime_type, block.name, block.description))
     return found
 
 

@@ -191,7 +191,9 @@ class Task:
             result, questions = await self._work(context, task, order, assigned, job)
             asked = "".join(f"\nIt waits for an answer of a person: {each.text}" for each in questions)
             status, note = result.details["status"], result.details.get("worktree", "")
-            return Ending(status, result.text + asked, note, result.details.get("structured_output", UNSET))
+            files = ", ".join(each.name or each.mime_type for each in result.attachments)
+            kept = f"\n[Files of its answer, which stay in its session: {files}]" if files else ""
+            return Ending(status, result.text + kept + asked, note, result.details.get("structured_output", UNSET))
 
         return work
 

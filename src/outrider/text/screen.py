@@ -308,7 +308,7 @@ def _cells_of(text: str) -> list[str]:
     cells: list[str] = []
     for character in text:
         if cells and unicodedata.combining(character):
-            cells[-1] += character
+            cells[-1 if cells[-1] else -2] += character
         else:
             cells.append(character)
             if unicodedata.east_asian_width(character) in "WF":

@@ -6,8 +6,6 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-import msgspec
-
 from outrider.conversation.messages import (
     AttachmentBlock,
     Message,
@@ -165,9 +163,9 @@ def _tool_config(request: Request) -> dict[str, Any]:
 
 
 def _declaration(spec: ToolSpec) -> dict[str, Any]:
-    whole = msgspec.structs.replace(spec, parameters=inline_references(spec.parameters))
-    taken = tool_schemas.accepted(whole, tool_schemas.GEMINI)
-    return {"name": taken.name, "description": taken.description, "parametersJsonSchema": taken.parameters}
+    spec = tool_schemas.accepted(spec, tool_schemas.GEMINI)
+    parameters = inline_references(spec.parameters)
+    return {"name": spec.name, "description": spec.description, "parametersJsonSchema": parameters}
 
 
 def _result(result: Result, own: dict[str, Any]) -> dict[str, Any]:

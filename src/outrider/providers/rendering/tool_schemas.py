@@ -12,6 +12,9 @@ from outrider.tools.schema.raw_schemas import map_subschemas
 
 _COMBINATORS = frozenset({"anyOf", "oneOf", "allOf", "not", "if", "then", "else", "enum", "const"})
 """What no API takes at the root."""
+_DEFINITIONS = ("$defs", "definitions")
+LONGEST_WORDS = 10_000
+"""Characters. A longer part of a schema would cost more in each request than it helps: errors name what is wrong."""
 _MORE_WORDS = "The arguments must also satisfy this JSON Schema: "
 
 
@@ -46,7 +49,13 @@ def accepted(spec: ToolSpec, rules: Rules) -> ToolSpec:
         schema = _with_items(schema if "properties" in schema else {**schema, "properties": {}})
     if schema == spec.parameters:
         return spec
-    more = f"{_MORE_WORDS}{msgspec.json.encode(moved).decode()}" if moved else ""
+    if moved:
+        schema.pop("unevaluatedProperties", None)  # would forbid what only the moved part describes
+    text = msgspec.json.encode(moved).decode() if moved else ""
+    if '"$ref"' in text:
+        definitions = {name: spec.parameters[name] for name in _DEFINITIONS if name in spec.parameters}
+        text = msgspec.json.encode({**moved, **definitions}).decode()
+    more = f"{_MORE_WORDS}{text}" if 0 < len(text) <= LONGEST_WORDS else ""
     description = "\n\n".join(filter(None, (spec.description, more)))
     return msgspec.structs.replace(spec, description=description, parameters=schema)
 

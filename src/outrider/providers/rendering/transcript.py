@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from outrider.conversation.messages import Message, files_in
-from outrider.errors import RequestRefusedError
+from outrider.errors import ContextExceededError
 from outrider.providers.catalogue.capabilities import Capabilities, Kind
 from outrider.providers.rendering.encoding import Rendered, interleave
 from outrider.providers.rendering.shown_files import LeftOut, Omission, Room, ShownFile, surplus_files
@@ -178,7 +178,7 @@ class Rendering:
             room = Room(limits.images, limits.request_bytes - len(body) + sum(file.size for file in shown))
             surplus = surplus_files(shown, room, messages[-1])
             if not surplus:
-                raise RequestRefusedError(
+                raise ContextExceededError(
                     f"the request has {len(body):,} bytes and {label} takes {limits.request_bytes:,}; "
                     "start a new conversation with the parts that matter"
                 )

@@ -149,10 +149,15 @@ def too_long(error: errors.ProviderError) -> errors.ContextExceededError | None:
     return found
 
 
+def is_too_large(error: errors.ProviderError) -> bool:
+    """Return whether a request had too many bytes. Some servers use the status for a rate of tokens."""
+    is_known = isinstance(error, errors.ContextExceededError)
+    return error.status == 413 and not is_known and not re.search(_RATE_WORDS, str(error), re.I)
+
+
 def too_large(error: errors.ProviderError) -> errors.ProviderError:
     """Return an error about the bytes of a request as one about the context window: a shorter conversation may pass."""
-    is_known = isinstance(error, errors.ContextExceededError)
-    return _of_the_window(error, str(error)) if error.status == 413 and not is_known else error
+    return _of_the_window(error, str(error)) if is_too_large(error) else error
 
 
 def _of_the_window(error: errors.ProviderError, said: str) -> errors.ContextExceededError:
