@@ -143,6 +143,33 @@ async def test_a_server_that_takes_less_than_its_api_gets_the_newest_files(case:
     assert [notice for notice in talk.notices if "retrying with fewer files" in notice]
 
 
+@each(*ONE_EACH)
+async def test_a_pdf_that_is_longer_than_the_window_is_sent_as_an_excerpt(case: Case) -> None:
+    def takes_text(request: Recorded) -> Step:
+        too_long = refusal("prompt is too long: 310000 tokens > 200000 maximum")
+        return too_long if pdfs_in(request.body) else ANSWER
+
+    async with ModelServer(takes_text) as server:
+        talk = Talk(case.adapter(server.url, key="k"))
+        assert await talk.says("Read.", large(1)) == "done"
+        assert await talk.says("And now?") == "done"
+    assert [pdfs_in(request.body) for request in server.requests] == [1, 0, 0]
+    assert "Text of d1.pdf" in server.requests[-1].body.decode()
+    assert not any(isinstance(event, Compacted) for event in talk.events)
+
+
+async def test_a_long_conversation_with_a_pdf_is_compacted() -> None:
+    def takes_little(request: Recorded) -> Step:
+        return ANSWER if len(request.body) < 150_000 else refusal("prompt is too long: 310000 tokens > 200000 maximum")
+
+    async with ModelServer(takes_little) as server:
+        talk = Talk(ONE_EACH[0].adapter(server.url, key="k"))
+        assert await talk.says("Read.", pdf(1)) == "done"
+        assert [await talk.says(f"{number} " * 20_000) for number in range(5)] == ["done"] * 5
+    assert any(isinstance(event, Compacted) for event in talk.events)
+    assert not [notice for notice in talk.notices if "text of documents" in notice]
+
+
 @pytest.mark.parametrize("count", [9, 40])
 async def test_a_server_that_takes_no_file_is_asked_without_any(count: int) -> None:
     gate = SmallGate(50_000)

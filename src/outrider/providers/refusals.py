@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import files_in
-from outrider.errors import ProviderError
+from outrider.errors import ContextExceededError, ProviderError
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import Capabilities, Kind, without_kind
 from outrider.providers.rendering.shown_files import Omission, Room, ShownFile, surplus_files
@@ -118,7 +118,7 @@ class PreparedRequest:
         """Leave out what the API refused, for the next rendering. Return a notice, or "" if that is not the cause."""
         known = model.capabilities
         notice = _send_bytes(model, error, request) or self._send_less(model, error, request)
-        notice = notice or self._drop_files(model, error, request)
+        notice = notice or self._send_texts(model, error) or self._drop_files(model, error, request)
         if not notice and model.older_server_tools(error, request):
             notice = f"{error}; retrying with older versions of its tools"
         if model.capabilities is not known:
@@ -142,6 +142,16 @@ class PreparedRequest:
             surplus_files(shown, room, request.messages[-1]), Omission(f"{model.label} takes smaller requests")
         )
         return f"{error}; retrying with fewer files"
+
+    def _send_texts(self, model: Model, error: ProviderError) -> str:
+        """Send excerpts of documents instead, if they are most of a request that is longer than the window."""
+        files = self.rendering.all_of("document")
+        size = sum(file.size for file in files)
+        if not isinstance(error, ContextExceededError) or size < len(self.body) // 2 or "document" in self._refused:
+            return ""
+        self._refused.append("document")
+        self._leave_out(files, Omission(f"{model.label} has no room for all of it", as_text=True))
+        return f"{error}; retrying with the text of documents"
 
     def _leave_out(self, files: Sequence[ShownFile], omission: Omission) -> None:
         self.rendering.leave_out(files, omission)
