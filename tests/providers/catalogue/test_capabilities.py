@@ -9,6 +9,7 @@ import pytest
 
 from outrider.errors import ProviderError
 from outrider.providers.adapters.hosted import CompatibleServer
+from outrider.providers.api import ApiProvider
 from outrider.providers.catalogue.capabilities import SAFE, capabilities_of
 from outrider.providers.resolution import resolve
 
@@ -152,3 +153,14 @@ def test_one_that_cannot_be_used_is_named(content: str | None, tmp_path: Path, m
     monkeypatch.setenv("OUTRIDER_CAPABILITIES", str(file))
     with pytest.raises(ProviderError, match="the file in OUTRIDER_CAPABILITIES"):
         capabilities_of("openai-chat", "a")
+
+
+CLAUDES = ("opus-4-6", "sonnet-5", "haiku-5-5", "fable-5", "mythos-5", "haiku-5", "sonnet-4-5")
+
+
+@pytest.mark.parametrize("name", CLAUDES)
+def test_claude_takes_as_many_pictures_and_pages_as_its_window_allows(name: str) -> None:
+    model = resolve(f"anthropic/claude-{name}")
+    assert isinstance(model, ApiProvider)
+    most = 600 if (model.window or 0) > 200_000 else 100
+    assert (model.capabilities.images, model.capabilities.pdf_pages) == (most, most)

@@ -158,7 +158,7 @@ def _text_file(
     size = len(shown) if shown.isascii() else len(shown.encode())
     if shown is text:
         return RenderedFile((to_part(shown),), size)
-    notice = f"{_describe(block)} is shown in part: the model's window has no room for all of it"
+    notice = f"{_describe(block)} is shown in part: it is too long to be sent whole"
     return RenderedFile((to_part(shown),), size, (notice,))
 
 
