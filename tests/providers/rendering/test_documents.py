@@ -7,6 +7,7 @@ import io
 import random
 from collections.abc import Callable
 
+import msgspec
 import pypdf
 import pytest
 from hypothesis import example, given, settings
@@ -77,6 +78,16 @@ def test_limits_are_about_the_encoded_size(size: int, fits: bool) -> None:
 @pytest.mark.parametrize(("mime_type", "data"), [("image/png", PNG_BYTES), ("image/jpeg", JPEG_BYTES)])
 def test_a_picture_that_fits_is_sent_as_it_is(mime_type: str, data: bytes) -> None:
     assert documents.fitting_image(mime_type, data, CAN) == (mime_type, data)
+
+
+def test_a_picture_of_a_phone_is_sent_as_it_is_to_a_model_that_takes_it() -> None:
+    heic = b"\0\0\0\x18ftypheic" + bytes(1_000)
+    can = capabilities_of("gemini", "gemini-3-pro")
+    assert documents.fitting_image("image/heic", heic, can) == ("image/heic", heic)
+    with pytest.raises(AttachmentError, match="this model takes 1000 bytes"):
+        documents.fitting_image("image/heic", heic, msgspec.structs.replace(can, image_bytes=1_000))
+    with pytest.raises(AttachmentError, match="not a picture that can be read"):
+        documents.fitting_image("image/heic", heic, CAN)
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "GIF", "WEBP"])

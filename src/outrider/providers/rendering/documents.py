@@ -26,6 +26,8 @@ PDF_PICTURES = ((2000, 80), (1300, 60))
 MASKS = frozenset({"/SMask", "/Mask", "/ImageMask"})
 _PDFIUM = Lock()  # PDFium is not thread-safe, and files are rendered in several threads
 PDF_BEGIN, PDF_HEAD = b"%PDF-", 1024
+HEIF = ("image/heic", "image/heif")
+"""Types of pictures that Pillow cannot open."""
 PNG_BEGIN, PNG_END = b"\x89PNG\r\n\x1a\n", b"IEND\xaeB`\x82"
 
 
@@ -51,6 +53,9 @@ def check_size(data: bytes, limit: int) -> None:
 
 def fitting_image(mime_type: str, data: bytes, can: Capabilities) -> tuple[str, bytes]:
     """Return an image that the model takes: unchanged if it fits, else with the least loss that makes it fit."""
+    if mime_type in HEIF and mime_type in can.image_types:
+        check_size(data, can.image_bytes)
+        return mime_type, data
     width, height = image_size(data)
     fits = max(width, height) <= can.pixels and encoded_size(data) <= can.image_bytes
     if mime_type in can.image_types and fits:
