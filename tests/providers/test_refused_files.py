@@ -83,6 +83,21 @@ async def test_older_files_that_are_at_fault_do_not_end_the_session(case: Case) 
     assert "Text of d0.pdf" in server.requests[-1].body.decode()
 
 
+async def test_pages_and_pictures_that_count_together_do_not_end_the_session() -> None:
+    """The error of Claude, which names both, though only the PDFs are too many."""
+    too_much = refusal("Too much media: 120 document pages + 1 images > 100")
+
+    def takes_one(request: Recorded) -> Step:
+        return too_much if pdfs_in(request.body) > 1 else ANSWER
+
+    async with ModelServer(takes_one) as server:
+        talk = Talk(Case("anthropic", "claude-sonnet-4-5").adapter(server.url, key="k"))
+        assert await talk.says("Read.", pdf(1), shot(1)) == "done"
+        assert await talk.says("And this?", pdf(2), shot(2)) == "done"
+        assert await talk.says("Thanks.") == "done"
+    assert "Text of d2.pdf" in server.requests[-1].body.decode()
+
+
 @each(*ONE_EACH)
 async def test_a_model_that_takes_no_pdf_gets_its_text_from_then_on(case: Case) -> None:
     async with ModelServer([refusal(NO_PDF), ANSWER, ANSWER]) as server:

@@ -23,7 +23,7 @@ from outrider.providers.rendering.transcript import Rendering
 from outrider.providers.transport.api_errors import is_too_large
 from outrider.providers.transport.http import Body
 
-MAX_FILE_RETRIES = 2  # how often one request is sent again with fewer files
+MAX_FILE_RETRIES = 4  # how often one request is sent again without files that the API refused
 MAX_HALVINGS = 4  # how often a request that is too large keeps half of its files, before it has none
 LEAST_SHARE = 0.1  # of a request that is too large: if its files are less than that, they are not the reason
 _PLURALS: Mapping[Kind, str] = {"image": "images", "audio": "audio", "video": "videos", "document": "documents"}
