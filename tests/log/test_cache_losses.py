@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from tempfile import TemporaryDirectory
 
 import pytest
 from hypothesis import given
@@ -10,16 +11,19 @@ from hypothesis import strategies as st
 
 from outrider.conversation.messages import Message
 from outrider.conversation.usage import Usage
-from outrider.log.cache_losses import CacheLoss, cache_losses, lost_tokens
+from outrider.log.cache_losses import CacheLoss, cache_losses, has_usage, lost_tokens
 from outrider.log.entries import (
     CompactionEntry,
     Entry,
+    GoalChecked,
     MessageEntry,
     Record,
     Requested,
     ResultsClearedEntry,
     RewindEntry,
 )
+from outrider.log.log import Log
+from outrider.log.rows import encode
 from outrider.providers.base import ToolSpec
 
 MODEL = "anthropic/claude-sonnet-4-5"
@@ -92,3 +96,21 @@ def test_no_more_is_lost_than_was_cached_or_was_paid(cached: int, written: int, 
     assert 0 <= lost <= min(cached + written, paid)
     assert lost == 0 or lost >= 1024
     assert lost_tokens(before, Usage(cached + written + paid, 0, cached + written)) == 0
+
+
+QUIET = GoalChecked("x", False)
+ENTRIES = st.sampled_from(
+    [CACHED, COLD, WARM, Requested(system="b"), Requested(tools=()), MessageEntry(Message.user("Go.")), QUIET]
+)
+
+
+@given(st.lists(ENTRIES, max_size=20), st.integers(0, 2))
+def test_one_reply_has_the_loss_that_it_has_in_the_whole_session(entries: list[Entry], quiet: int) -> None:
+    """Also far from the reply before, with many entries in between."""
+    spread = [FIRST, *(part for each in entries for part in (each, *[QUIET] * (quiet * 60)))]
+    with TemporaryDirectory() as folder, Log(folder) as log:
+        session = log.add("", [(seq, 10.0 * seq, *encode(entry)) for seq, entry in enumerate(spread, 2)], ())
+        whole = {loss.seq: (loss.cause, loss.detail, loss.tokens, loss.cost) for loss in log.cache_losses(session)}
+        for record in filter(has_usage, log.records(session)):
+            found = log.cache_loss(session, record.seq)
+            assert (found and (found.cause, found.detail, found.tokens, found.cost)) == whole.get(record.seq)

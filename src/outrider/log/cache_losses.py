@@ -61,7 +61,8 @@ def _losses(records: Iterable[Record]) -> Iterator[CacheLoss]:
     known, changes, turn = Requested(), _Changes(), 0
     for record in records:
         entry = record.entry
-        if isinstance(entry, MessageEntry) and entry.usage and entry.message.role == "assistant":
+        if isinstance(entry, MessageEntry) and has_usage(record):
+            assert entry.usage
             turn += 1
             if before and (lost := lost_tokens(before[1].usage or Usage(), entry.usage)):
                 cause, detail = changes.cause(before[1].model, entry.model, record.time - before[0])
@@ -72,6 +73,12 @@ def _losses(records: Iterable[Record]) -> Iterator[CacheLoss]:
             known = known.merged(entry)
         else:
             changes.note_history(entry)
+
+
+def has_usage(record: Record) -> bool:
+    """Return whether it is a reply whose tokens are known."""
+    entry = record.entry
+    return isinstance(entry, MessageEntry) and bool(entry.usage) and entry.message.role == "assistant"
 
 
 def lost_tokens(before: Usage, now: Usage) -> int:

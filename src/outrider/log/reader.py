@@ -287,6 +287,21 @@ class LogReader:
 
         return cache_losses(known_records(self._backend.rows_of_kinds(self._find(id).extent, KINDS)))
 
+    def cache_loss(self, id: str, seq: int) -> CacheLoss | None:
+        """Return what the request of one reply lost of its cache, if it did. Few entries before it are read."""
+        from outrider.log.cache_losses import cache_losses, has_usage
+        from outrider.log.entries import Requested
+
+        parts = self._backend.rows_of_kinds(self._find(id).extent, (Requested.kind,))
+        for count in (100, 1_000, seq):  # until it has the reply before
+            first = max(0, seq - count)
+            end = self.after(id, first, seq - first)
+            if first == 0 or any(map(has_usage, end[:-1])):
+                break
+        earlier = [each for each in known_records(parts) if each.seq <= first]
+        found = cache_losses([*earlier, *end])
+        return found[-1] if found and found[-1].seq == seq else None
+
     def turns(self, id: str) -> list[TurnUsage]:
         """Return the context of a session after each of its replies and compactions, in order."""
         return self._usage.turns(self._find(id))

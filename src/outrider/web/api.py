@@ -316,11 +316,11 @@ def turn_request(log: Log, id: str, seq: int, wanted: str = "", before: int | No
                 raise
     assert provider
     request, earlier = end_of_request(log, id, model, reply=seq, before=before)
-    url = without_password(provider.url())
+    url, loss = without_password(provider.url()), log.cache_loss(id, seq)
     return a.TurnRequest(
         model=safe_lines(model),
         address=f"POST {url}" if "://" in url else url,
         body=safe_lines(pretty(provider.render(request)).decode()),
         earlier=earlier + 1 if earlier else None,
-        lost=next((safe_lines(str(loss)) for loss in log.cache_losses(id) if loss.seq == seq), ""),
+        lost=safe_lines(str(loss)) if loss else "",
     )
