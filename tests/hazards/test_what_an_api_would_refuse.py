@@ -58,7 +58,9 @@ def test_a_name_that_a_model_made_up(case: Case, name: str) -> None:
 @each(*ONE_EACH)
 def test_rules_at_the_root_of_a_schema(case: Case) -> None:
     schema = {"type": "object", "properties": {"x": {"type": "string"}}, "anyOf": [{"required": ["x"]}]}
-    assert "anyOf" not in rendered(case, Message.user("go"), tools=(ToolSpec("look", "Look.", schema),))
+    body = rendered(case, Message.user("go"), tools=(ToolSpec("look", "Look.", schema),))
+    assert '"anyOf"' not in body
+    assert '\\"anyOf\\":' in body, "the description says it, in words"
 
 
 @pytest.mark.parametrize("data", [None, {}, "odd", {"signature": ""}, {"redacted": ""}])
