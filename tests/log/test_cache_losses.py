@@ -111,6 +111,6 @@ def test_one_reply_has_the_loss_that_it_has_in_the_whole_session(entries: list[E
     with TemporaryDirectory() as folder, Log(folder) as log:
         session = log.add("", [(seq, 10.0 * seq, *encode(entry)) for seq, entry in enumerate(spread, 2)], ())
         whole = {loss.seq: (loss.cause, loss.detail, loss.tokens, loss.cost) for loss in log.cache_losses(session)}
-        for record in filter(has_usage, log.records(session)):
+        for record in (each for each in log.records(session) if has_usage(each.entry)):
             found = log.cache_loss(session, record.seq)
             assert (found and (found.cause, found.detail, found.tokens, found.cost)) == whole.get(record.seq)

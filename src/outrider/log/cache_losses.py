@@ -61,12 +61,11 @@ def _losses(records: Iterable[Record]) -> Iterator[CacheLoss]:
     known, changes, turn = Requested(), _Changes(), 0
     for record in records:
         entry = record.entry
-        if isinstance(entry, MessageEntry) and has_usage(record):
-            assert entry.usage
-            turn += 1
-            if before and (lost := lost_tokens(before[1].usage or Usage(), entry.usage)):
+        if isinstance(entry, MessageEntry) and has_usage(entry):
+            turn, usage = turn + 1, entry.usage or Usage()
+            if before and (lost := lost_tokens(before[1].usage or Usage(), usage)):
                 cause, detail = changes.cause(before[1].model, entry.model, record.time - before[0])
-                yield CacheLoss(turn, record.seq, cause, detail, lost, _cost(entry.model, entry.usage, lost))
+                yield CacheLoss(turn, record.seq, cause, detail, lost, _cost(entry.model, usage, lost))
             before, changes = (record.time, entry), _Changes()
         elif isinstance(entry, Requested):
             changes.note_parts(known, entry)
@@ -75,9 +74,8 @@ def _losses(records: Iterable[Record]) -> Iterator[CacheLoss]:
             changes.note_history(entry)
 
 
-def has_usage(record: Record) -> bool:
+def has_usage(entry: Entry) -> bool:
     """Return whether it is a reply whose tokens are known."""
-    entry = record.entry
     return isinstance(entry, MessageEntry) and bool(entry.usage) and entry.message.role == "assistant"
 
 

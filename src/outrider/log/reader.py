@@ -290,13 +290,12 @@ class LogReader:
     def cache_loss(self, id: str, seq: int) -> CacheLoss | None:
         """Return what the request of one reply lost of its cache, if it did. Few entries before it are read."""
         from outrider.log.cache_losses import cache_losses, has_usage
-        from outrider.log.entries import Requested
 
         parts = self._backend.rows_of_kinds(self._find(id).extent, (Requested.kind,))
         for count in (100, 1_000, seq):  # until it has the reply before
             first = max(0, seq - count)
             end = self.after(id, first, seq - first)
-            if first == 0 or any(map(has_usage, end[:-1])):
+            if first == 0 or any(has_usage(each.entry) for each in end[:-1]):
                 break
         earlier = [each for each in known_records(parts) if each.seq <= first]
         found = cache_losses([*earlier, *end])

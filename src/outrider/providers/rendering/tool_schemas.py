@@ -68,8 +68,7 @@ def _take_properties(schema: dict[str, Any], names: re.Pattern[str]) -> dict[str
     taken = {name: value for name, value in properties.items() if not names.fullmatch(name)}
     schema["properties"] = {name: value for name, value in properties.items() if name not in taken}
     schema["required"] = [name for name in required if name not in taken]
-    for closing in ("additionalProperties", "unevaluatedProperties"):  # would forbid them
-        schema.pop(closing, None)
+    schema.pop("additionalProperties", None)  # would forbid them
     return {"properties": taken, "required": [name for name in required if name in taken]}
 
 
