@@ -27,10 +27,13 @@ class Killable:
     def __init__(self, folder: Path) -> None:
         self._inner = process_starter(folder)
 
+        self.starts = 0
+
     def describe(self) -> str:
         return self._inner.describe()
 
     async def start(self) -> Streams:
+        self.starts += 1
         streams = await self._inner.start()
         assert isinstance(streams, ProgramStreams)
         self.process = streams.process.pid
@@ -105,6 +108,24 @@ async def test_a_read_that_was_interrupted_is_repeated(tmp_path: Path) -> None:
     assert "200,000" in result.text
     assert place.process != before
     await place.close()
+
+
+async def test_a_read_that_waits_when_the_hands_are_closed_does_not_start_them_again(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("hello\n")
+    starter = Killable(tmp_path)
+    place = Place(starter)
+    assert "hello" in (await place.call("Read", file_path="a.txt")).text
+    os.kill(starter.process, signal.SIGSTOP)
+    reading = asyncio.ensure_future(place.call("Read", file_path="a.txt"))
+    link = place.hands.connection._link
+    assert link
+    while not link._waiting:
+        await asyncio.sleep(0.01)
+    await place.close()
+    assert (await reading).is_error
+    assert starter.starts == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(starter.process, 0)
 
 
 async def test_a_large_file_is_not_in_memory_here_and_not_twice_there(tmp_path: Path) -> None:

@@ -157,7 +157,7 @@ class HandsConnection:
         with self._lock:
             was_open, self._is_closed = not self._is_closed and self._loop is not None, True
         if was_open and self._loop and self._thread:
-            self._loop.call_soon_threadsafe(self._loop.create_task, self._end())
+            self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(CLOSE_SECONDS)
 
     # In the event loop of the connection
@@ -183,6 +183,8 @@ class HandsConnection:
         async with self._linking:
             if self._link and self._link.is_alive:
                 return self._link
+            if self._is_closed:
+                raise self._closed()
             if self._link:
                 await self._link.close()
                 self._link = None
@@ -232,9 +234,17 @@ class HandsConnection:
         self._next_command = 1 + max((each.number for each in said.commands), default=self._next_command - 1)
 
     async def _end(self) -> None:
+        """End what waits, and the connection, also one that was made at the last moment."""
         if self._link:
-            await self._link.close()
-        asyncio.get_running_loop().stop()
+            await self._link.close()  # which tells what waits why it ends
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in left:
+            task.cancel()
+        if left:
+            await asyncio.wait(left, timeout=CLOSE_SECONDS)
+
+    def _closed(self) -> HandsError:
+        return HandsError(f"the hands {self.where} were closed")
 
     # From other threads
 
@@ -242,7 +252,7 @@ class HandsConnection:
         with self._lock:
             if self._is_closed:
                 work.close()
-                raise HandsError(f"the hands {self.where} were closed")
+                raise self._closed()
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._serve, name="outrider-hands", daemon=True)
@@ -259,11 +269,7 @@ class HandsConnection:
         try:
             loop.run_forever()
         finally:
-            left = asyncio.all_tasks(loop)
-            for task in left:
-                task.cancel()
-            if left:
-                loop.run_until_complete(asyncio.wait(left, timeout=1))
+            loop.run_until_complete(self._end())
             loop.close()
 
 
