@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -46,11 +47,11 @@ support = Agent("openai/balanced", system=instructions, tools=[customer_balance]
 
 
 def main(agent: Agent[Bank] = support) -> None:
-    with sqlite3.connect(":memory:") as database:
+    with closing(sqlite3.connect(":memory:")) as database:
         database.execute("CREATE TABLE customers(id, name, balance)")
         database.execute("INSERT INTO customers VALUES (123, 'John', 123.45)")
-    for question in ("What is my balance?", "I just lost my card!"):
-        print(asyncio.run(agent.ask(question, Advice, deps=Bank(123, database))))
+        for question in ("What is my balance?", "I just lost my card!"):
+            print(asyncio.run(agent.ask(question, Advice, deps=Bank(123, database))))
 
 
 if __name__ == "__main__":

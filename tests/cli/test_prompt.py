@@ -181,13 +181,14 @@ def test_a_tier_without_a_key_cannot_be_described() -> None:
 def test_the_help_has_every_option_and_the_exit_codes() -> None:
     ended = outrider("-p", "--help")
     assert (ended.returncode, ended.stderr) == (0, "")
+    shown = re.sub(r"(-\w) [A-Z]+, --", r"\1, --", ended.stdout)  # Python 3.13 has one ID instead of two
     for expected in (
-        *("-c, --continue", "-r ID, --resume ID", "-m MODEL, --model MODEL", "-q, --quiet"),
+        *("-c, --continue", "-r, --resume ID", "-m, --model MODEL", "-q, --quiet"),
         *("--attach FILE", "--output-format {text,json,stream-json}", "--schema FILE", "--max-turns N"),
         *("--max-cost DOLLARS", "--tools TOOLS", "--permissions MODE", "--cwd DIR"),
         *("exit codes: 0 done, 1 error, 2 wrong usage, 3 limit,", "5 cut off, 6 waiting, 129 hung up, 130 interrupted"),
     ):
-        assert expected in ended.stdout
+        assert expected in shown
 
 
 # Going on

@@ -90,8 +90,9 @@ def test_nested_repositories_and_the_home_are_no_part_of_one(
     monkeypatch.setenv("HOME", str(tmp_path))
     assert repository_of(tmp_path / "download") is None
     monkeypatch.setattr(os, "getuid", lambda: 12345)
-    monkeypatch.setattr(os, "lstat", lambda path, known=os.lstat: _owned(known(path), 777))
-    assert repository_of(good) is None
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "lstat", lambda path, known=os.lstat: _owned(known(path), 777))
+        assert repository_of(good) is None
 
 
 def _owned(status: os.stat_result, uid: int) -> os.stat_result:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import sys
 import zipfile
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from outrider.coding.hands.bundle import Target, find_bundle, make_bundle
 from outrider.errors import HandsError
 from tests.cli.program import outrider
 
-ELSEWHERE = Target("3.13", "linux-riscv64", "musl")
+OTHER = 12 if sys.version_info.minor == 13 else 13
+"""The minor number of another Python than this one."""
+ELSEWHERE = Target(f"3.{OTHER}", "linux-riscv64", "musl")
 
 
 def names_in(content: bytes) -> list[str]:
@@ -45,21 +48,22 @@ def test_msgspec_for_another_platform_is_a_wheel_that_pip_finds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     version = msgspec.__version__
-    with zipfile.ZipFile(tmp_path / f"msgspec-{version}-cp313-cp313-musllinux_1_2_riscv64.whl", "w") as wheel:
-        wheel.writestr("msgspec/_core.cpython-313-riscv64-linux-musl.so", "machine code")
+    with zipfile.ZipFile(tmp_path / f"msgspec-{version}-cp3{OTHER}-cp3{OTHER}-musllinux_1_2_riscv64.whl", "w") as wheel:
+        wheel.writestr(f"msgspec/_core.cpython-3{OTHER}-riscv64-linux-musl.so", "machine code")
         wheel.writestr("msgspec/__init__.py", "")
         wheel.writestr("evil.py", "print('outside')")
         wheel.writestr(
             f"msgspec-{version}.dist-info/METADATA", f"Metadata-Version: 2.1\nName: msgspec\nVersion: {version}\n"
         )
         wheel.writestr(
-            f"msgspec-{version}.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: cp313-cp313-musllinux_1_2_riscv64\n"
+            f"msgspec-{version}.dist-info/WHEEL",
+            f"Wheel-Version: 1.0\nTag: cp3{OTHER}-cp3{OTHER}-musllinux_1_2_riscv64\n",
         )
         wheel.writestr(f"msgspec-{version}.dist-info/RECORD", "")
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     names = names_in(make_bundle(ELSEWHERE))
-    assert "msgspec/_core.cpython-313-riscv64-linux-musl.so" in names
+    assert f"msgspec/_core.cpython-3{OTHER}-riscv64-linux-musl.so" in names
     assert "evil.py" not in names
     assert not [name for name in names if name.endswith(".pyc")], "bytecode is of one version of Python"
 
