@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -75,11 +76,11 @@ def test_a_folder_that_another_process_removes_before_it_is_open_is_made_again(
 ) -> None:
     path, open_file, removed = tmp_path / "folder", os.open, list[object]()
 
-    def late(name: object, *rest: int) -> int:
+    def late(name: Any, *rest: Any, **options: Any) -> int:
         if name == path and not removed:
             removed.append(name)
             path.rmdir()
-        return open_file(name, *rest)  # type: ignore[arg-type]
+        return open_file(name, *rest, **options)
 
     monkeypatch.setattr(os, "open", late)
     folder = TemporaryFolder(path)
