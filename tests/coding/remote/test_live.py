@@ -190,10 +190,13 @@ async def test_a_folder_with_a_long_name_has_a_socket_as_well(tmp_path: Path) ->
     path = tmp_path / ("long" * 30) / "run" / f"{SESSION}.sock"
     shown = LiveSocket(path, SESSION)
     shown.start()
+    taken, sink = os.pipe()  # takes the descriptor with which the folder was named
     watcher = Watcher(path)
     await watcher.has_seen(1)
     shown.close()
     await watcher.task
+    os.close(taken)
+    os.close(sink)
     assert not list(path.parent.iterdir())
 
 

@@ -55,6 +55,8 @@ MOST_UNSENT = 100
 LONGEST_LINE = 256_000_000
 _LONGEST_ADDRESS = 100
 """Bytes. Kernels take 104 to 108."""
+_LEAVES_PATH: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+"""asyncio would look at the path, which may name a descriptor that is closed by now. `close` removes it."""
 _PACED = (TextDelta, ThinkingDelta, ToolCallDelta, ToolProgress, SubagentEvent)
 _STEPS = (TurnStarted, MessageAdded, ReplyDiscarded, RunFinished)
 
@@ -122,7 +124,8 @@ class LiveSocket:
 
     async def _listen(self, bound: socket.socket) -> None:
         # In two steps: if the second one is cancelled, `close` finds the server.
-        self._server = await asyncio.start_unix_server(self._serve, sock=bound, limit=1024, start_serving=False)
+        options = {"sock": bound, "limit": 1024, "start_serving": False, **_LEAVES_PATH}
+        self._server = await asyncio.start_unix_server(self._serve, **options)
         await self._server.start_serving()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
