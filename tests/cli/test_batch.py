@@ -7,12 +7,16 @@ import os
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from outrider.batches.queue import BatchState
+from outrider.batches.task import TaskResult
+from outrider.cli.batch_run import BatchProgress
 from tests.cli.program import Running, clean_environment, outrider, start
 from tests.lengths import only_long
 from tests.log import until_so
@@ -32,6 +36,22 @@ def results_in(path: Path) -> dict[str, Any]:
     found = {line["id"]: line for line in lines}
     assert len(found) == len(lines)
     return found
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.5, "2.0/s · 8 s left"), (120.0, "0.5/min · 32 min left")])
+def test_the_rate_and_the_time_left_are_those_of_the_last_results(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, said: str
+) -> None:
+    now = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    progress = BatchProgress(20, 0, quiet=True)
+    for number in range(4):
+        for _ in range(60):  # it is shown all the time
+            now += seconds / 60
+            progress.show(BatchState(20, number, 1))
+        progress.take([TaskResult(str(number), "done")])
+        progress.show(BatchState(20, number + 1, 1))
+    assert progress.line(BatchState(20, 4, 1)) == f"4/20 · 1 running · {said}"
 
 
 class Program:

@@ -34,7 +34,8 @@ from outrider.text import counted, dollars
 from outrider.text.visible import safe_line
 
 WINDOW_SECONDS = 60.0
-"""The rate is that of the last minute."""
+WINDOW_RESULTS = 8
+"""The rate is that of the last minute, or of so many results if they took longer."""
 LINE_SECONDS = 10.0
 """The pause between two lines where there is no terminal."""
 BAR = 24
@@ -93,8 +94,9 @@ class BatchProgress:
     def show(self, state: BatchState, note: str = "") -> None:
         """Show where the batch stands."""
         now = time.monotonic()
-        self._times.append((now, self._finished - self._before))
-        while len(self._times) > 2 and now - self._times[0][0] > WINDOW_SECONDS:
+        if self._finished - self._before > self._times[-1][1]:
+            self._times.append((now, self._finished - self._before))
+        while len(self._times) > WINDOW_RESULTS and now - self._times[0][0] > WINDOW_SECONDS:
             self._times.popleft()
         if self._quiet:
             return
@@ -141,8 +143,9 @@ class BatchProgress:
         return " · ".join([*parts, duration(time.monotonic() - self._began)])
 
     def _rate(self) -> float:
-        (since, before), (now, count) = self._times[0], self._times[-1]
-        return (count - before) / (now - since) if now - since >= 1 else 0.0
+        (since, before), (_, count) = self._times[0], self._times[-1]
+        seconds = time.monotonic() - since
+        return (count - before) / seconds if seconds >= 1 else 0.0
 
     def _bar(self) -> str:
         done = BAR * self._finished // max(1, self._total)
