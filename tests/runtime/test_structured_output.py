@@ -28,7 +28,7 @@ from outrider.subagents import with_subagents
 from outrider.sync import ask, run
 from outrider.testing import Delay, ScriptedModel, Step, call, malformed_call
 from outrider.tools.result import ToolResult
-from outrider.tools.tool import tool
+from outrider.tools.tool import Effect, tool
 from tests.watching import Watched, last_results
 
 PERSON = {
@@ -444,10 +444,27 @@ async def test_after_more_was_said_an_old_report_is_old(tmp_path: Path) -> None:
     assert (result.status, second.has_data) == ("error", False)
 
 
+@pytest.mark.parametrize(("effect", "turns", "found"), [("read", 5, [7]), ("read", 1, [0]), ("write", 5, [0])])
+async def test_a_report_beside_a_look_is_made_again_if_a_turn_is_left(
+    effect: Effect, turns: int, found: list[int]
+) -> None:
+    @tool(effect=effect)
+    def count() -> str:
+        return "There are 7."
+
+    model = ScriptedModel([[call("count"), report_back(result=[0])], report_back(result=[7])])
+    agent = Agent(model=model, tools=[count], limits=Limits(max_turns=turns))
+    result = await agent.run("Count.", output=NUMBERS)
+    assert (result.status, result.structured_output) == ("done", found)
+    refused = [each.text for message in result.messages for each in message.tool_results if each.is_error]
+    assert len(refused) == (found == [7])
+    assert all("made without the results of the other calls" in text for text in refused)
+
+
 async def test_a_cancelled_run_with_a_report_keeps_it_and_resumes_to_it(tmp_path: Path) -> None:
     begun = asyncio.Event()
 
-    @tool(effect="read")
+    @tool
     async def dawdle() -> str:
         begun.set()
         await asyncio.sleep(60)

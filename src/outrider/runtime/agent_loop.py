@@ -306,7 +306,7 @@ class AgentLoop(CurrentRun):
         entries: list[Entry] = [requested, entry] if requested else [entry]
         end: list[RunStopped] = []
         calls = reply.message.tool_calls if step else ()
-        entries += self._calls.prepare(calls, self.environment)
+        entries += self._calls.prepare(calls, self.environment, is_last=step is not None and step.is_last)
         if step and not calls:
             entries += (end := self._end_with(entry))
         try:

@@ -20,9 +20,9 @@ from outrider.log.entries import Entry, Intent
 from outrider.providers.catalogue.windows import window_of
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.calls import CANCELLED, Call
-from outrider.runtime.handoffs import refused_handoffs
 from outrider.runtime.model_client import ModelClient
 from outrider.runtime.record import SessionRecord
+from outrider.runtime.refused_calls import refused_calls
 
 MOST_AT_ONCE = 64
 """Calls of one reply that run at the same time; a reply with more runs in batches."""
@@ -141,9 +141,12 @@ class ReplyCalls:
         self._prepared: list[Call] = []
         """Those that run next."""
 
-    def prepare(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> list[Intent]:
-        """Make the calls of a reply, which run next. Return the intents that are stored together with it."""
-        self._prepared = self._made(uses, around)
+    def prepare(self, uses: Sequence[ToolUseBlock], around: CallEnvironment, *, is_last: bool) -> list[Intent]:
+        """Make the calls of a reply, which run next. Return the intents that are stored together with it.
+
+        `is_last`: no reply can follow.
+        """
+        self._prepared = self._made(uses, around, is_last=is_last)
         return first_intents(self._prepared)
 
     async def run(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> None:
@@ -153,7 +156,7 @@ class ReplyCalls:
             known = self._model.tools.callable
             if any(use.name not in known for use in uses):  # after a crash, their servers are just starting
                 await self._model.join_servers()
-            calls = self._made(uses, around)
+            calls = self._made(uses, around, is_last=False)
         try:
             await run_calls(calls, self._model.tools.offered)
         except (asyncio.CancelledError, LogError):
@@ -162,7 +165,7 @@ class ReplyCalls:
         if around.waits and around.waits.kept:
             await around.waits.settle()
 
-    def _made(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> list[Call]:
+    def _made(self, uses: Sequence[ToolUseBlock], around: CallEnvironment, *, is_last: bool) -> list[Call]:
         """Make a Call of each request; one that has its result already keeps it."""
         if not uses:
             return []
@@ -170,7 +173,7 @@ class ReplyCalls:
         # Results are bounded by the model's context window, which the provider may have learned meanwhile.
         limits = self._model.agent.limits.within(window_of(self._model.provider))
         around = around if limits is around.limits else msgspec.structs.replace(around, limits=limits)
-        refused = refused_handoffs(uses, tools)
+        refused = refused_calls(uses, tools, is_last=is_last)
         waiting = state.waiting_calls(is_attended=around.person is not None) if state.questions else ()
         calls = []
         for use in uses:  # ids are unique in a conversation, so the first call names the reply

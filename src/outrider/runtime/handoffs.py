@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from outrider.conversation.messages import ToolUseBlock
 from outrider.errors import ToolDefinitionError
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.deps import is_subtype
@@ -13,7 +11,6 @@ from outrider.tools.result import ToolResult
 from outrider.tools.tool import Tool, make_tool
 
 TOOL = "handoff"
-_ONE_ONLY = "This handoff does not count: a reply can hand the conversation over once, and its first handoff counts."
 
 
 def handoff_tool(agent: AgentSpec[Any]) -> Tool:
@@ -33,19 +30,6 @@ def handoff_tool(agent: AgentSpec[Any]) -> Tool:
     }
     description = "\n".join([about, *known])
     return make_tool(handoff, name=TOOL, description=description, effect="read", schema=schema, built_in=True)
-
-
-def refused_handoffs(uses: Sequence[ToolUseBlock], tools: Mapping[str, Tool]) -> dict[str, Tool]:
-    """Return the tool of each handoff of a reply but the first, which alone counts, by call id."""
-    own = tools.get(TOOL)
-    if own is None or not own.built_in or len(uses) < 2:
-        return {}
-
-    async def refuse(**arguments: Any) -> ToolResult:
-        return ToolResult(_ONE_ONLY, is_error=True)
-
-    refused = make_tool(refuse, name=TOOL, description="", effect="read", schema={"type": "object"}, built_in=True)
-    return dict.fromkeys([use.id for use in uses if use.name == TOOL][1:], refused)
 
 
 def team_of(agent: AgentSpec[Any], *, is_whole: bool = False) -> dict[str, AgentSpec[Any]]:

@@ -92,6 +92,7 @@ class Report:
             guidance=prompt_text("report_back"),
             final_turn=prompt_text("report_final_turn"),
             built_in=True,
+            needs_results=True,
         )
         """The tool that the model calls. Its result ends the run and has the data as JSON."""
 

@@ -86,6 +86,8 @@ class Tool(msgspec.Struct, Generic[P, R], frozen=True):
     """`later`: each call waits until a person allows it with `log.answer`, also if there is an approver."""
     reads_stored: bool = False
     """Whether the tool takes `attachment:…`, the reference in a result that was cut. Agents without one get Recall."""
+    needs_results: bool = False
+    """Whether a call does not count beside calls that look something up, because it was made without their results."""
 
     def __post_init__(self) -> None:
         if not re.fullmatch(NAME, self.name):
