@@ -69,7 +69,8 @@ STEPS: dict[str, tuple[tuple[str | Block, ...], ...]] = {
         (use("a1", "report_back", boxes="many"),),
         ("Seven boxes.",),
         # The reminder comes here.
-        (use("a2", "look", at="floor"), use("a3", "report_back", **DATA)),
+        (use("a2", "look", at="floor"), use("a3", "report_back", **DATA)),  # made without what there is to see
+        (use("a4", "report_back", **DATA),),
     ),
     "patient": ((use("a1", "look", at="doctor"),),),
     "forgetful": (("What was it?",), ("I forgot.",)),  # with the reminder between
@@ -86,7 +87,7 @@ OUTCOMES = {
     "forgetful": ("error", f"The sub-agent did not finish: {MISSING}.\n\nIts last message was:\nI forgot."),
 }
 """How each of them ends, and what the parent is told."""
-REPLIES = {"clerk": 3, "reporter": 3, "wanderer": TURNS, "patient": 1, "forgetful": 2, PARENT: len(STEPS[PARENT])}
+REPLIES = {"clerk": 3, "reporter": 4, "wanderer": TURNS, "patient": 1, "forgetful": 2, PARENT: len(STEPS[PARENT])}
 ASKED = REPLIES | {"patient": 2}
 """How often each asks the model, if nothing comes between."""
 

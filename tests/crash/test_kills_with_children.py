@@ -148,7 +148,7 @@ def test_a_family_whose_every_process_is_killed_still_comes_to_its_end(
         ("says_the_prompt_again", "after MessageAdded of the clerk is shown:6", "the clerk was asked again in life 2"),
         ("says_the_prompt_again", "after MessageAdded of the clerk is shown:1", "the clerk was told"),
         ("reminds_again", "after MessageAdded of the forgetful is shown:4", "the forgetful was told"),
-        ("forgets_the_report", "after MessageAdded of the reporter is shown:7", "the parent was told of the reporter"),
+        ("forgets_the_report", "after MessageAdded of the reporter is shown:9", "the parent was told of the reporter"),
         ("gives_all_turns_again", "after MessageAdded of the clerk is shown:6", "the details of the clerk are"),
         ("begins_anew_what_may_not_be_repeated", "put has acted:1", "wrote 2 times"),
         ("begins_anew_what_may_not_be_repeated", "put begins:1", "put of the clerk may have run or not"),

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.conversation.usage import Usage
 from outrider.errors import ProviderError, SchemaError, ToolDefinitionError
+from outrider.log.entries import MessageEntry, RunStarted
 from outrider.log.log import Log
 from outrider.prompts import prompt
 from outrider.runtime.agent import Agent
@@ -444,21 +445,45 @@ async def test_after_more_was_said_an_old_report_is_old(tmp_path: Path) -> None:
     assert (result.status, second.has_data) == ("error", False)
 
 
-@pytest.mark.parametrize(("effect", "turns", "found"), [("read", 5, [7]), ("read", 1, [0]), ("write", 5, [0])])
+@pytest.mark.parametrize(
+    ("effect", "limits", "found"),
+    [
+        ("read", Limits(max_turns=2, max_cost=1.5), [7]),
+        ("read", Limits(max_turns=1), [0]),
+        ("read", Limits(max_cost=1), [0]),
+        ("write", Limits(), [0]),
+    ],
+)
 async def test_a_report_beside_a_look_is_made_again_if_a_turn_is_left(
-    effect: Effect, turns: int, found: list[int]
+    effect: Effect, limits: Limits, found: list[int]
 ) -> None:
     @tool(effect=effect)
     def count() -> str:
         return "There are 7."
 
-    model = ScriptedModel([[call("count"), report_back(result=[0])], report_back(result=[7])])
-    agent = Agent(model=model, tools=[count], limits=Limits(max_turns=turns))
+    steps = [[call("count"), report_back(result=[0])], report_back(result=[7])]
+    agent = Agent(model=ScriptedModel(steps, usage=Usage(cost=1.0)), tools=[count], limits=limits)
     result = await agent.run("Count.", output=NUMBERS)
     assert (result.status, result.structured_output) == ("done", found)
     refused = [each.text for message in result.messages for each in message.tool_results if each.is_error]
     assert len(refused) == (found == [7])
     assert all("made without the results of the other calls" in text for text in refused)
+
+
+async def test_a_report_in_the_last_turn_counts_after_a_kill(tmp_path: Path) -> None:
+    @tool(effect="read")
+    def count() -> str:
+        return "There are 7."
+
+    report, limits = Report(NUMBERS), Limits(max_turns=1)
+    reply = Message("assistant", [call("count"), report_back(result=[7])])
+    with Log(tmp_path) as log:
+        journal = log.create()
+        journal.write_now(RunStarted(limits.changed), MessageEntry(Message.user("Count.")), MessageEntry(reply))
+        journal.close()
+        with Session.open(log, journal.id, Agent(model=ScriptedModel([]), tools=[count], limits=limits)) as session:
+            result = await session.run(output=report)
+    assert (result.status, report.data) == ("done", [7])
 
 
 async def test_a_cancelled_run_with_a_report_keeps_it_and_resumes_to_it(tmp_path: Path) -> None:

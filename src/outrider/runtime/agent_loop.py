@@ -93,7 +93,7 @@ class AgentLoop(CurrentRun):
         """Run the pending calls, and add their results."""
         if not (uses := self._record.history.pending):
             return Results(Message.user())
-        await self._calls.run(uses, self.environment)
+        await self._calls.run(uses, self.environment, is_last=False)
         assert self._record.history.last  # the message with the results
         results = Results(self._record.history.last, self._record.state.final)
         await self.hand_over()
@@ -186,7 +186,7 @@ class AgentLoop(CurrentRun):
                 await steering.settled()
             match next_step(record.state, self._terms):
                 case Act(calls=calls):
-                    await self._calls.run(calls, self.environment)
+                    await self._calls.run(calls, self.environment, is_last=self.ends_after(self._run))
                 case Think() as step:
                     await self._think(step)
                 case Stop() as step:
@@ -306,8 +306,10 @@ class AgentLoop(CurrentRun):
         entries: list[Entry] = [requested, entry] if requested else [entry]
         end: list[RunStopped] = []
         calls = reply.message.tool_calls if step else ()
-        entries += self._calls.prepare(calls, self.environment, is_last=step is not None and step.is_last)
-        if step and not calls:
+        if calls:
+            run = self._run.with_reply(entry, record.history.last)
+            entries += self._calls.prepare(calls, self.environment, is_last=self.ends_after(run))
+        elif step:
             entries += (end := self._end_with(entry))
         try:
             await record.append(*entries, beside=record.restated())

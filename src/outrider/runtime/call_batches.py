@@ -149,14 +149,14 @@ class ReplyCalls:
         self._prepared = self._made(uses, around, is_last=is_last)
         return first_intents(self._prepared)
 
-    async def run(self, uses: Sequence[ToolUseBlock], around: CallEnvironment) -> None:
+    async def run(self, uses: Sequence[ToolUseBlock], around: CallEnvironment, *, is_last: bool) -> None:
         """Run calls until each has a result. The last result completes the message with all of them."""
         calls, self._prepared = self._prepared, []
         if not calls or [call.use.id for call in calls] != [use.id for use in uses]:
             known = self._model.tools.callable
             if any(use.name not in known for use in uses):  # after a crash, their servers are just starting
                 await self._model.join_servers()
-            calls = self._made(uses, around, is_last=False)
+            calls = self._made(uses, around, is_last=is_last)
         try:
             await run_calls(calls, self._model.tools.offered)
         except (asyncio.CancelledError, LogError):

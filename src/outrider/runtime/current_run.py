@@ -160,6 +160,10 @@ class CurrentRun:
             awaits=around.background is not None and around.background.wake is None,
         )
 
+    def ends_after(self, run: RunState) -> bool:
+        """Return whether no reply can follow in the run, once it is as far as `run`: a limit is reached."""
+        return self._terms.limit_reached(run) is not None
+
     def budget_reached(self, *, or_before: bool = False) -> RunStatus | None:
         """Return the limit on tokens or cost that the run has used up; between runs, `or_before`, the newest one."""
         if limits := self._limits or (self._budget if or_before else None):
