@@ -14,11 +14,16 @@ from msgspec import UNSET
 
 from outrider import Attachment, Limits, Log, Profile, Session, ToolResult, tool
 from outrider.conversation.messages import ToolUseBlock
-from outrider.log.entries import BackgroundTask
+from outrider.log.background import INTERRUPTED
+from outrider.log.entries import BackgroundTask, RunStopped
 from outrider.runtime.events import RunFinished, SteeringQueued, SubagentFinished, SubagentStarted, TextDelta
+from outrider.runtime.record import SessionRecord
 from outrider.testing import ScriptedModel, call
 from tests.conversations import PNG_BYTES
 from tests.subagents.teams import Team, play, reply, task
+
+
+AGE = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 
 
 class Gates:
@@ -287,6 +292,36 @@ async def test_a_child_that_had_its_answer_is_not_lost_with_its_process(tmp_path
         await session.aclose()
 
 
+@pytest.mark.parametrize("fixed", [False, True], ids=["by the call", "by the profile"])
+async def test_a_child_that_still_owes_its_data_is_not_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fixed: bool
+) -> None:
+    """The process ends after the child said something, and before it was reminded of its report."""
+    given = {} if fixed else {"output_schema": AGE}
+    helper = Profile(name="Helper", description="Helps.", output=AGE if fixed else None)
+    with Log(tmp_path / "log") as log:
+        script = [[task("a", run_in_background=True, **given)], "Meanwhile."]
+        team = Team(play(script, {"a": ["Just text."]}), profiles=[helper], log=log)
+        said, own, append = asyncio.Event(), team.session._record, SessionRecord.append
+        team.session.background.wake = said.set
+
+        async def crash(self: SessionRecord, *entries: Any, **more: Any) -> None:
+            if not said.is_set():
+                await append(self, *entries, **more)
+            if (self is not own and isinstance(entries[-1], RunStopped)) or said.is_set():
+                said.set()
+                await asyncio.Event().wait()
+
+        monkeypatch.setattr(SessionRecord, "append", crash)
+        await team.session.think("go")
+        await asyncio.wait_for(asyncio.gather(team.session.act(), said.wait()), 20)
+        monkeypatch.undo()
+        await team.session.aclose()
+        session = Session.open(log, team.session.id, team.session.agent).now()
+        assert [each.status for each in session.background] == [INTERRUPTED]
+        await session.aclose()
+
+
 AGE_AND_NAME = {
     "type": "object",
     "properties": {"age": {"type": "integer"}, "name": {"type": "string"}},
@@ -299,9 +334,6 @@ class Enforcing(ScriptedModel):
 
     def enforces(self, schema: Any, *, with_tools: bool) -> bool:
         return True
-
-
-AGE = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 
 
 @pytest.mark.parametrize("fixed", [False, True], ids=["by the call", "by the profile"])

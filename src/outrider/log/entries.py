@@ -232,7 +232,7 @@ class BackgroundTask(Entry, frozen=True):
     tier: str = ""
     """The tier of models that its call asked for; empty for that of its profile."""
     output_schema: dict[str, Any] | None = None
-    """What its answers have to satisfy, as its call said."""
+    """What its answers have to satisfy, as its call said: `{}` if its profile says it, None for text."""
     structured_output: Any | UnsetType = UNSET
     """The data of its answer, until the model was told."""
 

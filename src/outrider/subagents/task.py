@@ -178,7 +178,7 @@ class Task:
             task.title,
             isolation=order.isolation,
             tier=order.tier,
-            output_schema=assigned.schema,
+            output_schema=assigned.schema if order.profile.output is None else {},
         )
         await context.background.start(known, self._job(context, known, order, assigned), self._most)
         text = f"Started in the background as {named(known)}. You are told when it ends: go on, and do not wait for it."
