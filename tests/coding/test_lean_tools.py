@@ -21,6 +21,7 @@ from outrider.providers.catalogue.capabilities import Capabilities
 from outrider.providers.catalogue.windows import estimated_tokens
 from outrider.runtime.agent import Agent
 from outrider.runtime.context import tool_tokens
+from outrider.runtime.limits import Limits
 from outrider.runtime.recall import RememberedPast, recall_tool
 from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
@@ -147,6 +148,19 @@ async def test_a_file_that_the_request_names_must_be_there_in_the_end(tmp_path: 
     assert "Sort in.txt into out/sorted.txt." in said
     assert "There is no file out/sorted.txt yet." in model.requests[1]["messages"][-2]["content"], "told with a result"
     assert "no file" not in str([model.requests[0], model.requests[3]["messages"][-1]]), "once it is there"
+
+
+async def test_the_request_is_known_after_the_end_of_the_process(tmp_path: Path) -> None:
+    calls = ['{"tool": "Bash", "arguments": {"command": "true"}}', *['{"final": "It is written."}'] * 3]
+    settings = Settings(lean="on", permissions=PermissionSettings(mode="all"))
+    async with running(SmallModel(calls, takes_schemas=True)) as model:
+        with Log(tmp_path / "log") as log:
+            async with Workbench(settings, tmp_path).open(log, model=model.url) as session:
+                await session.run("Write out.txt.", limits=Limits(max_turns=1))
+            async with Workbench(settings, tmp_path).open(log, session.id, model=model.url) as session:
+                run = await session.run()
+    assert (run.status, len(model.requests)) == ("done", 4)
+    assert "The request of the user is:\n\nWrite out.txt.\n" in model.requests[2]["messages"][-1]["content"]
 
 
 async def test_a_run_that_was_sent_back_replays(tmp_path: Path) -> None:

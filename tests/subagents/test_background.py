@@ -22,7 +22,6 @@ from outrider.testing import ScriptedModel, call
 from tests.conversations import PNG_BYTES
 from tests.subagents.teams import Team, play, reply, task
 
-
 AGE = {"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]}
 
 

@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
 
+from outrider.conversation.messages import Message
 from outrider.prompts import prompt
-from outrider.runtime.hooks import AfterTool, HookResult, Hooks, PromptSubmitted, Stop
+from outrider.runtime.hooks import AfterTool, HookResult, Hooks, PromptSubmitted, Stop, newest_request
 from outrider.text import shorten
 
 MOST_TIMES = 2
@@ -30,6 +31,8 @@ class MissingFiles:
     def __init__(self, names: Callable[[], Sequence[str]]) -> None:
         """`names` returns the files of the working folder, relative to it."""
         self._names = names
+        self.messages: Callable[[], Sequence[Message]] = tuple
+        """Returns the conversation: a run that goes on after a kill has its request there."""
         self._request = ""
         self._times = 0
 
@@ -46,16 +49,20 @@ class MissingFiles:
         self._request, self._times = event.prompt, 0
 
     async def tell(self, _: AfterTool) -> HookResult | None:
-        missing = missing_files(self._request, self._names())
+        missing = self._missing()
         return HookResult(context=f"There is no file {_listed(missing)} yet.") if missing else None
 
     async def check(self, event: Stop) -> HookResult | None:
-        missing = missing_files(self._request, self._names()) if self._times < MOST_TIMES else []
+        missing = self._missing() if self._times < MOST_TIMES else []
         if not missing:
             return None
         self._times += 1
         said = prompt("missing_files").replace("{files}", _listed(missing))
         return HookResult(block=said.replace("{request}", shorten(self._request, LONGEST_REQUEST, "[…]")))
+
+    def _missing(self) -> list[str]:
+        self._request = self._request or newest_request(reversed(self.messages()))
+        return missing_files(self._request, self._names())
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -103,6 +103,7 @@ class Workbench:
         self.subagents = SessionSubagents(*parts, self.folder, self._sender)
         """The sub-agents, each with tools of its own."""
         self._plan_mode = PlanMode(self.permissions, lambda: self._reading_task)
+        self._missing_files = MissingFiles(self.project.names)
         self._web_search = WebSearch(settings, self.permissions, is_offered=self._tools.offers_search)
 
     def _new_hands(self, starter: Starter | None) -> Hands | None:
@@ -244,7 +245,7 @@ class Workbench:
             keeps_on_task=lean,
             temperature=self.settings.temperature,
             mcp=self.servers or (),
-            hooks=MissingFiles(self.project.names).added_to(hooks) if is_pushed else hooks,
+            hooks=self._missing_files.added_to(hooks) if is_pushed else hooks,
             limits=self.settings.limits,
             budget=self.settings.budget,
             compaction=self.settings.context.compaction,
@@ -316,6 +317,7 @@ class Workbench:
         if self._telemetry:
             session.observe(self._telemetry)
         self._hooks.session = session.id
+        self._missing_files.messages = lambda: session.messages
         if self._remote:
             self._remote.attach(log, session)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 
+from outrider.conversation.messages import Message
 from outrider.tools.tool import is_async
 
 if TYPE_CHECKING:
@@ -20,6 +21,12 @@ else:
 
 HOOK_SAYS = "[A hook says:]\n"
 """The beginning of what a hook says to the model."""
+
+
+def newest_request(messages: Iterable[Message]) -> str:
+    """Return the newest words of the user among messages, of which the newest is first. A hook is no user."""
+    said = (each.text for each in messages if each.role == "user")
+    return next((text for text in said if text.strip() and not text.startswith(HOOK_SAYS)), "")
 
 
 class HookEvent(msgspec.Struct, frozen=True, kw_only=True):

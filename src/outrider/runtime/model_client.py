@@ -18,7 +18,7 @@ from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.budget import NO_BUDGET
 from outrider.runtime.budget_keeper import BudgetKeeper
 from outrider.runtime.events import Event, Notice, Retrying
-from outrider.runtime.hooks import HOOK_SAYS
+from outrider.runtime.hooks import newest_request
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.record import SessionRecord
 from outrider.runtime.step import Think
@@ -148,8 +148,7 @@ class ModelClient:
 
     def _task(self) -> str:
         """Return the newest words of the user, for a model that loses sight of them, and what it has done last."""
-        said = (each.text for each in self._record.history.newest_first() if each.role == "user")
-        newest = next((text for text in said if text.strip() and not text.startswith(HOOK_SAYS)), "")
+        newest = newest_request(self._record.history.newest_first())
         newest_calls = (each for each in self._record.history.newest_first() if each.tool_calls)
         newest_results = (each for each in self._record.history.newest_first() if each.tool_results)
         reply, results = next(newest_calls, Message.user()), next(newest_results, Message.user())
