@@ -105,6 +105,15 @@ class Recorded(msgspec.Struct, frozen=True):
         return next((api for ending, api in endings.items() if path.endswith(ending)), "gemini")
 
 
+async def stop_listening(server: asyncio.Server) -> None:
+    """Close a server once its newest connection is served, so that whoever ends those that are served ends all."""
+    for listener in server.sockets:
+        asyncio.get_running_loop().remove_reader(listener.fileno())
+    for _ in range(5):  # asyncio serves a connection some steps after it was accepted
+        await asyncio.sleep(0)
+    server.close()
+
+
 class ModelServer:
     """Plays its steps, one a request; a request after the last step gets a 418, which nobody retries.
 
@@ -142,7 +151,7 @@ class ModelServer:
 
     async def close(self) -> None:
         """Stop listening, and give up every connection."""
-        self._server.close()
+        await stop_listening(self._server)
         for task in self._tasks:
             task.cancel()
         if self._tasks:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
+from tests.modelserver import stop_listening
+
 
 class Proxy:
     """Forwards connections to a port of this machine."""
@@ -22,7 +24,7 @@ class Proxy:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._server.close()
+        await stop_listening(self._server)
         for task in self._tasks:
             task.cancel()
         if self._tasks:

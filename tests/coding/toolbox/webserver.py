@@ -9,6 +9,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeAlias
 
+from tests.modelserver import stop_listening
+
 Send: TypeAlias = Callable[[bytes], Awaitable[None]]
 Answer: TypeAlias = bytes | Callable[[Send], Awaitable[None]]
 
@@ -84,7 +86,7 @@ async def serving(
     try:
         yield web
     finally:
-        server.close()
+        await stop_listening(server)
         for task in web.tasks:
             task.cancel()
         await asyncio.gather(*web.tasks, return_exceptions=True)
