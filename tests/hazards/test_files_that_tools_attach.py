@@ -177,13 +177,13 @@ async def test_a_person_is_asked_about_a_file_outside_and_told_who_attaches_it(f
 async def test_a_person_may_take_their_time(folder: Path) -> None:
     import asyncio
 
-    @tool(effect="read", timeout=0.05)
+    @tool(effect="read", timeout=0.5)
     def quick(path: str) -> Attachment:
         """Give back a file."""
         return Attachment.from_path(path)
 
     async def ask(question: Question) -> Answer:
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(1)
         return Answer("once")
 
     bench = bench_in(folder, ask, own=[quick])

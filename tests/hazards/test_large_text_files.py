@@ -19,7 +19,7 @@ from outrider.conversation.messages import Message, ToolResultBlock, ToolUseBloc
 from outrider.conversation.store import MemoryStore
 from outrider.providers.base import Request
 from outrider.providers.catalogue.capabilities import capabilities_of
-from outrider.providers.rendering.file_forms import TOKEN_BYTES, UNKNOWN_WINDOW
+from outrider.providers.catalogue.windows import TOKEN_BYTES, UNKNOWN_WINDOW
 from outrider.runtime.events import Event, Notice
 from tests.adapters import ALL, ONE_EACH, Case, each, each_at_length
 from tests.modelserver import ModelServer

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from outrider import Agent, Compaction, Limits, Log, Session, tool
-from outrider.conversation.messages import Message
+from outrider import Agent, Attachment, Compaction, Limits, Log, Session, tool
+from outrider.coding import Workspace, standard_tools
+from outrider.conversation.messages import Message, files_in
 from outrider.providers.base import Request
 from outrider.testing import ScriptedModel, Step, call
 from outrider.tools.context import CallRef, ToolContext
@@ -102,6 +103,38 @@ def test_it_stays_after_a_resume_and_with_another_agent(tmp_path: Path) -> None:
             assert secret(6) in asyncio.run(again.run("What is the code of drawer number-6:")).text
         with Session.open(log, log.fork(name), agent=agent(model)) as copy:
             assert secret(7) in asyncio.run(copy.run("What is the code of drawer number-7:")).text
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_an_attached_text_that_is_sent_in_part_can_be_read_to_its_end(tmp_path: Path, resumed: bool) -> None:
+    text = "".join(f"line {number}\n" for number in range(10_000))
+
+    def reading(request: Request) -> Step:
+        if not request.messages[-1].text.startswith("Read") and not request.messages[-1].tool_results:
+            return "Later."
+        if last := request.messages[-1].tool_results:
+            return last[0].text[-200:]
+        (file,) = files_in(request.messages[0])
+        return call("Recall", reference=f"attachment:{file.sha256}", page=4)
+
+    prompt = Message.user("Wait." if resumed else "Read it.", Attachment(text.encode(), "text/plain", "long.log"))
+    model = ScriptedModel(reading, window=64_000)
+    with Log(tmp_path) as log:
+        async with await Session.open(log, agent=Agent(model)) as session:
+            answer = await session.run(prompt)
+        if resumed:
+            async with await Session.open(log, session.id, Agent(model)) as session:
+                answer = await session.run("Read it.")
+        assert "line 9999\n" in answer.text
+        assert [names(each) for each in model.requests] == [["Recall"]] * len(model.requests), "the prefix stays"
+
+
+async def test_an_attached_text_that_fits_or_that_a_tool_reads_brings_no_recall(tmp_path: Path) -> None:
+    short, long = (Attachment(b"line\n" * count, "text/plain", "a.log") for count in (1_000, 20_000))
+    for file, tools in ((short, []), (long, standard_tools(Workspace(tmp_path), ["Read"]))):
+        model = ScriptedModel(["I see."], window=64_000)
+        await Session(Agent(model, tools=tools)).run(Message.user("Look.", file))
+        assert "Recall" not in names(model.requests[0])
 
 
 def test_a_tool_of_the_same_name_is_not_replaced() -> None:

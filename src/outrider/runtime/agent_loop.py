@@ -226,8 +226,7 @@ class AgentLoop(CurrentRun):
         self._turn = step.turn
         if step.is_new:
             self._record.emit(TurnStarted(step.turn, step.is_last))
-        if self._record.state.has_cut_results:
-            self.model.offer_rest()
+        self.model.offer_rest()
         reply = await self._reply(step)
         before, self._priced = self._priced, (provider := self.model.provider)
         if provider is not before and reply.usage.cost is None and self._has_cost_limit:

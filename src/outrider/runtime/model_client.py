@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
+from itertools import takewhile
 from typing import Any
 
 import msgspec
 
-from outrider.conversation.messages import Message
+from outrider.conversation.messages import Message, files_in
+from outrider.conversation.mime_types import is_text_type
 from outrider.errors import ConversationError
 from outrider.log.entries import AttemptFailed
 from outrider.prompts import prompt as prompt_text
 from outrider.providers.base import ModelSettings, Reply, Request
+from outrider.providers.catalogue.windows import room_for_file, window_of
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.budget import NO_BUDGET
 from outrider.runtime.budget_keeper import BudgetKeeper
@@ -56,7 +59,9 @@ class ModelClient:
         """Returns what the next request offers, if a mode of the session decides it."""
         self.tools = Toolset(partial(_recall, record))
         self._offers_rest = False
-        """Whether a run has met a result that was cut, whose rest only Recall reads."""
+        """Whether a run has met a result or a file that was cut, whose rest only Recall reads."""
+        self._looked_at: Message | None = None
+        """The newest message that was searched for long files."""
         self.use(agent)
 
     def use(self, agent: AgentSpec) -> None:
@@ -82,15 +87,25 @@ class ModelClient:
             self.offer_tools()
 
     def offer_rest(self) -> None:
-        """Offer Recall if no tool of the agent reads the rest of a result that was cut. Only runs offer it."""
-        if not self._offers_rest and not self.tools.reads_stored:
+        """Offer Recall if something was cut and no tool of the agent reads the rest of it. Only runs offer it."""
+        if self._offers_rest or self.tools.reads_stored:
+            return
+        if self._record.state.has_cut_results or self._has_long_text():
             self._offers_rest = True
             self.offer_tools()
+
+    def _has_long_text(self) -> bool:
+        """Return whether messages that are new have files with more text than there is room for."""
+        history = self._record.history
+        new = takewhile(lambda each: each is not self._looked_at, history.newest_first())
+        texts = [file.size for each in new for file in files_in(each) if is_text_type(file.mime_type)]
+        self._looked_at = history.last
+        return sum(texts) > room_for_file(window_of(self.provider), 0)
 
     def restart(self) -> None:
         """Forget the requests so far: the conversation is another one."""
         self.memory.clear()
-        self._offers_rest = False
+        self._offers_rest, self._looked_at = False, None
         self.offer_tools()
 
     def sharing_servers(self, agent: AgentSpec) -> AgentSpec:

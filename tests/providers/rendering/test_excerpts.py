@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.providers.rendering.file_forms import SMALLEST, TOKEN_BYTES, UNKNOWN_WINDOW, excerpt, room_for_file
+from outrider.providers.catalogue.windows import TOKEN_BYTES, UNKNOWN_WINDOW, room_for_file
+from outrider.providers.rendering.file_forms import SMALLEST, excerpt
 
 LINES = st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), max_size=200).map("\n".join)
 WHERE = "The whole is stored as attachment:0123"

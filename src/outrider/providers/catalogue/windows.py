@@ -23,6 +23,9 @@ from outrider.providers.base import Provider
 
 BYTES_IN_TOKENS = 3.8  # bytes of English text and JSON for each token, as measured with the tokenizer of Qwen2.5-Coder
 SMALL_WINDOW = 32_768  # tokens: the models of smaller windows are small themselves, mostly
+UNKNOWN_WINDOW = 64_000  # tokens that the files of a model share half of, if its window is unknown
+TOKEN_BYTES = 3
+"""UTF-8 bytes of a token in a file. The number is low: tables of numbers and non-Latin scripts have short tokens."""
 _encoder = msgspec.json.Encoder(enc_hook=str)
 BLOCK_BYTES = 40  # bytes of JSON around a block, about
 IMAGE_TOKENS = 1_500  # tokens of a picture: APIs scale large ones down to about this
@@ -57,6 +60,19 @@ def file_tokens(file: AttachmentBlock) -> int:
     if file.mime_type.startswith("image/"):
         return IMAGE_TOKENS
     return min(FILE_TOKENS, round(file.size / BYTES_IN_TOKENS))
+
+
+def room_for_file(context_tokens: int | None, taken: int) -> int:
+    """Return the bytes for the next file, if the files before it have taken `taken` bytes.
+
+    Half of the window is for the text of files. Each file may take half of what the files before it have left, so any
+    number of them fits, and later files do not change the share of earlier ones.
+
+    >>> room_for_file(200_000, 0), room_for_file(200_000, 150_000)
+    (150000, 75000)
+    """
+    for_files = (context_tokens or UNKNOWN_WINDOW) * TOKEN_BYTES // 2
+    return max(0, for_files - taken) // 2
 
 
 def tells_context(reply: Message, usage: Usage) -> bool:

@@ -24,9 +24,6 @@ NOT_TAKEN = "this model does not take such files"
 IF_IT_DOES = "if it does, say so in the file that OUTRIDER_CAPABILITIES names"
 LONGEST_REASON = 400
 """Characters of the reason in a note. Errors repeat the name of the file."""
-UNKNOWN_WINDOW = 64_000  # tokens, for a model with an unknown window
-TOKEN_BYTES = 3
-"""UTF-8 bytes of a token. The number is low because tables of numbers and non-Latin scripts have short tokens."""
 NEWLINE = "\n"
 SMALLEST = 1_000
 """Bytes. A file of this size is always shown. Of a larger file, at least this much is shown, or nothing."""
@@ -187,19 +184,6 @@ def _check_document(block: AttachmentBlock, data: bytes) -> None:
         text_of(data, block.mime_type, 1)
     elif sniff(data) != kinds.OLE:
         raise AttachmentError("it is not a document that can be read")
-
-
-def room_for_file(context_tokens: int | None, taken: int) -> int:
-    """Return the bytes for the next file, if the files before it have taken `taken` bytes.
-
-    Half of the window is for the text of files. Each file may take half of what the files before it have left, so any
-    number of them fits, and later files do not change the share of earlier ones.
-
-    >>> room_for_file(200_000, 0), room_for_file(200_000, 150_000)
-    (150000, 75000)
-    """
-    for_files = (context_tokens or UNKNOWN_WINDOW) * TOKEN_BYTES // 2
-    return max(0, for_files - taken) // 2
 
 
 def excerpt(text: str, room: int, where: str, *, by_line: bool = True) -> str:

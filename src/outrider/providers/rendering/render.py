@@ -16,7 +16,8 @@ import msgspec
 from outrider.conversation.messages import AttachmentBlock, Message, TextBlock, ToolResultBlock, ToolUseBlock, files_in
 from outrider.conversation.store import AttachmentStore
 from outrider.providers.catalogue.capabilities import Capabilities, Kind
-from outrider.providers.rendering.file_forms import FileForms, RenderedFile, room_for_file
+from outrider.providers.catalogue.windows import room_for_file
+from outrider.providers.rendering.file_forms import FileForms, RenderedFile
 from outrider.providers.rendering.message_parts import Caption, Family, File, Part, Result, Title, UserMessage
 from outrider.providers.rendering.shown_files import LeftOut, ShownFile
 from outrider.text import shorten
