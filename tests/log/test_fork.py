@@ -491,6 +491,16 @@ USES: list[Callable[[Log, str], object]] = [
 ]
 
 
+def test_an_id_that_a_program_has_chosen_counts_whole(log: Log) -> None:
+    with Session.open(log, "case-17", agent(["One."]), create=True) as session:
+        run(session, "one")
+    assert not log.has("case-1")
+    for use in USES:
+        with pytest.raises(UnknownSessionError, match="there is no session 'case-1'"):
+            use(log, "case-1")
+    assert log.session("case-17").id == "case-17"
+
+
 @pytest.mark.parametrize("prefix", ["abc0", "abd", "f", "f" * 31])
 def test_the_beginning_of_an_id_is_enough_if_it_is_the_only_one(log: Log, named: list[str], prefix: str) -> None:
     assert log.session(prefix).id == next(name for name in named if name.startswith(prefix))

@@ -207,6 +207,21 @@ async def test_a_hook_that_fails_blocks_a_call_and_nothing_else() -> None:
     assert [event.text for event in events if isinstance(event, Notice)] == ["a hook failed: RuntimeError: oops"]
 
 
+@pytest.mark.parametrize("returned", [False, True, "no", HookResult])
+async def test_a_hook_that_returns_something_else_has_failed(returned: Any) -> None:
+    """False before a call may be meant as a refusal; the result of a tool that ran is not lost."""
+
+    async def odd(event: Any) -> Any:
+        return returned
+
+    refused = await agent([call("add", a=1, b=2), "Fine."], before_tool=odd).run("go")
+    assert "a hook failed: TypeError: it returned" in refused.conversation[2].tool_results[0].text
+    events: list[Any] = []
+    ran = await agent([call("add", a=1, b=2), "Fine."], after_tool=odd).run("go", observer=events.append)
+    assert (ran.status, ran.conversation[2].tool_results[0].text) == ("done", "3")
+    assert ["not None or a HookResult" in event.text for event in events if isinstance(event, Notice)] == [True]
+
+
 def test_a_hook_must_be_async_and_hooks_must_be_hooks() -> None:
     with pytest.raises(TypeError, match="the hook print of stop must be an async function"):
         Hooks(stop=print)

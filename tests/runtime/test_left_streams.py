@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from outrider import Agent, Session, ToolResult
+from outrider import Agent, Log, RunResult, Session, ToolResult
 from outrider.errors import SessionBusyError
 from outrider.events import RunFinished, TurnStarted
 from outrider.testing import Delay, ScriptedModel, call
@@ -26,6 +29,18 @@ async def test_after_a_break_the_next_run_begins() -> None:
     async for _ in session.stream("Take your time."):
         break
     assert (await session.run("Hello?")).text == "Hello."
+
+
+@pytest.mark.parametrize("begin", [asyncio.create_task, lambda run: asyncio.wait_for(run, 60)], ids=["task", "wait"])
+async def test_after_a_break_while_it_stores_something_the_next_run_begins_in_a_task_of_its_own(
+    tmp_path: Path, begin: Callable[[Any], Awaitable[RunResult[Any]]]
+) -> None:
+    with Log(tmp_path) as log:
+        for _ in range(4):
+            async with await Session.open(log, agent=Agent(ScriptedModel(["One.", "Two."]))) as session:
+                async for _ in session.stream("One?"):
+                    break
+                assert (await begin(session.run("Two?"))).status == "done"
 
 
 async def test_after_a_break_in_mid_reply_the_session_streams_again() -> None:

@@ -201,6 +201,9 @@ async def test_the_result_of_a_tool_comes_from_outside(log: Log) -> None:
         result = await session.run("Order")
     assert (result.status, result.questions[0].text) == ("waiting", "the delivery of wheel")
     picture = Attachment(b"GIF89a" + b"\0" * 40, name="wheel.gif")
+    for no_result in (Allow(), Deny("too late")):  # as for a call that waits for a person
+        with pytest.raises(ValidationError, match=r"'the delivery of wheel' waits for what the tool would return"):
+            log.answer(result.questions[0].id, no_result)
     log.resolve(started[0], ToolResult("4 wheels", attachments=[picture], details={"n": 4}), by="the warehouse")
     with pytest.raises(AnsweredError, match="the warehouse"):
         log.resolve(started[0], "5 wheels")

@@ -21,6 +21,9 @@ def answer_from(body: Body, given: Any, keep: Callable[[Attachment], AttachmentB
     if isinstance(given, Answer):
         return given
     if isinstance(body, ResultQuestion):
+        if isinstance(given, Allow | Deny):
+            problem = f"{body.title!r} waits for what the tool would return, which {type(given).__name__}() is not"
+            raise ValidationError([problem])
         return Answer("result", content=_content(as_result(given), keep))
     if isinstance(body, PermissionQuestion):
         if not isinstance(given, Allow | Deny | bool):

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 LOST = "the session was taken over by another process, or deleted; open it again to continue from the disk"
 ROW = "session, seq, time, kind, body, checksum"
+RANDOM_ID = 32
+"""The length of an id that no program has chosen."""
 _LISTED = "parent = '' AND title <> ''"
 
 
@@ -81,11 +83,15 @@ class Backend(Protocol):
         return sorted(folders), sorted(models)
 
     def with_prefix(self, prefix: str) -> list[SessionRow]:
-        """Return the first two sessions whose ids begin with this, in order."""
+        """Return the session with this id, or the first two of those with random ids that begin so, in order.
+
+        The ids that programs choose count whole: `case-1` must not find `case-17`.
+        """
         if "\0" in prefix:
             return []
         # Search the prefix as a range: the highest character sorts after every id with this prefix.
-        return self._find("id >= $1 AND id < $2 ORDER BY id LIMIT 2", prefix, f"{prefix}\U0010ffff")
+        condition = f"id >= $1 AND id < $2 AND (id = $1 OR length(id) = {RANDOM_ID}) ORDER BY id LIMIT 2"
+        return self._find(condition, prefix, f"{prefix}\U0010ffff")
 
     def numbered(self, numbers: Sequence[int]) -> list[SessionRow]:
         """Return those of the sessions that are there."""

@@ -99,7 +99,7 @@ class LogReader:
         return self._backend.folders_and_models() if self._backend.exists() else ([], [])
 
     def session(self, id: str) -> Summary:
-        """Return the summary of a session, given its id or a unique prefix of it."""
+        """Return the summary of a session, given its id, or a unique prefix of one that is random."""
         return self._find(id).summary
 
     def summaries(self, ids: Sequence[str]) -> dict[str, Summary]:
@@ -108,7 +108,7 @@ class LogReader:
         return {row.summary.id: row.summary for row in rows}
 
     def has(self, id: str) -> bool:
-        """Return whether there is a session with this id, or with ids that begin so."""
+        """Return whether there is a session with this id, or with random ids that begin so."""
         return self._backend.exists() and bool(self._backend.with_prefix(id))
 
     def settings(self, id: str) -> SessionSettings:

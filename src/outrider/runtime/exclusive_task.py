@@ -18,6 +18,10 @@ class ExclusiveTask:
     def __init__(self) -> None:
         self._task: asyncio.Task[Any] | None = None
         self._cancelling = False
+        self._caller: asyncio.Task[Any] | None = None
+        """The task that waits for it."""
+        self._cancels = 0
+        """How often that one had been cancelled before."""
 
     @property
     def is_busy(self) -> bool:
@@ -33,6 +37,8 @@ class ExclusiveTask:
                 work.close()
                 raise
         self._cancelling = False
+        self._caller = asyncio.current_task()
+        self._cancels = self._caller.cancelling() if self._caller else 0
         self._task = task = asyncio.ensure_future(work)
         try:
             return await task
@@ -42,7 +48,7 @@ class ExclusiveTask:
                 raise SessionCancelledError("the session was cancelled; it can go on: ask it again") from None
             raise
         finally:
-            self._task = None
+            self._task = self._caller = None
             work.close()  # in case it was cancelled before it started
 
     async def free(self) -> None:
@@ -52,10 +58,15 @@ class ExclusiveTask:
         """
         while (before := self._task) is not None:
             is_own = before is asyncio.current_task()  # a hook of the run itself would wait for itself
-            is_ending = before.done() or before.cancelling()
+            is_ending = before.done() or before.cancelling() or self._is_left
             if is_own or not is_ending or before.get_loop() is not running_loop():
                 raise busy()
             await (asyncio.sleep(0) if before.done() else asyncio.wait([before]))
+
+    @property
+    def _is_left(self) -> bool:
+        """Whether its caller was cancelled. The task itself does not look cancelled while it stores something."""
+        return self._caller is not None and self._caller.cancelling() > self._cancels
 
     def cancel(self) -> None:
         """Cancel the task, if there is one. Safe from any thread."""

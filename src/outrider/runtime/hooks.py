@@ -174,6 +174,15 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
 NO_HOOKS = Hooks()
 
 
+def _wanted(returned: object) -> HookResult:
+    """Return what a hook wants. Raises TypeError for anything but a HookResult or None: False may mean either."""
+    if returned is None:
+        return HookResult()
+    if not isinstance(returned, HookResult):
+        raise TypeError(f"it returned {returned!r:.80}, and not None or a HookResult, as in HookResult(block='why')")
+    return returned
+
+
 async def run_hooks(hooks: Iterable[Hook], event: HookEvent, report: Callable[[str], None]) -> HookResult:
     """Call hooks in order, until one blocks. Return all that they want.
 
@@ -184,7 +193,7 @@ async def run_hooks(hooks: Iterable[Hook], event: HookEvent, report: Callable[[s
     changed: dict[str, Any] | None = None
     for hook in hooks:
         try:
-            wanted = await hook(event) or HookResult()
+            wanted = _wanted(await hook(event))
         except Exception as error:  # noqa: BLE001 - whatever a hook does, the session goes on
             problem = f"a hook failed: {type(error).__name__}: {error}"
             if isinstance(event, BeforeTool | PromptSubmitted):
