@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from outrider import Agent, Hooks, Session, with_subagents
 from outrider.coding.workbench import Workbench
 from outrider.errors import UnknownModelError
 from outrider.providers.catalogue.tiers import TIERS
 from outrider.providers.resolution import resolve
+from outrider.runtime.hooks import BeforeTool
 from outrider.subagents.profile import model_for, same_vendor
 from outrider.subagents.task import Order
-from tests.subagents.teams import Team, bench_in, play, results_of, run_in, task
+from outrider.testing import call
+from outrider.tools.tool import make_tool
+from tests.subagents.teams import HELPER, Team, bench_in, play, results_of, run_in, task
 
 
 def name_of(wanted: str, sender: str) -> str:
@@ -176,3 +180,20 @@ async def test_the_model_of_a_task_is_one_of_the_tiers_and_nothing_else() -> Non
     fine, *refused = team.results
     assert fine.text == "Fine."
     assert all(each.is_error and "not run" in each.text for each in refused)
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["before", "in the session"])
+async def test_a_copy_of_an_agent_sends_out_sub_agents_of_its_own(later: bool) -> None:
+    """As in a test of a team: its model and its hooks are replaced, and no request may go to the real model."""
+    started: list[str] = []
+
+    async def note(event: BeforeTool) -> None:
+        started.append(event.tool)
+
+    real, stand_in = (play([[task("a")], "Done."], {"a": [call("peek"), "Seen."]}) for _ in range(2))
+    team = with_subagents(Agent(real, tools=[make_tool(lambda: "a cat", name="peek", description="Look.")]), [HELPER])
+    copy = team.replace(model=stand_in, hooks=Hooks(before_tool=note))
+    session = Session(team if later else copy)
+    session.agent = copy
+    assert (await session.run("go")).status == "done"
+    assert (len(real.requests), len(stand_in.requests), started) == (0, 4, ["Task", "peek"])

@@ -71,7 +71,8 @@ class AgentLoop(CurrentRun):
         """Take the model, the tools, the prompt and the limits of an agent, and the dependencies of the tools."""
         self.model.use(agent)
         self.compactor.use_model()
-        self.environment = msgspec.structs.replace(self.environment, limits=agent.limits, deps=deps, hooks=agent.hooks)
+        taken = {"limits": agent.limits, "deps": deps, "hooks": agent.hooks, "agent": agent}
+        self.environment = msgspec.structs.replace(self.environment, **taken)
 
     def restart(self) -> None:
         """Begin anew with the conversation of the record, which is another one."""

@@ -13,6 +13,7 @@ from outrider.log.entries import Asked, CallResult, Decided, Intent
 from outrider.log.open_questions import LATE, decided
 from outrider.log.pending_write import PendingWrite
 from outrider.log.questions import Answer, Body, Question, body_of, question_id, stored
+from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.background import Background
 from outrider.runtime.call_environment import CallEnvironment
 from outrider.runtime.call_results import described, error_result
@@ -166,6 +167,11 @@ class AskedCall:
     def sends(self, text: str) -> bool:
         """Return whether a result has a text, in the conversation as it is sent."""
         return self.around.sends(text)
+
+    @property
+    def agent(self) -> AgentSpec[Any] | None:
+        """The agent of the session."""
+        return self.around.agent
 
     @property
     def background(self) -> Background:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from outrider.log.pending_write import PendingWrite
+    from outrider.runtime.agent_spec import AgentSpec
     from outrider.runtime.background import Background
     from outrider.runtime.folder_watch import FolderWatch
     from outrider.runtime.waits import Person, Waits
@@ -48,6 +49,8 @@ class CallEnvironment(msgspec.Struct, frozen=True):
     """The dependencies that tools receive."""
     hooks: Hooks = NO_HOOKS
     """The hooks of the agent."""
+    agent: AgentSpec[Any] | None = None
+    """The agent of the session; None for calls outside of one."""
     waits: Waits | None = None
     """Keeps the questions that calls wait for; None for calls outside of a session."""
     person: Person | None = None

@@ -110,6 +110,7 @@ class SessionBase:
             *(approve, partial(_open_child, itself), self.background),
             deps=self._deps,
             hooks=agent.hooks,
+            agent=agent,
             waits=self._waits,
             sends=record.sends,
         )

@@ -44,13 +44,14 @@ def with_subagents(
         raise ValueError(f"the profile {isolated[0]} has an isolation, which only the coding agent provides")
     tools = _without_task(make_tools(agent.tools))
     chosen = profiles if profiles is not None else [each for each in built_in() if each.tools_of(tools)]
-    task = Task(chosen, partial(_prepare, agent, tools), at_once=at_once, result_characters=result_characters)
+    task = Task(chosen, partial(_prepare, tools), at_once=at_once, result_characters=result_characters)
     return msgspec.structs.replace(agent, tools=[*tools, task.tool])
 
 
 @asynccontextmanager
-async def _prepare(agent: Agent[DepsT], tools: Sequence[Tool], order: Order) -> AsyncIterator[SubagentSetup]:
-    profile = order.profile
+async def _prepare(tools: Sequence[Tool], order: Order) -> AsyncIterator[SubagentSetup]:
+    profile, agent = order.profile, order.sender  # which may be another one than at first: a copy with its Task
+    assert agent is not None
     model = model_for(order.tier or profile.model, agent.provider, from_project=profile.from_project)
     yield SubagentSetup(
         Agent(

@@ -66,6 +66,8 @@ class Order(msgspec.Struct, frozen=True):
     isolation: str = ""
     """`worktree` if it works in a git worktree of its own."""
     in_background: bool = False
+    sender: AgentSpec | None = None
+    """The agent that has sent it."""
 
 
 class SubagentSetup(msgspec.Struct, frozen=True):
@@ -156,6 +158,7 @@ class Task:
         self, context: ToolContext, task: SubagentTask, order: Order, assigned: _Assignment, job: Job | None = None
     ) -> tuple[ToolResult, Sequence[Question]]:
         """Let a sub-agent work on what it is assigned. Return its result, and what it waits for."""
+        order = msgspec.structs.replace(order, sender=context.agent)
         async with self._semaphore(), self._prepare(order) as setup:
             child: Session = await context.open_child(setup.agent, task, setup.approve, setup.cwd)
             if setup.offer:

@@ -77,6 +77,10 @@ class Asker(Protocol):
         """Return whether the conversation has a text, as it is sent."""
 
     @property
+    def agent(self) -> Any:
+        """The agent of the session."""
+
+    @property
     def background(self) -> Any:
         """The sub-agents of the session that work in the background."""
 
@@ -206,6 +210,11 @@ class ToolContext(Generic[DepsT]):
         if self._open_child is None:
             raise ConversationError("a sub-agent cannot start sub-agents")
         return await self._open_child(task, agent, approve, cwd)
+
+    @property
+    def agent(self) -> Any:
+        """The agent of the session: `outrider.runtime.agent_spec.AgentSpec`."""
+        return self._who_asks.agent
 
     @property
     def background(self) -> Any:
