@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from msgspec import UNSET
 
-from outrider import Attachment, Limits, Log, Profile, Session, ToolResult, tool
+from outrider import Allow, Attachment, Limits, Log, Profile, Session, ToolResult, tool
 from outrider.conversation.messages import ToolUseBlock
 from outrider.log.background import INTERRUPTED
 from outrider.log.entries import BackgroundTask, RunStopped
@@ -319,6 +319,32 @@ async def test_a_child_that_still_owes_its_data_is_not_done(
         session = Session.open(log, team.session.id, team.session.agent).now()
         assert [each.status for each in session.background] == [INTERRUPTED]
         await session.aclose()
+
+
+@pytest.mark.parametrize("answered", [True, False])
+async def test_one_that_waits_for_a_person_goes_on_with_the_next_message(tmp_path: Path, answered: bool) -> None:
+    paid: list[int] = []
+
+    @tool(approval="later")
+    def pay(amount: int) -> str:
+        paid.append(amount)
+        return f"paid {amount}"
+
+    team: Team
+    children = {"a": [[call("pay", amount=7)], "It is paid.", "Anything else?"]}
+    script = [[behind("a")], [call("Task", action="wait")], "It waits.", lambda _: [talk(team, prompt="Well?")]]
+    script += [[call("Task", action="wait")], "Done."]
+    with Log(tmp_path / "log") as log:
+        team = Team(play(script, children), [pay], log=log)
+        await team.run()
+        (question,) = log.questions()
+        assert "It waits for an answer of a person: pay(amount=7)" in reports(team.session)[0]
+        if answered:
+            log.answer(question.id, Allow())
+        await team.run("And now?")
+        assert paid == [7] * answered
+        assert ("Anything else?" if answered else "pay(amount=7)") in reports(team.session)[-1]
+        await team.session.aclose()
 
 
 AGE_AND_NAME = {

@@ -23,6 +23,7 @@ from outrider.providers.catalogue.tiers import TIERS
 from outrider.runtime.agent import Agent
 from outrider.runtime.agent_spec import AgentSpec
 from outrider.runtime.background import Background, Ending, Job, Work
+from outrider.runtime.run import RunResult
 from outrider.runtime.session import Session
 from outrider.runtime.toolset import Offer
 from outrider.subagents.arguments import default_profile, parameters
@@ -166,7 +167,7 @@ class Task:
             with child:
                 if job:
                     job.child = child
-                result = await child.run(assigned.prompt_for(child), output=assigned.report)
+                result = await assigned.run(child)
             result = without_denial(result)
             note = await setup.settle(result.status) if setup.settle else ""
         return tool_result(order.profile, child, result, note), result.questions
@@ -193,6 +194,7 @@ class Task:
         async def work(job: Job) -> Ending:
             result, questions = await self._work(context, task, order, assigned, job)
             asked = "".join(f"\nIt waits for an answer of a person: {each.text}" for each in questions)
+            asked += "\nOnce it has the answer, send it a message, and it goes on." if questions else ""
             status, note = result.details["status"], result.details.get("worktree", "")
             files = ", ".join(each.name or each.mime_type for each in result.attachments)
             kept = f"\n[Files of its answer, which stay in its session: {files}]" if files else ""
@@ -294,7 +296,16 @@ class _Assignment(msgspec.Struct, frozen=True):
     goes_on: bool = False
     """Whether it has worked before, and the prompt is one more message."""
 
-    def prompt_for(self, child: Session) -> str:
+    async def run(self, child: Session) -> RunResult[Any]:
+        """Let it work. If it waits for a person, it does first what was allowed, and then hears the message."""
+        prompt = self._prompt_for(child)
+        if self.goes_on and child.questions:
+            result = await child.run(output=self.report)
+            if result.status != "done":
+                return result
+        return await child.run(prompt, output=self.report)
+
+    def _prompt_for(self, child: Session) -> str:
         """Return what to tell it: nothing if its session is resumed after a crash. Raises OutriderError."""
         if not self.goes_on:
             return self.prompt if child.history.last is None else ""
