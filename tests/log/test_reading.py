@@ -154,6 +154,7 @@ def test_metadata_is_small_and_of_strings(log: Log) -> None:
         ({"n": 3}, TypeError, r"metadata\['n'\] must be a string, not int"),
         (["n"], TypeError, "must be a mapping of strings, not list"),
         ({"n": "x" * 1001}, ValueError, "at most 1,000 characters"),
+        ({"n": "caf\ud800"}, ValueError, "all in UTF-8"),
         ({str(number): "" for number in range(51)}, ValueError, "at most 50"),
     ):
         with pytest.raises(kind, match=says):

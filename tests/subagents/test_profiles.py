@@ -38,6 +38,7 @@ def test_usual_names_are_taken(name: str) -> None:
         ({"tools": "Read"}, TypeError, "list of names"),
         ({"tools": 5}, TypeError, "list of names"),
         ({"limits": {"turn": 5}}, ValueError, "known are max_turns, max_total_tokens, max_cost"),
+        ({"limits": Limits(max_turns=3)}, TypeError, r"must be a mapping as \{'max_turns': 3\}, not Limits"),
         ({"limits": {"tokens": 5}}, ValueError, "unknown limit 'tokens'; it is called max_total_tokens now"),
         ({"limits": {"max_turns": 0}}, ValueError, "turns"),
         ({"limits": {"max_turns": "many"}}, ValueError, "turns"),

@@ -12,6 +12,7 @@ from outrider.conversation.messages import AttachmentBlock
 from outrider.errors import ValidationError
 from outrider.log.questions import Answer, Body, ChoiceQuestion, PermissionQuestion, PlanQuestion, ResultQuestion
 from outrider.struct_types import described
+from outrider.text import clean_value
 from outrider.tools.approval import Allow, Deny, denial_in
 from outrider.tools.result import ToolResult, as_result
 
@@ -67,7 +68,7 @@ def _content(result: ToolResult, keep: Callable[[Attachment], AttachmentBlock]) 
 def _plain(value: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mapping as JSON has it. Raises ValidationError if it cannot."""
     try:
-        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(value)))
+        found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(clean_value(dict(value))))
     except (TypeError, ValueError, RecursionError) as error:
         raise ValidationError([f"the answer is not JSON: {error}"]) from None
     return found

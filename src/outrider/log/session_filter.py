@@ -64,8 +64,8 @@ def check_value(name: str, value: object) -> None:
     """Raise TypeError or ValueError unless this is a short string."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, not {type(value).__name__}; write str(…)")
-    if len(value) > LONGEST_VALUE or "\0" in value:
-        raise ValueError(f"{name} must have at most {LONGEST_VALUE:,} characters, and no null character")
+    if len(value) > LONGEST_VALUE or "\0" in value or clean(value) is not value:
+        raise ValueError(f"{name} must have at most {LONGEST_VALUE:,} characters, all in UTF-8, and no null character")
 
 
 def origin_after(before: str | None, opened_by: str | None, *, is_new: bool) -> str | None:
