@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from outrider.coding.git_commands import Git, changes_since_commit
 from outrider.coding.worktrees import Worktrees
 from outrider.environment import worktrees_folder
 from outrider.errors import ConfigError, OutriderError, SessionHeldError
@@ -142,6 +144,10 @@ async def test_nothing_that_the_repository_names_runs(folder: Path, tmp_path: Pa
         "core.fsmonitor",
     ):
         git(folder, "config", name, f"touch {bait}; cat")
+    for name in ("post-checkout", "post-index-change", "reference-transaction"):  # git runs these from 2.54 on
+        git(folder, "config", f"hook.a.{name}.command", f"touch {bait}")
+        git(folder, "config", f"hook.a.{name}.event", name)
+        assert Git(folder, Programs([folder])).say("config", "--type=bool", f"hook.a.{name}.enabled") == "false"
     hooks = folder / ".git" / "hooks"
     hooks.mkdir(exist_ok=True)
     for name in ("post-checkout", "pre-commit", "post-index-change", "reference-transaction"):
@@ -156,6 +162,127 @@ async def test_nothing_that_the_repository_names_runs(folder: Path, tmp_path: Pa
         bait.unlink(missing_ok=True)  # the test's own git may have run them
         assert "merged" in await trees.settle(tree, "done")
     assert not bait.exists()
+
+
+def committed(folder: Path, *arguments: str) -> None:
+    git(folder, "-c", "user.name=U", "-c", "user.email=u@example.com", "commit", "-qm", "x", *arguments)
+
+
+def inner_repository(folder: Path, name: str) -> Path:
+    """Make a repository in the folder, with a commit."""
+    inner = folder / name
+    inner.mkdir()
+    git(inner, "init", "-q")
+    (inner / "f").write_text("x\n")
+    git(inner, "add", "f")
+    committed(inner)
+    return inner
+
+
+@pytest.fixture
+def submodule(folder: Path) -> Path:
+    """A submodule in the project, named so that a pattern of git would not match it."""
+    source = inner_repository(folder.parent, "source")
+    git(folder, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "--", str(source), "[m]*")
+    committed(folder, "--", ".gitmodules", "[[]m]*")
+    return folder / "[m]*"
+
+
+def set_trap(inner: Path, bait: Path) -> None:
+    """Do in a repository inside what a command in the sandbox can: name a filter, and make git compare a file."""
+    if (inner / ".git").is_file():
+        modules = Path(git(inner, "rev-parse", "--absolute-git-dir").strip())
+        (inner / ".git").unlink()
+        shutil.copytree(modules, inner / ".git")
+    (inner / ".git" / "config").write_text(f'[core]\nbare = false\n[filter "e"]\nclean = "touch {bait}; cat"\n')
+    (inner / ".git" / "info").mkdir(exist_ok=True)
+    (inner / ".git" / "info" / "attributes").write_text("* filter=e\n")
+    (inner / "f").write_text("y\n")  # as long as before
+    os.utime(inner / "f", (1, 1))
+
+
+async def test_git_does_not_start_in_a_submodule(folder: Path, submodule: Path, tmp_path: Path) -> None:
+    bait = tmp_path / "bait"
+    set_trap(submodule, bait)
+    trees = worktrees(folder)
+    async with trees.open(folder, NAME, "A task") as tree:
+        assert not bait.exists()
+        assert not list((tree.path / submodule.name).iterdir())
+        (tree.path / submodule.name).rmdir()
+        shutil.copytree(submodule, tree.path / submodule.name)
+        (tree.path / "work.txt").write_text("work\n")
+        said = await trees.settle(tree, "done")
+    assert said.startswith("[Its changes were merged into the folder: 1 file: work.txt")
+    assert not bait.exists()
+    git(folder, "status")
+    assert bait.exists(), "the trap works: git would run it"
+
+
+async def test_git_does_not_start_in_a_repository_inside(folder: Path, tmp_path: Path) -> None:
+    """One is in the index without .gitmodules; others are new, and one of these is recorded before it is changed."""
+    bait, trees = tmp_path / "bait", worktrees(folder)
+    added = inner_repository(folder, "added")
+    git(folder, "add", "added")
+    for inner in (added, inner_repository(folder, "new")):
+        set_trap(inner, bait)
+    bait.unlink(missing_ok=True)  # the test's own git may have run it
+    async with trees.open(folder, NAME, "A task") as tree:
+        made = inner_repository(tree.path, "made")
+        git(tree.path, "add", "made")
+        set_trap(made, bait)
+        await trees.settle(tree, "done")
+    assert not bait.exists()
+    git(folder, "status")
+    assert bait.exists(), "the trap works: git would run it"
+
+
+def test_a_diff_does_not_start_git_in_a_submodule(folder: Path, submodule: Path, tmp_path: Path) -> None:
+    bait = tmp_path / "bait"
+    set_trap(submodule, bait)
+    (submodule / ".git" / "info" / "attributes").write_text("* diff=e\n")
+    committed(submodule, "-a")
+    git(submodule, "config", "diff.e.textconv", f"touch {bait}; cat")
+    git(folder, "config", "diff.submodule", "diff")
+    assert "+Subproject commit" in changes_since_commit(folder, Programs([folder]), list)
+    assert not bait.exists()
+    git(folder, "diff")
+    assert bait.exists(), "the trap works: git would run it"
+
+
+async def test_settings_that_hold_for_the_worktree_alone_name_no_filter(folder: Path, tmp_path: Path) -> None:
+    bait = tmp_path / "bait"
+    (folder / ".gitattributes").write_text("*.txt filter=evil\n")
+    (folder / ".git" / "more").write_text(f'[filter "evil"]\nsmudge = "touch {bait}; cat"\n')
+    git(folder, "config", "includeIf.gitdir:**/worktrees/**.path", "more")
+    async with worktrees(folder).open(folder, NAME, "A task") as tree:
+        assert len(lines(tree.path)) == 20
+        assert not bait.exists()
+
+
+async def test_a_worktree_that_cannot_be_filled_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, before = Git.run, state(folder)
+
+    def failing(self: Git, *arguments: str, input: bytes | None = None, fails: bool = False) -> bytes:
+        if arguments[0] == "reset":
+            raise OutriderError("the disk is full")
+        return run(self, *arguments, input=input, fails=fails)
+
+    monkeypatch.setattr(Git, "run", failing)
+    with pytest.raises(OutriderError, match="the disk is full"):
+        async with worktrees(folder).open(folder, NAME, "A task"):
+            pass
+    assert git(folder, "worktree", "list").count("\n") == 1
+    assert state(folder) == before
+    assert worktrees(folder).recover() == []
+
+
+async def test_all_files_can_be_removed(folder: Path) -> None:
+    trees = worktrees(folder)
+    async with trees.open(folder, NAME, "A task") as tree:
+        for name in git(tree.path, "ls-files").split():
+            (tree.path / name).unlink()
+        assert "4 files" in await trees.settle(tree, "done")
+    assert sorted(os.listdir(folder)) == [".env", ".git", "ignored"]
 
 
 async def test_without_a_commit_there_is_none(tmp_path: Path) -> None:

@@ -167,7 +167,8 @@ def _add(options: argparse.Namespace) -> int:
     entry = ServerEntry(options.name, fields, f"the server {options.name}")
     server = None
     try:
-        server = entry.server(os.environ, Path.cwd(), may_be_trusted=True)
+        start = None if options.project else file.path.parent  # where it will start
+        server = entry.server(os.environ, Path.cwd(), start, may_be_trusted=True)
     except ConfigError as error:
         if "which is not set" not in str(error):
             raise
@@ -190,6 +191,8 @@ def _check_program(server: StdioServer) -> None:
         if os.access(program_of(server, os.environ), os.X_OK):
             return
         problem = f"there is no program {server.command}"
+        if "/" in server.command and not os.path.isabs(server.command):
+            problem += f" in {server.cwd}, where it would start: give its whole path"
     except ProgramNotFoundError as error:
         problem = str(error)
     raise ConfigError(f"{problem}; the server was not added (--unchecked adds it anyway)")

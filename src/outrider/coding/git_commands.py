@@ -34,7 +34,7 @@ class Git:
 
     @cached_property
     def filters(self) -> Sequence[str]:
-        """The settings of filters, which are emptied."""
+        """The settings of filters, merge drivers and hooks that turn them off."""
         return filter_settings(self._ended(FILTERS, ()).output)
 
     def run(self, *arguments: str, input: bytes | None = None, fails: bool = False) -> bytes:

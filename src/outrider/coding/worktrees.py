@@ -45,6 +45,10 @@ _AUTHOR = {
 """Whom commits name that no branch of the user has."""
 
 
+_REPOSITORY = b"160000 "
+"""How the line of a submodule begins in a list of the index: with its mode."""
+
+
 class _Origin(msgspec.Struct, frozen=True):
     """Where a worktree comes from."""
 
@@ -105,7 +109,7 @@ class Worktree:
 
     def _commit(self) -> str:
         """Return a commit with all that is in it now."""
-        self._git.run("add", "--all")
+        _add(self._git, "--all")
         tree = self._git.say("write-tree")
         return self._git.say("commit-tree", tree, "-p", self._origin.base, "-m", self._origin.title or "Work")
 
@@ -196,9 +200,18 @@ class Worktrees:
         origin = _Origin(str(top), base, title)
         replace_private(self._folder / f"{name}.json", msgspec.json.encode(origin))
         with _one_at_a_time():  # git fails if it finds a worktree that another git has half made
-            main.run("worktree", "add", "--quiet", "--detach", str(path), kept or base)
+            self._check_out(main, path, kept or base)
         path.chmod(0o700)
         return Worktree(path, origin, path / os.path.relpath(os.path.realpath(folder), top), self._programs)
+
+    def _check_out(self, main: Git, path: Path, commit: str) -> None:
+        """Make a worktree. Settings may hold for it alone (`includeIf`), so its own filters are turned off."""
+        main.run("worktree", "add", "--quiet", "--detach", "--no-checkout", str(path), commit)
+        try:
+            Git(path, self._programs, more=_AUTHOR).run("reset", "--hard", "--quiet")
+        except OutriderError:
+            main.run("worktree", "remove", "--force", "--force", str(path), fails=True)
+            raise
 
     def recover(self) -> list[str]:
         """Turn the worktrees of processes that have ended into branches. Return what to tell the user."""
@@ -242,7 +255,7 @@ def snapshot(git: Git, secrets: Callable[[str], bool], *, parent: str) -> str:
         if index.exists():
             shutil.copyfile(index, own)
         private = git.with_index(own)
-        private.run("add", "--update", ":/")
+        _add(private, "--update")
         listed = private.run("ls-files", "--others", "--exclude-standard", "-z").split(b"\0")
         new = [name for name in listed if name and _is_taken(git.folder / os.fsdecode(name), secrets)]
         private.run("update-index", "--add", "-z", "--stdin", input=b"".join(name + b"\0" for name in new))
@@ -252,6 +265,18 @@ def snapshot(git: Git, secrets: Callable[[str], bool], *, parent: str) -> str:
         return git.say("commit-tree", tree, "-p", parent, "-m", "The folder as it was")
     finally:
         own.unlink(missing_ok=True)
+
+
+def _add(git: Git, which: str) -> None:
+    """Bring the files of the working tree into the index: `--all`, or with `--update` those that are in it.
+
+    Submodules, and repositories that were added as such, stay as they are in the index. To compare one, git would start
+    another git in it, which runs the filters that its settings name; a command in the sandbox can write these.
+    """
+    entries = git.run("ls-files", "--stage", "--full-name", "-z", "--", ":/").split(b"\0")
+    inner = dict.fromkeys(entry.partition(b"\t")[2] for entry in entries if entry.startswith(_REPOSITORY))
+    chosen = [b":/", *(b":(top,exclude,literal)" + path for path in inner)]
+    git.run("add", which, "--pathspec-from-file=-", "--pathspec-file-nul", input=b"\0".join(chosen))
 
 
 def _is_taken(path: Path, secrets: Callable[[str], bool]) -> bool:

@@ -13,7 +13,8 @@ SETTINGS: Mapping[str, str] = {
     "core.fsmonitor": "false",
     "core.pager": "cat",
     "core.quotePath": "false",
-    "diff.ignoreSubmodules": "dirty",  # git would run in them, with their settings
+    "diff.ignoreSubmodules": "dirty",  # git would run in them, with their settings; `git add` does not obey this
+    "diff.submodule": "short",  # "diff" would run git in them, too
     "submodule.recurse": "false",
     "advice.detachedHead": "false",
     "gc.auto": "0",  # these two would outlive the command
@@ -24,10 +25,10 @@ OFFLINE: Mapping[str, str] = {"credential.helper": ""}
 """Settings for commands that need no other machine."""
 NO_TRANSPORT = "none"
 """The value of GIT_ALLOW_PROTOCOL that allows none. Reading an object of a partial clone would start one."""
-PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty")
-_PROGRAMS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver)$"
+PLAIN_DIFF = ("--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=dirty", "--submodule=short")
+_PROGRAMS = r"^(filter\..*\.(clean|smudge|process|required)|merge\..*\.driver|hook\..*\.command)$"
 FILTERS = ("config", "-z", "--name-only", "--get-regexp", _PROGRAMS)
-"""The arguments that list the filters and the merge drivers of a repository, which git would run."""
+"""The arguments that list the filters, merge drivers and configured hooks of a repository, which git would run."""
 _MERGE = "git merge-file --marker-size=%L %A %O %B"
 """The merge driver that takes the place of others: git's own way to merge texts."""
 PREFIX = ("--no-pager", "--no-optional-locks")
@@ -38,12 +39,12 @@ _OWN = ("GIT_ASKPASS", "GIT_SSH", "GIT_SSH_COMMAND", "GIT_SSL_CAINFO", "GIT_SSL_
 def git_environment(
     environment: Mapping[str, str], *, protocols: Sequence[str] = (), filters: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return the environment for git, with settings that outrank all files. `filters` are the settings to empty.
+    """Return the environment for git, with settings that outrank all files. `filters` are the settings to turn off.
 
     Without `protocols`, git reaches no other repository and asks no helper for a password.
     """
     settings = {**SETTINGS, **({} if protocols else OFFLINE)}
-    instead = {"required": "false", "driver": _MERGE}
+    instead = {"required": "false", "driver": _MERGE, "enabled": "false"}
     settings |= {name: instead.get(name.rpartition(".")[2], "") for name in filters}
     kept = {name: value for name, value in environment.items() if not name.startswith("GIT_")}
     kept |= {name: environment[name] for name in _OWN if protocols and name in environment}
@@ -61,5 +62,6 @@ def git_environment(
 
 
 def filter_settings(listed: bytes) -> list[str]:
-    """Return the settings that `FILTERS` printed."""
-    return [name for name in listed.decode(errors="surrogateescape").split("\0") if name]
+    """Return the settings that turn off what `FILTERS` printed."""
+    names = [name for name in listed.decode(errors="surrogateescape").split("\0") if name]
+    return [f"{name.removesuffix('command')}enabled" if name.startswith("hook.") else name for name in names]

@@ -34,7 +34,13 @@ class FoundServers(msgspec.Struct):
     """The file that each server is from, by its name, for people."""
 
     def add(
-        self, entry: ServerEntry, label: str, environment: Mapping[str, str], cwd: Path, check: StartCheck | None = None
+        self,
+        entry: ServerEntry,
+        label: str,
+        environment: Mapping[str, str],
+        folder: Path,
+        start: Path,
+        check: StartCheck | None = None,
     ) -> None:
         """Add a server, unless another has its name. One of a project has a check before each start."""
         names = (each.name for each in self.servers)
@@ -42,7 +48,7 @@ class FoundServers(msgspec.Struct):
             self.notes.append(f"{entry.place} is left out: {self.origins[other]} has a server of this name.")
             return
         try:
-            server = entry.server(environment, cwd, may_be_trusted=check is None)
+            server = entry.server(environment, folder, start, may_be_trusted=check is None)
         except ConfigError as error:
             self.notes.append(f"{error}. The server is left out.")
             return
@@ -52,7 +58,11 @@ class FoundServers(msgspec.Struct):
 
 
 def find_servers(folder: Path, environment: Mapping[str, str] | None = None) -> FoundServers:
-    """Return the servers of a folder. Mistakes in files become notes."""
+    """Return the servers of a folder. Mistakes in files become notes.
+
+    The user's start in the folder of the user's file. In a project, which may have been cloned just now, Python and
+    Node would run a file or a package of the project for one with the name that the user means.
+    """
     variables = os.environ if environment is None else environment
     found, consents = FoundServers(), Consents(data_folder(variables))
     try:
@@ -61,7 +71,7 @@ def find_servers(folder: Path, environment: Mapping[str, str] | None = None) -> 
         own = None
     if own:
         for entry in _entries(own, label_of(own), found.notes):
-            found.add(entry, label_of(own), variables, folder)
+            found.add(entry, label_of(own), variables, folder, own.parent)
     project = find_project_servers(folder.resolve())
     if own is not None and is_same_file(project, own):
         return found
@@ -70,7 +80,7 @@ def find_servers(folder: Path, environment: Mapping[str, str] | None = None) -> 
         item = server_item(entry, project, variables)
         if consents.is_given(item):
             found.agreed.append(item)
-            found.add(entry, label, variables, project.parent, StartCheck(item, consents))
+            found.add(entry, label, variables, project.parent, project.parent, StartCheck(item, consents))
         else:
             found.waiting.append(item)
     return found
@@ -223,8 +233,13 @@ class ServerEntry(msgspec.Struct, frozen=True):
         texts = dict.fromkeys((*map(filled, written), *defaults))
         return project_line(texts, folder, cwd=filled(cwd) if isinstance(cwd, str) else "")
 
-    def server(self, environment: Mapping[str, str], cwd: Path, *, may_be_trusted: bool) -> McpServer:
-        """Return the server. Raises ConfigError with the place and what to do."""
+    def server(
+        self, environment: Mapping[str, str], folder: Path, start: Path | None = None, *, may_be_trusted: bool
+    ) -> McpServer:
+        """Return the server, whose `cwd` is relative to `folder`. Without one it starts in `start`, else in `folder`.
+
+        Raises ConfigError with the place and what to do.
+        """
         kind = self.fields.get("type", "http" if "url" in self.fields else "stdio")
         common: dict[str, Any] = {"trusted": may_be_trusted and self._typed("trusted", False, "true or false")}
         if (seconds := self.fields.get("timeout")) is not None:
@@ -238,7 +253,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
                     self._text("command", environment),
                     self._texts("args", environment),
                     self._table("env", environment),
-                    self._text("cwd", environment, str(cwd)),
+                    str(folder / self._text("cwd", environment, str(start or folder))),
                     **common,
                 )
             if kind in _HTTP:
