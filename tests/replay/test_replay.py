@@ -190,7 +190,7 @@ async def test_tools_that_shall_run_need_their_agent(log: Log) -> None:
 
 
 def test_a_difference_hides_nothing_from_the_reader() -> None:
-    difference = Difference("0123456789abcdef", 7, "request", "system", "a\u202eb", "\x1b[31mred")
+    difference = Difference("0123456789abcdef" * 2, 7, "request", "system", "a\u202eb", "\x1b[31mred")
     assert str(difference).splitlines()[0] == "entry 7 of 01234567: request, system"
     assert "\x1b" not in str(difference)
     assert "\u202e" not in str(difference)

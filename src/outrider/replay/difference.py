@@ -11,6 +11,7 @@ import msgspec
 from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry, Requested
+from outrider.replay.tape import shown_id
 from outrider.text.visible import safe_line
 
 _UNCOMPARED = ("first_token", "key", "delay", "details", "seal", "model", "files")
@@ -36,7 +37,7 @@ class Difference(msgspec.Struct, frozen=True):
     replayed: str
 
     def __str__(self) -> str:
-        where = f"entry {self.seq} of {self.session[:8]}: {self.about}"
+        where = f"entry {self.seq} of {shown_id(self.session)}: {self.about}"
         return "\n".join([f"{where}, {self.field}" if self.field else where, *self._lines()])
 
     def _lines(self) -> Iterator[str]:

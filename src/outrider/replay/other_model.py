@@ -15,7 +15,7 @@ from outrider.log.entries import AttemptFailed, MessageEntry
 from outrider.log.requests import restored
 from outrider.log.state import SessionState
 from outrider.providers.base import ModelSettings, Provider, Request
-from outrider.replay.tape import is_reply
+from outrider.replay.tape import is_reply, shown_id
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.retry import Retry
 
@@ -55,7 +55,8 @@ async def other_replies(
         requested = state.requested
         request = restored(requested, state.history.sendable(), files) if requested else None
         if request is None:
-            raise LogError(f"the log does not say what turn {turn} of {session[:8]} sent: an earlier version wrote it")
+            name = shown_id(session)
+            raise LogError(f"the log does not say what turn {turn} of {name} sent: an earlier version wrote it")
         used: list[Usage] = []
         request = msgspec.structs.replace(for_another(request, provider), output_schema=None)
         if system is not None:

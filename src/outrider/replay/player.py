@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
 
-from outrider.conversation.messages import ToolUseBlock
+from outrider.conversation.messages import TextBlock, ToolUseBlock
 from outrider.errors import BudgetError, ProviderError, RequestRefusedError
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry
@@ -21,7 +21,7 @@ from outrider.replay.difference import about, entry_difference, messages_differe
 from outrider.replay.tape import Tape, is_reply, is_step, reply_of
 from outrider.runtime.compactor import Compactor
 from outrider.runtime.events import Compacted, CompactionReason
-from outrider.runtime.hooks import HOOK_SAYS, HookResult
+from outrider.runtime.hooks import HOOK_SAYS, BeforeTool, HookResult
 from outrider.runtime.waits import Parked, Waits
 from outrider.tools.approval import Allow, Decision, Defer, Deny
 from outrider.tools.context import ToolContext
@@ -169,6 +169,11 @@ class Player:
             return HookResult(block=entry.message.text.removeprefix(HOOK_SAYS))
         return None
 
+    async def input_hook(self, event: BeforeTool) -> HookResult | None:
+        """Give a call the arguments that it ran with, which a hook may have changed. Those of people come later."""
+        intent = self.tape.intents.get(event.call_id)
+        return HookResult(input=intent.input) if intent and not intent.is_edited else None
+
     # Calls
 
     async def approve(self, use: ToolUseBlock, tool: Tool) -> Decision:
@@ -180,7 +185,14 @@ class Player:
         await self._stop_in_calls(use.id)
         if (result := self.tape.results.get(use.id)) and not result.result.is_error:
             self._differ(f"call {use.name}", ("", None, use.input))
-        return Deny("the recorded call did not run")
+        return self._denial(use, tool)
+
+    def _denial(self, use: ToolUseBlock, tool: Tool) -> Deny:
+        """Deny a call that was not run, with the same words."""
+        recorded, denied = self.tape.results.get(use.id), f"{tool.name} was not run: "
+        if recorded is None or not recorded.result.text.startswith(denied):
+            return Deny("the recorded call did not run")
+        return Deny(recorded.result.text.removeprefix(denied), ends_run=recorded.final)
 
     async def play(self, context: ToolContext[Any]) -> bool:
         """Do what a call did beside its result. Return whether the tool itself runs."""
@@ -261,7 +273,7 @@ class Player:
             self._differ(about, ("", None, entry))
             return [entry]
         is_ours = self._host.runs_tools and not (isinstance(recorded, kinds.CallResult) and recorded.result.is_unknown)
-        if is_ours and (found := entry_difference(recorded, entry)):
+        if is_ours and (found := entry_difference(_unhooked(recorded), _unhooked(entry))):
             self._differ(about, found)
         return [recorded]
 
@@ -351,6 +363,15 @@ class PlayedCompactor(Compactor):
         entry = await self._shorten()
         assert isinstance(entry, kinds.CompactionEntry)
         return Compacted(reason, entry.tokens_before, entry.tokens_after, entry.summary.text, entry.usage)
+
+
+def _unhooked(entry: Entry) -> Entry:
+    """Return an entry without what hooks have added to the result of a call: they are not called again."""
+    if not isinstance(entry, kinds.CallResult):
+        return entry
+    content = entry.result.content
+    kept = tuple(each for each in content if not (isinstance(each, TextBlock) and each.text.startswith(HOOK_SAYS)))
+    return msgspec.structs.replace(entry, result=msgspec.structs.replace(entry.result, content=kept))
 
 
 def _role(entry: Entry) -> str:

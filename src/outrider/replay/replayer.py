@@ -148,12 +148,28 @@ class _Replay:
     def _agent_for(self, player: Player, given: AgentSpec[Any] | None) -> AgentSpec[Any]:
         """Return the agent with the tape for its model and its tools; without one, an agent made from the tape."""
         model = self._source.session(player.tape.session).model or "recorded"
-        options, entries = _played_by(player, model, given), player.tape.entries
         if given is None:
-            return _team(entries, tuple(_tools(entries, player)), **options)
-        tools = tuple(_played(tool, player) for tool in given.tools)
-        mcp = given.mcp if self.runs_tools else ()  # servers start only if the tools run
-        return given.replace(tools=tools, mcp=mcp, compaction=None, **options)
+            entries = player.tape.entries
+            return _team(entries, tuple(_tools(entries, player)), **_played_by(player, model))
+        return self._played_agent(given, player, model, {})
+
+    def _played_agent(
+        self, given: AgentSpec[Any], player: Player, model: str, done: dict[int, AgentSpec[Any]]
+    ) -> AgentSpec[Any]:
+        """Return the agent as the tape plays it, with all that it may hand over to. `done` has those that are known.
+
+        An agent that several hand over to stays one agent.
+        """
+        if id(given) not in done:
+            others = (
+                each if isinstance(each, str) else self._played_agent(each, player, model, done)
+                for each in given.handoffs
+            )
+            tools = tuple(_played(tool, player) for tool in given.tools)
+            mcp = given.mcp if self.runs_tools else ()  # servers start only if the tools run
+            options = _played_by(player, model, given)
+            done[id(given)] = given.replace(tools=tools, mcp=mcp, compaction=None, handoffs=tuple(others), **options)
+        return done[id(given)]
 
     async def play_child(self, context: ToolContext[Any], session: str) -> None:
         """Replay the session of a sub-agent in the place of its tool."""
@@ -281,12 +297,21 @@ def _played_by(player: Player, name: str, given: AgentSpec[Any] | None = None) -
     window, least = (window_of(given.provider), 1 + len(given.fallbacks)) if given else (None, 1)
     count = max(models_of(entries), least)
     models = [PlayedModel(player, name, window) for _ in range(count)]
-    hooks = Hooks(stop=(player.stop_hook,), subagent_stop=(player.stop_hook,)) if _has_hooks(entries) else Hooks()
+    stop = (player.stop_hook,) if _has_hooks(entries) else ()
+    hooks = Hooks(before_tool=player.input_hook, stop=stop, subagent_stop=stop)
     return {"model": models[0], "fallbacks": tuple(models[1:]), "hooks": hooks}
 
 
 def _played(tool: Tool, player: Player) -> Tool:
+    """Return the tool as the tape plays it, and with it the one that its calls stand for."""
     fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
+    if stands_for := tool.stands_for:
+
+        def stands_for_played(given: dict[str, Any]) -> tuple[Tool, dict[str, Any]] | None:
+            real = stands_for(given)
+            return real and (_played(real[0], player), real[1])
+
+        fields["stands_for"] = stands_for_played
     return PlayedTool(**fields, play=player.play)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -27,6 +28,8 @@ REFUSED: dict[type[Entry], str] = {
 }
 """Entries of sessions that cannot be replayed, and why."""
 SHORTENINGS = (kinds.CompactionEntry, kinds.ResultsClearedEntry)
+_GIVEN_ID = r"[0-9a-f]{32}"
+"""An id that a log gives. Its beginning names it; one of the user's own is shown whole."""
 
 
 class Tape:
@@ -49,16 +52,26 @@ class Tape:
         """The sessions of sub-agents, by the call that started them."""
         self._withdrawn: set[str] = set()
         """Queued messages that were taken back: they change nothing."""
+        self._goals: set[str] = set()
+        """The commands that were goals."""
         for record in self._records:
-            if reason := REFUSED.get(type(record.entry)):
-                name = session[:8]
+            if reason := self._refusal(record.entry):
+                name = shown_id(session)
                 raise LogError(
                     f"the session {name} cannot be replayed: {reason}; `outrider sessions show {name}` shows it"
                 )
             self._index(record.entry)
 
+    def _refusal(self, entry: Entry) -> str:
+        """Return why a session with this entry cannot be replayed; "" if it can."""
+        if isinstance(entry, kinds.GoalChecked) and entry.command not in self._goals:
+            return f"a function, {entry.command}, checked its goal (until=…), and the log does not have functions"
+        return REFUSED.get(type(entry), "")
+
     def _index(self, entry: Entry) -> None:
         match entry:
+            case kinds.SessionSettings(goal=str(goal)) if goal:
+                self._goals.add(goal)
             case kinds.Intent(call_id=call):
                 self.intents[call] = entry
             case kinds.CallResult(result=result):
@@ -197,6 +210,15 @@ class Tape:
 
     def _next(self) -> int | None:
         return next((at for at in range(self._at, len(self._records)) if is_step(self._records[at].entry)), None)
+
+
+def shown_id(session: str) -> str:
+    """Return the id of a session as people write it: the beginning of one that a log gave, or all of their own.
+
+    >>> shown_id("0123456789abcdef0123456789abcdef"), shown_id("order-17-refund")
+    ('01234567', 'order-17-refund')
+    """
+    return session[:8] if re.fullmatch(_GIVEN_ID, session) else session
 
 
 def is_step(entry: Entry) -> bool:
