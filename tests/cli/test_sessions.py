@@ -375,6 +375,17 @@ def test_a_session_is_shown_with_who_answered_what_it_cost_and_every_step_with_i
     ]
 
 
+def test_what_the_runtime_told_the_model_is_not_shown_as_words_of_the_user() -> None:
+    told = (
+        "[The reply above was interrupted here, before it was complete.]",
+        "[Sub-agent 01234567 (a: b) has finished.]",
+    )
+    shown = sessions("show", store(*exchange(), *(MessageEntry(Message.user(text)) for text in told))).stdout
+    assert re.search(r"  you        What is 2\+2\?\n", shown)
+    for text in told:
+        assert re.search(rf"  note       {re.escape(text)}\n", shown)
+
+
 def test_files_are_shown_by_name_type_and_size(here: Run) -> None:
     session, _ = store_with_file()
     shown = here("show", session).stdout

@@ -21,6 +21,7 @@ from outrider.conversation.messages import (
     ToolUseBlock,
 )
 from outrider.conversation.usage import Usage
+from outrider.conversation.user_messages import is_from_user
 from outrider.log import entries
 from outrider.log.log import Log
 from outrider.log.summary import Summary
@@ -265,7 +266,7 @@ def _settings_summary(settings: entries.SessionSettings) -> str:
 
 
 def _message(message: Message, full: bool) -> Iterator[tuple[str, str]]:
-    who = "you" if message.role == "user" else "model"
+    who = "model" if message.role == "assistant" else "you" if is_from_user(message) else "note"
     for block in message.content:
         for label, line in _block(block, full):
             yield label or who, line

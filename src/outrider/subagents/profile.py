@@ -62,8 +62,9 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "tools", tuple(self.tools))
         if self.isolation not in ("", "worktree"):
             raise ValueError(f"isolation of the profile {self.name} must be worktree, not {self.isolation!r}")
-        if not isinstance(self.limits, Mapping):
-            shown = type(self.limits).__name__
+        given: Any = self.limits  # perhaps Limits(…)
+        if not isinstance(given, Mapping):
+            shown = type(given).__name__
             raise TypeError(
                 f"the limits of the profile {self.name} must be a mapping as {{'max_turns': 3}}, not {shown}"
             )

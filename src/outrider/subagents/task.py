@@ -298,14 +298,14 @@ class _Assignment(msgspec.Struct, frozen=True):
 
     async def run(self, child: Session) -> RunResult[Any]:
         """Let it work. If it waits for a person, it does first what was allowed, and then hears the message."""
-        prompt = self._prompt_for(child)
+        prompt = self.prompt_for(child)
         if self.goes_on and child.questions:
             result = await child.run(output=self.report)
             if result.status != "done":
                 return result
         return await child.run(prompt, output=self.report)
 
-    def _prompt_for(self, child: Session) -> str:
+    def prompt_for(self, child: Session) -> str:
         """Return what to tell it: nothing if its session is resumed after a crash. Raises OutriderError."""
         if not self.goes_on:
             return self.prompt if child.history.last is None else ""

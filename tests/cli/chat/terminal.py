@@ -57,6 +57,8 @@ KEYS = {
     "c-d": "\x04",
     "c-j": "\n",
     "c-l": "\x0c",
+    "c-u": "\x15",
+    "c-w": "\x17",
     "c-z": "\x1a",
 }
 Wanted: TypeAlias = str | re.Pattern[str] | Callable[[], object]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -94,3 +96,58 @@ async def test_letters_of_every_kind_arrive(project: Path) -> None:
         await at_the_prompt_with(terminal, text)
         assert text.encode() in server.requests[0].body
         assert "Привет" in terminal.screen
+
+
+PAUSE_SECONDS = 0.4
+"""A pause between two keys that belong to nothing together; longer than the program may wait for the rest of one."""
+
+
+async def test_a_key_after_escape_is_a_key_of_its_own(project: Path) -> None:
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await terminal.wait_for_prompt()
+        terminal.press("escape")
+        await asyncio.sleep(PAUSE_SECONDS)
+        terminal.type("/cost")
+        await terminal.wait_for(re.compile(r"^› /?cost$", re.M), 10)
+        assert "› /cost" in terminal.screen
+        terminal.press("escape")
+        await asyncio.sleep(PAUSE_SECONDS)
+        terminal.press("enter")
+        await terminal.wait_for("No tokens used yet.")
+
+
+async def test_a_paste_after_escape_arrives_whole_and_so_does_an_escape_in_it(project: Path) -> None:
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await terminal.wait_for_prompt()
+        terminal.press("escape")
+        await asyncio.sleep(PAUSE_SECONDS)
+        terminal.paste("one \x1b[Atwo")
+        await terminal.wait_for("› one ^[[Atwo", 10)
+
+
+async def test_escape_twice_goes_back_also_with_a_pause_between(project: Path) -> None:
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await at_the_prompt_with(terminal, "What is 2+2?")
+        terminal.press("escape")
+        await asyncio.sleep(PAUSE_SECONDS)
+        terminal.press("escape")
+        await terminal.wait_for(re.compile(r"❯ .*What is 2\+2\?"), 10)
+
+
+async def test_alt_and_a_key_arrive_together(project: Path) -> None:
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await terminal.wait_for_prompt()
+        terminal.type("one three\x1bbtwo ")  # Alt-B: a word back
+        await terminal.wait_for("› one two three")
+
+
+async def test_escape_in_vi_leaves_the_insert_mode_at_once(project: Path) -> None:
+    (project.parent / "home" / ".config" / "outrider").mkdir(parents=True)
+    (project.parent / "home" / ".config" / "outrider" / "config.toml").write_text("[chat]\nvi_keys = true\n")
+    async with Terminal("--model", "demo", cwd=project) as terminal:
+        await terminal.wait_for_prompt()
+        terminal.type("one two")
+        terminal.press("escape")
+        await asyncio.sleep(PAUSE_SECONDS)
+        terminal.type("bix")
+        await terminal.wait_for("› one xtwo", 10)

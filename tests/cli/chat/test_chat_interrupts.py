@@ -251,6 +251,28 @@ async def test_after_a_kill_in_the_middle_of_the_words_something_else_can_be_sai
             assert "Yes, else." in terminal.screen
 
 
+async def test_an_interrupted_reply_is_followed_by_a_note_and_not_by_words_of_the_user(project: Path) -> None:
+    note = "The reply above was interrupted here, before it was complete."
+    async with ModelServer([Held(Answer("The first half. The second half."))]) as server:
+        async with Terminal(cwd=project, **answered_by(server)) as terminal:
+            await terminal.wait_for_prompt()
+            terminal.say("Tell me.")
+            await terminal.wait_for("The first")
+            terminal.press("escape")
+            await terminal.wait_for("Interrupted.")
+            await at_the_prompt_with(terminal, "/export talk.md", "/export talk.html")
+        async with Terminal("--continue", cwd=project, **answered_by(server)) as terminal:
+            await terminal.wait_for_prompt()
+            await terminal.wait_for(f"! {note}", 10)
+            assert "› Tell me." in terminal.screen
+            assert f"› [{note}" not in terminal.screen
+    text, page = (project / "talk.md").read_text(), (project / "talk.html").read_text()
+    assert f"\n*{note}*\n" in text
+    assert "> Tell me." in text
+    assert f'<p class="note">{note}</p>' in page
+    assert '<div class="user">Tell me.</div>' in page
+
+
 async def test_what_is_typed_while_the_model_answers_is_the_beginning_of_the_next_line(project: Path) -> None:
     async with (
         ModelServer([Held(Answer("The first half. The second half.")), Answer("The next answer.")]) as server,

@@ -102,3 +102,42 @@ async def test_a_command_is_not_queued_as_a_message(project: Path) -> None:
         await terminal.wait_for("Done.")
         await terminal.wait_for_prompt()
         assert b"/help" not in server.requests[1].body
+
+
+async def test_a_command_that_must_wait_says_so_until_the_line_changes(project: Path) -> None:
+    hint = "Commands can be sent when this has ended; Esc ends it now."
+    async with (
+        ModelServer([LOOK, Answer("Done.")]) as server,
+        Terminal(*ALL, cwd=project, **answered_by(server)) as terminal,
+    ):
+        await looking(terminal)
+        terminal.type("/cost")
+        await terminal.wait_for(re.compile(r"^› /cost$", re.M))
+        assert hint not in terminal.screen
+        terminal.press("enter")
+        await terminal.wait_for(hint, 10)
+        terminal.press("c-u")
+        await terminal.wait_until_gone(hint)
+        await terminal.wait_until_gone("› /cost")
+        terminal.say("/tasks")
+        await terminal.wait_for(re.compile(r"^› /tasks$", re.M))
+        await terminal.wait_for(hint)
+        terminal.press("escape")
+        await terminal.wait_for_prompt()
+        terminal.press("enter")
+        await terminal.wait_for("Nothing runs in the background.")
+        assert len(server.requests) == 1
+
+
+async def test_control_w_deletes_the_last_word_of_a_line_typed_meanwhile(project: Path) -> None:
+    async with (
+        ModelServer([LOOK, Answer("Done.")]) as server,
+        Terminal(*ALL, cwd=project, **answered_by(server)) as terminal,
+    ):
+        await looking(terminal)
+        terminal.type("Answer in Frensh ")
+        await terminal.wait_for("› Answer in Frensh")
+        terminal.press("c-w")
+        await terminal.wait_until_gone("Frensh", 10)
+        terminal.say("French.")
+        await terminal.wait_for("queued: Answer in French.")

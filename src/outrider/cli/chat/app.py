@@ -28,7 +28,7 @@ from outrider.cli.chat.turn import TurnRunner
 from outrider.cli.live_region import LiveRegion
 from outrider.cli.options import resume_command
 from outrider.cli.sources import has_links
-from outrider.cli.styles import CYAN, styled
+from outrider.cli.styles import CYAN, YELLOW, fit, styled
 from outrider.coding.commands import calls_by_name, looks_like_command
 from outrider.coding.config.loading import Loaded
 from outrider.coding.front_end import FrontEnd
@@ -62,6 +62,8 @@ class Chat:
         self._task: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._has_report = False
+        self._refused = ""
+        """The last command that was not taken during this turn."""
         self._current = CurrentSession(loaded.settings, folder, model, self._observe, effort)
         self._current.has_given_mode = loaded.origins["permissions.mode"].startswith("--")
         self._status = StatusLine(self._current, loaded.settings.chat.status_line)
@@ -74,7 +76,7 @@ class Chat:
         self._steering = ChatSteering(lambda: self._current.session, self._composer.compose, self._view.problem)
         self._keyboard = self._new_keyboard()
         self._pager = OutputPager(self._current, self._view, self._turn, self._keyboard, self._programs)
-        self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._steering.lines)
+        self._view.footer = Footer(self._status, lambda: self._keyboard.typed, self._waiting_lines)
         self._editor = self._new_editor(folder)
         self._dialogues = Dialogues(
             *(self._view, self._keyboard, self._turn, self._editor, folder, lambda: self._current.mode, self._notify)
@@ -255,7 +257,7 @@ class Chat:
 
     async def _work(self, work: Coroutine[Any, Any, RunResult | None]) -> str:
         """Show the session while it works. Return what the user typed meanwhile."""
-        self._keyboard.typed = ""
+        self._keyboard.typed = self._refused = ""
         self._cache_warning.stop()
         with self._keyboard.watching():
             ended_well = await self._turn.run(self._answered(work))
@@ -295,9 +297,16 @@ class Chat:
     def _send(self, line: str) -> bool:
         """Queue a line that was sent during a turn. A command stays in the input: it waits for the end of the turn."""
         if looks_like_command(line):
+            self._refused = line
             return False
         self._steering.send(line)
         return True
+
+    def _waiting_lines(self, width: int) -> Iterator[str]:
+        """Yield the queued messages, and what keeps a command in the line, until the line changes."""
+        yield from self._steering.lines(width)
+        if self._refused and self._refused == self._keyboard.typed.strip():
+            yield styled(fit("Commands can be sent when this has ended; Esc ends it now.", width), YELLOW)
 
     def _take_back(self) -> None:
         def give(text: str) -> None:

@@ -205,8 +205,17 @@ class Keyboard:
 
 
 def with_key(line: str, key: Key) -> str:
+    """Return the text as the key leaves it. Ctrl-U deletes its last line, Ctrl-W its last word.
+
+    >>> with_key("echo one two ", Key("c-w")), with_key("one\\ntwo", Key("c-u")), with_key("one\\n", Key("c-u"))
+    ('echo one ', 'one\\n', '')
+    """
     if key.name == "backspace":
         return line[:-1]
+    if key.name == "c-u":
+        return line[: line.rfind("\n", 0, -1) + 1]
+    if key.name == "c-w":
+        return line.rstrip().removesuffix((line.split() or [""])[-1])
     if key.name == "enter":
         return line.removesuffix("\\") + "\n" if line else line  # a backslash continues the line
     return line + key.text

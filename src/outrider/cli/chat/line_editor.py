@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 PROMPT = styled("› ", BOLD, CYAN)
 CONTINUATION = styled("· ", DIM)
+ESCAPE_SECONDS = 0.05
+"""How long to wait after an Escape for the rest of a key sequence."""
 _IS_WRITING = ContextVar("is writing", default=False)
 """Whether lines are written above the one that is being edited."""
 
@@ -112,6 +114,7 @@ class LineEditor:
             input=_input(),
             output=ScreenOutput.from_pty(sys.stdout),
         )
+        self._session.app.ttimeoutlen = ESCAPE_SECONDS
         # prompt_toolkit itself would look for the editor on the whole PATH, also in the project.
         self._session.default_buffer._open_file_in_editor = partial(edit_file, programs=programs)  # type: ignore[method-assign]
 
@@ -177,7 +180,39 @@ def _input() -> Input:
         return nullcontext() if _IS_WRITING.get() else usual()
 
     keys.cooked_mode = cooked_mode  # type: ignore[method-assign]
+    escape = _LoneEscape(keys)
+    keys.read_keys, keys.flush_keys = escape.read_keys, escape.flush_keys  # type: ignore[method-assign]
     return keys
+
+
+class _LoneEscape:
+    """Ends an Escape that was pressed alone: prompt_toolkit would take a later key for Alt and that key.
+
+    Alt and a key arrive together. A second Escape still counts as Esc Esc.
+    """
+
+    def __init__(self, keys: Input) -> None:
+        self._read, self._flush = keys.read_keys, keys.flush_keys
+        self._is_last = False
+        """Whether the last key was an Escape alone."""
+
+    def read_keys(self) -> list[KeyPress]:
+        """Return the keys that have arrived."""
+        return self._apart(self._read())
+
+    def flush_keys(self) -> list[KeyPress]:
+        """Return the keys that might have begun a sequence: nothing has followed them."""
+        found = self._flush()
+        if [each.key for each in found] != [Keys.Escape]:
+            return self._apart(found)
+        self._is_last = True
+        return found
+
+    def _apart(self, found: list[KeyPress]) -> list[KeyPress]:
+        if not found or not self._is_last:
+            return found
+        self._is_last = False
+        return [KeyPress(Keys.Ignore, ""), *found]
 
 
 def _line_bindings() -> KeyBindings:
@@ -305,8 +340,12 @@ def _history(file: Path, pastes: Pastes) -> History:
 async def read_secret(prompt: str) -> str:
     """Return a line that is neither shown nor stored; empty if the user leaves it."""
     hidden: PromptSession[str] = PromptSession(
-        input_processors=[PasswordProcessor("")], output=ScreenOutput.from_pty(sys.stdout), history=DummyHistory()
+        input_processors=[PasswordProcessor("")],
+        input=_input(),
+        output=ScreenOutput.from_pty(sys.stdout),
+        history=DummyHistory(),
     )
+    hidden.app.ttimeoutlen = ESCAPE_SECONDS
     try:
         return (await hidden.prompt_async(prompt, handle_sigint=False)).strip()
     except (KeyboardInterrupt, EOFError):

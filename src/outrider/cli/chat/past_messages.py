@@ -16,10 +16,11 @@ from outrider.cli.user_programs import page
 from outrider.coding import sentences
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
-from outrider.conversation.user_messages import is_failed_check
+from outrider.conversation.user_messages import is_from_user
 from outrider.log.entries import CallResult, MessageEntry, Record
 from outrider.log.state import without_rewound
 from outrider.processes.programs import Programs
+from outrider.prompts import prompt
 from outrider.runtime.entry_events import EntryEvents
 from outrider.runtime.events import ThinkingDelta, ToolFinished
 from outrider.text.visible import safe_line
@@ -39,9 +40,8 @@ def show_recent(current: CurrentSession, session: Session, view: SessionView) ->
     events = EntryEvents()
     for record in _recent_records(current.log, session.id):
         entry = record.entry
-        said = isinstance(entry, MessageEntry) and entry.message.role == "user" and entry.message
-        if said and said.text.strip() and not is_failed_check(said):
-            view.write([*view.message_lines(said.text), ""])
+        if isinstance(entry, MessageEntry):
+            _show_said(entry.message, view)
         for event in events.of(record):
             if not isinstance(event, ThinkingDelta):
                 view.show(event)
@@ -50,6 +50,15 @@ def show_recent(current: CurrentSession, session: Session, view: SessionView) ->
         view.write([safe_line(sentences.goal_is(session)), "/continue works on."])
     elif session.is_unfinished:
         view.write(["The last turn was interrupted. /continue resumes it; or send a new message."])
+
+
+def _show_said(message: Message, view: SessionView) -> None:
+    """Show what the user said, or that the user interrupted. What else the runtime tells the model has events."""
+    if is_from_user(message) and message.text.strip():
+        view.write([*view.message_lines(message.text), ""])
+    elif message.role == "user" and message.text == prompt("interrupted"):
+        view.note(message.text.strip("[]"))
+        view.write([""])
 
 
 def _recent_records(log: Log, session: str) -> list[Record]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import AttachmentBlock, Message, ToolResultBlock
 from outrider.conversation.store import AttachmentStore
+from outrider.conversation.user_messages import is_from_user
 from outrider.errors import AttachmentError, OutriderError
 from outrider.text.visible import safe_lines
 
@@ -20,6 +21,7 @@ body { font: 16px/1.55 system-ui, sans-serif; max-width: 52rem; margin: 2rem aut
 pre { overflow-x: auto; padding: .75rem; border: 1px solid #8884; border-radius: 6px; white-space: pre-wrap }
 .user { border-left: 4px solid #2a8; padding-left: 1rem; white-space: pre-wrap }
 details { margin: .5rem 0 } summary { cursor: pointer; font-family: monospace } .error summary { color: #c33 }
+.note { font-style: italic } .note pre { font-style: normal }
 table { border-collapse: collapse } td, th { border: 1px solid #8886; padding: .25rem .5rem } img { max-width: 100% }
 """
 # The page runs no script and loads nothing, whatever the conversation says.
@@ -47,8 +49,7 @@ def markdown(heading: str, messages: Sequence[Message], store: AttachmentStore) 
     yield f"# {heading}\n"
     for message in messages:
         if message.text.strip():
-            text = safe_lines(message.text).strip()
-            yield f"\n{_quoted(text)}\n" if message.role == "user" else f"\n{text}\n"
+            yield f"\n{_markdown_text(message)}\n"
         for file in _files(message):
             yield f"\n{_markdown_file(file, store)}\n"
         for call in message.tool_calls:
@@ -58,6 +59,16 @@ def markdown(heading: str, messages: Sequence[Message], store: AttachmentStore) 
                 yield f"\n{_fenced(safe_lines(result.text))}\n"
             for file in result.attachments if result else ():
                 yield f"\n{_markdown_file(file, store)}\n"
+
+
+def _markdown_text(message: Message) -> str:
+    text = _safe_text(message)
+    if message.role == "assistant":
+        return text
+    if is_from_user(message):
+        return _quoted(text)
+    title, more = _note(text)
+    return f"*{title}*\n\n{_fenced(more)}" if more else f"*{title}*"
 
 
 def _page(heading: str, messages: Sequence[Message], store: AttachmentStore) -> Iterator[str]:
@@ -71,9 +82,7 @@ def _page(heading: str, messages: Sequence[Message], store: AttachmentStore) -> 
     yield f"<body>\n<h1>{name}</h1>\n"
     for message in messages:
         if message.text.strip():
-            text = safe_lines(message.text).strip()
-            said = f'<div class="user">{html.escape(text)}</div>\n' if message.role == "user" else renderer.render(text)
-            yield said
+            yield renderer.render(_safe_text(message)) if message.role == "assistant" else _html_text(message)
         yield from (_html_file(file, store) for file in _files(message))
         for call in message.tool_calls:
             result = results.get(call.id)
@@ -82,6 +91,26 @@ def _page(heading: str, messages: Sequence[Message], store: AttachmentStore) -> 
             yield f"<pre>{html.escape(safe_lines(result.text if result else '(no result)'))}</pre>\n</details>\n"
             yield from (_html_file(file, store) for file in (result.attachments if result else ()))
     yield "</body>\n</html>\n"
+
+
+def _html_text(message: Message) -> str:
+    """Return what the user said, or what the runtime told the model in the user's place."""
+    if is_from_user(message):
+        return f'<div class="user">{html.escape(_safe_text(message))}</div>\n'
+    title, more = map(html.escape, _note(_safe_text(message)))
+    if more:
+        return f'<details class="note"><summary>{title}</summary>\n<pre>{more}</pre>\n</details>\n'
+    return f'<p class="note">{title}</p>\n'
+
+
+def _safe_text(message: Message) -> str:
+    return safe_lines(message.text).strip()
+
+
+def _note(text: str) -> tuple[str, str]:
+    """Return the first line of what the runtime told the model, without its brackets, and what follows."""
+    title, _, more = text.partition("\n")
+    return title.strip("[]"), more.strip("\n")
 
 
 def _results(messages: Sequence[Message]) -> dict[str, ToolResultBlock]:

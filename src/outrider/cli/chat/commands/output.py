@@ -129,7 +129,7 @@ EVERY_SECONDS = 0.2
 
 async def follow_task(command: BackgroundCommand, view: SessionView) -> None:
     """Show the newest output, and more as it comes."""
-    view.dim(f"Following command {command.number}: Esc stops, and it goes on. /tasks end {command.number} ends it.")
+    view.dim(f"Following command {command.number}: Esc stops, and it goes on.")
     with command.follow() as reader:
         if text := await asyncio.to_thread(newest_text, command):
             view.write(command_output_lines(text))
@@ -139,7 +139,7 @@ async def follow_task(command: BackgroundCommand, view: SessionView) -> None:
                 if text := await asyncio.to_thread(reader.lines):
                     view.write(command_output_lines(text))
         except asyncio.CancelledError:  # Esc: only the watching ends
-            view.dim(f"Command {command.number} goes on.")
+            view.dim(f"Command {command.number} goes on. /tasks end {command.number} ends it.")
             return
         if text := await asyncio.to_thread(reader.lines, rest=True):
             view.write(command_output_lines(text))
