@@ -20,6 +20,7 @@ from outrider.coding.protected_paths import (
     is_configuration,
     is_in_git,
     is_secret,
+    present_configuration,
 )
 from outrider.coding.sandbox.sandbox import Confinement
 
@@ -146,6 +147,48 @@ def test_configuration_is_recognised_in_any_spelling_and_depth(path: str) -> Non
 )
 def test_what_other_programs_obey_asks_before_it_is_edited(tmp_path: Path, path: str) -> None:
     assert verdict(tmp_path, path) == "ask"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".helix/languages.toml", ".vim/coc-settings.json", "my.sublime-project", ".gitpod.yml", ".idx/dev.nix"),
+        *(
+            ".aider.conf.yml",
+            ".amazonq/mcp.json",
+            ".kilocode/mcp.json",
+            ".factory/settings.json",
+            ".pi/extensions/x.ts",
+        ),
+        *(".openhands/setup.sh", ".github/hooks/x.json", "lefthook.toml", "lefthook.json", ".lintstagedrc.json"),
+        *("lint-staged.config.js", "prek.toml", ".config/mise/config.toml", "mise.dev.toml", ".cirrus.yml"),
+        *("appveyor.yml", ".semaphore/semaphore.yml", ".tekton/x.yaml", ".teamcity/settings.kts", ".builds/x.yml"),
+        *("sub/HEAD", "sub/deep/HEAD", "sub/.config/mise.toml"),
+    ],
+)
+def test_more_of_what_other_programs_obey_asks_too(repository: Path, path: str) -> None:
+    assert verdict(repository, path) == "ask"
+    assert verdict(repository, path, allow=f"Edit(./{path})") == "allow"
+
+
+@pytest.mark.parametrize("path", ["config", "objects/x", "refs/x", "hooks/pre-commit", "config.worktree"])
+def test_what_git_obeys_beside_a_head_asks(repository: Path, path: str) -> None:
+    assert verdict(repository, f"sub/{path}") == "allow"
+    (repository / "sub").mkdir()
+    (repository / "sub/HEAD").write_text("ref: refs/heads/main\n")
+    assert verdict(repository, f"sub/{path}") == "ask"
+    assert verdict(repository, "sub/a.py") == "allow"
+    (repository / "sub/.git").mkdir()
+    assert verdict(repository, f"sub/{path}") == "allow", "git there obeys .git, and not the folder"
+
+
+def test_a_folder_for_more_than_configuration_is_protected_only_with_it(tmp_path: Path) -> None:
+    for name in (".config/nextest.toml", "mise/main.go"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    assert present_configuration(str(tmp_path)) == []
+    (tmp_path / ".config/mise.toml").touch()
+    assert present_configuration(str(tmp_path)) == [".config"]
 
 
 @pytest.mark.parametrize("name", ["my.code-workspace", ".woodpecker.yml", ".forgejo", "lefthook-local.json"])

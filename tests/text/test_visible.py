@@ -56,6 +56,22 @@ def test_the_exact_form_can_be_read_back_so_no_two_texts_look_the_same(text: str
 
 
 @given(TEXTS)
+@example("cafe\u0301 caf\xe9")
+@example("a\u0301\u0323 \u212b \u1100\u1161\u11a8 \u09c7\u09be \u2adc")
+def test_the_exact_form_has_one_way_to_write_a_letter(text: str) -> None:
+    """So texts that differ only in how their letters are composed do not look the same."""
+    assert unicodedata.is_normalized("NFC", revealed(text))
+
+
+def test_marks_that_a_script_needs_are_left_where_nothing_else_looks_the_same() -> None:
+    for text in ("caf\xe9", "हिन्दी", "ภาษาไทย", "한국어", "x\u0323\u0302"):
+        assert revealed(text) == text
+    for form in ("NFD", "NFKD"):
+        assert revealed(unicodedata.normalize(form, "é 한")) == "e⟨U+0301⟩ ᄒ⟨U+1161⟩⟨U+11AB⟩"
+    assert revealed("हिन्दी cafe\u0301") == "हिन्दी cafe⟨U+0301⟩"
+
+
+@given(TEXTS)
 def test_the_exact_form_has_no_hidden_character(text: str) -> None:
     shown = revealed(text)
     assert not HIDDEN.search(shown)

@@ -86,10 +86,24 @@ OBEYED_AT_ONCE = (
 
 CONFIGURATION = (
     *OBEYED_AT_ONCE,
-    *(".jj", ".mise", ".mise.local.toml", "mise.local.toml", "*.code-workspace", ".gvimrc", ".dir-locals-2.el"),
-    *("opencode.jsonc", ".qwen", ".kiro", ".windsurf", ".continue", ".roo", ".crush.json", "crush.json"),
-    *(".lefthook.yml", ".lefthook.yaml", "lefthook.yaml", "lefthook-local.*", ".lefthook-local.*"),
-    *(".forgejo/workflows", ".gitea/workflows", ".woodpecker.yml", ".woodpecker.yaml"),
+    # Editors and shells.
+    *(".jj", ".mise", "mise.*.toml", ".mise.*.toml", ".config/mise.toml", ".config/mise.*.toml", ".config/mise"),
+    *("mise/config.toml", "mise/config.*.toml", "*.code-workspace", "*.sublime-project", ".gvimrc", ".lvimrc", ".vim"),
+    *(".nvim", ".helix", ".nova", ".theia", ".vs", ".dir-locals-2.el", ".idx", ".replit", ".gitpod.yml"),
+    *("devfile.yaml", ".devfile.yaml"),
+    # Other agents.
+    *("opencode.jsonc", ".qwen", ".kiro", ".windsurf", ".continue", ".roo", ".crush.json", "crush.json", ".amazonq"),
+    *(".kilocode", ".factory", ".pi", ".openhands", ".github/hooks", ".aider.conf.yml", ".amp", ".clinerules", ".trae"),
+    *(".junie", ".augment", ".goose"),
+    # Hooks of version control.
+    *(f"{dot}lefthook.{end}" for dot in (".", "") for end in ("yml", "yaml", "toml", "json") if dot + end != "yml"),
+    *("lefthook-local.*", ".lefthook-local.*", ".config/lefthook.*", ".config/lefthook-local.*", "prek.toml"),
+    *(".pre-commit-config.yml", ".overcommit.yml", ".lintstagedrc", ".lintstagedrc.*", "lint-staged.config.*"),
+    *("commitlint.config.*", ".commitlintrc", ".commitlintrc.*", "simple-git-hooks.*", ".simple-git-hooks.*"),
+    # CI services.
+    *(".forgejo/workflows", ".gitea/workflows", ".woodpecker.yml", ".woodpecker.yaml", ".cirrus.yml", ".cirrus.yaml"),
+    *(".cirrus.star", "appveyor.yml", ".appveyor.yml", ".semaphore", ".tekton", ".teamcity", ".builds", ".build.yml"),
+    *(".azure-pipelines", "cloudbuild.yaml", "cloudbuild.yml", ".zuul.yaml", ".zuul.d", "zuul.yaml", "buildspec.yml"),
 )
 """Configuration that a program obeys once someone enters or opens the folder, commits in it, or pushes it.
 
@@ -140,7 +154,7 @@ def is_own_setting(path: str, folder: str) -> bool:
 
 def is_configuration(path: str, folder: str) -> bool:
     """Return whether an absolute path is configuration of an editor, a shell, hooks or a CI service, at any depth."""
-    if is_secret(path, CONFIGURATION, folder) or path.casefold() == bare_head(folder).casefold() != "":
+    if is_secret(path, CONFIGURATION, folder) or _makes_repository(path, folder):
         return True
     return any(is_within(path, str(each)) for each in hook_folders(Path(folder)))
 
@@ -153,12 +167,36 @@ def bare_head(folder: str) -> str:
     return "" if os.path.lexists(os.path.join(folder, ".git")) else os.path.join(folder, "HEAD")
 
 
+def _makes_repository(path: str, folder: str) -> bool:
+    """Return whether a path is the `HEAD` of a folder without `.git`, at any depth, or what git obeys beside one.
+
+    Without `HEAD`, git obeys nothing beside it: names like `config` are ordinary.
+    """
+    top = folder.rstrip("/")
+    if not path.startswith(f"{top}/"):
+        return False
+    names = _plain(path[len(top) + 1 :]).casefold().split("/")
+    written = path[len(top) + 1 :].split("/")
+    for at, name in enumerate(names):
+        head = bare_head("/".join((top, *written[:at]))) if name in _OF_REPOSITORY else ""
+        if head and ((name == "head" and at == len(names) - 1) or (name != "head" and os.path.lexists(head))):
+            return True
+    return False
+
+
 def present_configuration(folder: str) -> list[str]:
     """Return the entries of a folder that are configuration, or hold it."""
     try:
-        return [name for name in os.listdir(folder) if _CONFIGURATION_ENTRY.fullmatch(name)]
+        return [name for name in os.listdir(folder) if _holds_configuration(folder, name)]
     except OSError:
         return []
+
+
+def _holds_configuration(folder: str, name: str) -> bool:
+    if name.casefold() not in _ALSO_FOR_OTHERS:
+        return bool(_CONFIGURATION_ENTRY.fullmatch(name))
+    inner = (each.partition("/")[2] for each in CONFIGURATION if each.startswith(f"{name.casefold()}/"))
+    return any(next(Path(folder, name).glob(each), None) for each in inner)
 
 
 def hook_folders(folder: Path) -> tuple[Path, ...]:
@@ -244,6 +282,22 @@ def _targets(dot: Path) -> Iterator[Path]:
 
 _CONFIGURATION_ENTRY = re.compile(
     "|".join(to_regex(name.partition("/")[0]) for name in CONFIGURATION), re.IGNORECASE | re.DOTALL
+)
+_ALSO_FOR_OTHERS = frozenset((".config", "mise"))
+"""Folders that hold configuration, and also what only the project reads."""
+_OF_REPOSITORY = frozenset(
+    (
+        "head",
+        "config",
+        "config.worktree",
+        "commondir",
+        "objects",
+        "refs",
+        "packed-refs",
+        "hooks",
+        "worktrees",
+        "modules",
+    )
 )
 _ORDINARY = (
     *("main.py", "index.test.ts", "README.md", "a", "Makefile", "data_2.json", ".gitignore", "environment.yml"),

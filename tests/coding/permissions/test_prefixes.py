@@ -31,6 +31,9 @@ from outrider.coding.permissions.shell.command_rules import prefix_of
         ("uv run python -m mypy src", "uv run python -m mypy:**"),
         ("npx eslint .", "npx eslint:**"),
         ("ruff check", "ruff:**"),
+        ("rg foo", "rg:*"),
+        ("./check.sh x", "./check.sh:*"),
+        ("unheard-of -x", "unheard-of:*"),
     ],
 )
 def test_a_prefix_says_what_is_done(line: str, wanted: str) -> None:
@@ -55,6 +58,28 @@ def test_a_prefix_says_what_is_done(line: str, wanted: str) -> None:
         *("uv run bash x", "cargo install x", "go run x", "docker run x", "docker exec x sh", "docker compose run x"),
         *("kubectl exec x", "kubectl delete x", "make", "make -f other", "make X=1", "gh api x", "gh pr merge"),
         *("rm -rf x", "curl x", "chmod +x x", "mv a b", "../x/run", "/tmp/run", "~/run", "sed -i x", "awk x", "perl x"),
+        *("csh -c x", "tcsh x", "ipython -c x", "pypy3 x", "pypy3.10 x", "nu -c x", "elvish x", "luajit x", "dc -e x"),
+        *("view x", "vimdiff x", "emacsclient -e x", "less x", "man x", "sem rm x", "ifne rm x", "run-parts d"),
+        *(
+            "sshpass -p x ssh h",
+            "ansible-playbook x",
+            "lftp -c x",
+            "systemd-nspawn x",
+            "nerdctl run x",
+            "crictl exec x",
+        ),
+        *(
+            "oc exec x",
+            "cmake -P x",
+            "bazel run x",
+            "zig run x",
+            "task x",
+            "sqlite3 x",
+            "sqlite3.45 x",
+            "hg log",
+            "nvim9",
+        ),
+        *("python3 -m coverage run x", "npx zx x", "uv run ipython"),
         *("vim x", "crontab x", "eval x", "source x", "watch ls", "tar xf x", "java -jar x", "psql -c x"),
     ],
 )
@@ -101,6 +126,13 @@ def test_it_allows_what_begins_alike_in_the_whole_repository(policy: Policy, tmp
     assert (decided(own, "pytest").verdict, decided(own, "pytest", sub).verdict) == ("allow", "ask")
     path = policy.allowing(["Bash(bin/check:**) write"], shared=True)
     assert (decided(path, "bin/check x").verdict, decided(path, "bin/check x", sub).verdict) == ("allow", "ask")
+
+
+def test_a_program_that_is_not_known_to_be_harmless_takes_no_options(policy: Policy) -> None:
+    wide = policy.allowing(decided(policy, "rg foo").prefix, shared=True)
+    assert decided(wide, "rg bar src").verdict == "allow"
+    assert decided(wide, "rg --pre ./evil bar").verdict == "ask"
+    assert decided(policy, "rg --hidden foo").prefix == ()
 
 
 def test_a_subcommand_that_can_run_programs_takes_no_options(policy: Policy) -> None:

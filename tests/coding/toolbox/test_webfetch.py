@@ -194,6 +194,19 @@ async def test_redirects_are_followed_but_not_to_another_host() -> None:
             assert end.requests == []
 
 
+@pytest.mark.parametrize(("host", "other"), [("www.a.example", "a.example"), ("a.example", "www.a.example")])
+async def test_a_host_with_www_is_another_one(monkeypatch: pytest.MonkeyPatch, host: str, other: str) -> None:
+    consider_public(monkeypatch, "127.0.0.1")
+    names = Names(**{"www.a": ["127.0.0.1"], "a": ["127.0.0.1"]})
+    answers = {"/end": page("the end", "text/plain")}
+    async with serving(answers) as server:
+        answers["/"] = redirect(f"http://{other}:{server.port}/end")
+        result = await call(web_fetch(resolve=names), url=f"http://{host}:{server.port}/")
+    assert result.is_error
+    assert f"redirects to another host: http://{other}:" in result.text
+    assert len(server.requests) == 1
+
+
 async def test_a_circle_of_redirects_ends() -> None:
     async with serving({"/a": redirect("/b"), "/b": redirect("/a")}) as server:
         result = await fetch(f"{server.url}/a")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from outrider.coding.consent.task_files import TASK_FILES
 from outrider.mcp.servers import McpServer, StdioServer
 from outrider.text import word_set
 
@@ -19,20 +20,6 @@ INTERPRETERS = word_set(
     "hypercorn flask fastapi streamlit celery"
 )
 """Programs that run a file, a module or a folder that the line names."""
-TASK_FILES = {
-    **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("package.json",)),
-    **dict.fromkeys(("uv", "poetry", "pdm", "hatch", "rye", "pixi"), ("pyproject.toml",)),
-    **dict.fromkeys(("just",), ("justfile", "Justfile", ".justfile")),
-    **dict.fromkeys(("docker", "podman", "docker-compose"), ("compose.yaml", "docker-compose.yml", "Dockerfile")),
-    **dict.fromkeys(("rake", "bundle"), ("Rakefile", "Gemfile")),
-    **dict.fromkeys(("deno",), ("deno.json", "deno.jsonc")),
-    **dict.fromkeys(("cargo",), ("Cargo.toml",)),
-    **dict.fromkeys(("go",), ("go.mod",)),
-    **dict.fromkeys(("mvn", "gradle", "gradlew"), ("pom.xml", "build.gradle", "build.gradle.kts")),
-    **dict.fromkeys(("task", "mise", "direnv", "nox", "tox", "invoke"), ("Taskfile.yml", "mise.toml", ".envrc")),
-}
-"""Programs that run what a file of the project says, and that file."""
 _FOLDER_OPTIONS = word_set(
     "cd pushd -C --directory --dir --cwd --prefix --project --from --with-editable --chdir --manifest-path -m "
     "--require -r --import --loader --app-dir --workspace -w -I -L"
@@ -67,7 +54,7 @@ class CommandLine(msgspec.Struct, frozen=True):
 
     @property
     def tasks(self) -> dict[str, tuple[str, ...]]:
-        """The programs of the line that run what a file of the project says, with the names of that file."""
+        """The programs of the line that run what a file of the project says, with the names of these files."""
         found = (_program(word) for word in self.words)
         return {name: TASK_FILES[name] for name in dict.fromkeys(found) if name in TASK_FILES}
 

@@ -13,7 +13,8 @@
 
 A rule for Read also covers Glob, Grep and the files that commands name; a rule for Edit also covers Write. Allow rules
 match narrowly: exactly what they say. Deny and ask rules match widely: a folder includes everything in it, a command
-also matches with more arguments, and `rm` also matches `/bin/rm` and `sudo rm`.
+also matches with more arguments and with options before and between its words, and `rm` also matches `/bin/rm` and
+`sudo rm`.
 
 An allow rule for a command applies while the shell is in the project's folder, and not to a command that is fed by a
 pipe. A rule with the exact text of a command line allows that line. A rule that "always" has stored for a repository

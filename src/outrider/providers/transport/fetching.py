@@ -76,7 +76,7 @@ class Fetcher:
                         return answer
                     if self._for_user and answer.scheme != "https":
                         raise FetchError(f"{url} redirects to an address without https, which is not fetched.")
-                    # Permission for one host is not permission for another.
+                    # Permission for one host is not permission for another, such as the same one without `www.`.
                     if not self._for_user and _host(answer) != _host(url):
                         raise FetchError(f"{url} redirects to another host: {answer} To read that, fetch it by itself.")
                     url = answer
@@ -212,7 +212,7 @@ def _check_url(url: URL) -> URL:
 
 
 def _host(url: URL) -> str:
-    return (url.raw_host or "").removeprefix("www.")
+    return (url.raw_host or "").rstrip(".")
 
 
 def _redirect_target(url: URL, location: str) -> URL:

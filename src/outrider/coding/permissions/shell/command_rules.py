@@ -11,13 +11,17 @@ from outrider.coding.permissions.file_access import ResolvedPath, is_inside, res
 from outrider.coding.permissions.policy import Policy
 from outrider.coding.permissions.rules import Rule
 from outrider.coding.permissions.shell.plain_line import Command, NotPlainError, read_plain_line, rough_commands
+from outrider.coding.permissions.shell.wide_match import matches_widely, subcommand_places
 from outrider.coding.protected_paths import is_configuration, is_in_git, is_own_setting
 from outrider.text import word_set
 
 MAX_DEPTH = 3
 """Levels of command lines inside command lines that are searched."""
 
-SHELLS = word_set("sh bash dash zsh ksh mksh ash fish rbash")
+SHELLS = word_set(
+    "sh bash dash zsh ksh mksh oksh loksh pdksh ash fish rbash csh tcsh yash posh nu elvish xonsh pwsh osh ysh "
+    "git-shell"
+)
 RUNNERS = SHELLS | word_set(
     "sudo doas su runuser env xargs nohup time timeout nice ionice chrt taskset stdbuf unbuffer setsid exec command "
     "builtin eval watch parallel strace ltrace script flock chroot unshare nsenter setarch busybox toybox "
@@ -25,12 +29,20 @@ RUNNERS = SHELLS | word_set(
     "dbus-run-session xvfb-run direnv dotenv prlimit setpriv fakeroot numactl torsocks proxychains cgexec runcon sg "
     "capsh tsp nix-shell gosu su-exec setuidgid chpst softlimit eatmydata tini dumb-init start-stop-daemon "
     "daemonize screen tmux dtach chronic cross-env dotenvx concurrently nodemon foreman honcho aws-vault find fd "
-    "npx bunx uvx pipx docker podman kubectl make uv poetry pdm hatch rye pixi mise conda mamba bundle"
+    "npx bunx uvx pipx docker podman kubectl make uv poetry pdm hatch rye pixi mise conda mamba bundle ifne sem "
+    "env_parallel run0 sudo-rs systemd-inhibit systemd-nspawn machinectl coreutils uutils schroot faketime ts "
+    "catchsegv aa-exec cpulimit dbus-launch ssh-agent gpg-agent sshpass autossh mosh pssh asdf nvm rbenv pyenv op "
+    "infisical doppler chamber envdir multitime memusage heaptrack rr uftrace bpftrace lxc incus nerdctl crictl oc "
+    "buildah wsl pipenv newgrp abduco zellij reptyr rush"
 )
 """Programs with a command among their arguments, which deny rules must find."""
 
-INPUT_RUNNERS = SHELLS | word_set("xargs parallel at batch ssh crontab")
+INPUT_RUNNERS = SHELLS | word_set("xargs parallel sem env_parallel rush at batch ssh crontab")
 """Programs that make commands of their input."""
+
+CARRIERS = word_set("npm pnpm yarn bun cargo")
+"""Programs with a command among their arguments only if the sub-command is one of `CARRYING`."""
+CARRYING = word_set("exec x dlx watch")
 
 OPERANDS_DECIDE = RUNNERS | word_set(
     "git npm pnpm yarn bun deno cargo go rustup dotnet mvn gradle helm terraform gh glab pip pip3 brew apt apt-get "
@@ -96,7 +108,7 @@ def deny_rule_matches(rule: Rule, text: str) -> bool:
     if rule.pattern is None:
         return True
     wanted = rule.words or tuple(re.sub(r":\*{1,2}$", "", rule.pattern).split())
-    return any(_begins(words, wanted) for words in _possible_commands(text))
+    return any(matches_widely(words, wanted, _has_subcommands) for words in _possible_commands(text))
 
 
 def runs_unseen_code(commands: Sequence[Command]) -> bool:
@@ -116,20 +128,17 @@ def program_name(word: str) -> str:
     return word.rpartition("/")[2]
 
 
-def _begins(words: Sequence[str], wanted: Sequence[str]) -> bool:
-    if len(words) < len(wanted) or not wanted:
-        return False
-    return program_name(words[0]) in (wanted[0], program_name(wanted[0])) and tuple(words[1 : len(wanted)]) == tuple(
-        wanted[1:]
-    )
+def _has_subcommands(name: str) -> bool:
+    return name in OPERANDS_DECIDE and name not in TARGETS
 
 
 def _possible_commands(text: str) -> Iterator[Sequence[str]]:
-    """Yield each command of a line, with and without its options, and each command that it may run."""
+    """Yield each command of a line, and each command that it may run."""
     for words in all_commands(text):
-        for at in range(len(words) if _runs_others(words[0]) else 1):
+        for at in range(len(words) if _runs_others(words) else 1):
             yield words[at:]
-            yield _without_options(words[at:])
+        if program_name(words[0]).startswith("python") and "-m" in words[:-1]:  # `python3 -m pip install x`
+            yield words[words.index("-m") + 1 :]
 
 
 def all_commands(text: str, depth: int = 0) -> Iterator[list[str]]:
@@ -141,9 +150,11 @@ def all_commands(text: str, depth: int = 0) -> Iterator[list[str]]:
                 yield from all_commands(inner, depth + 1)
 
 
-def _runs_others(word: str) -> bool:
-    name = program_name(word)
-    return name in RUNNERS or name.startswith("ld-")  # the dynamic loader runs any program
+def _runs_others(words: Sequence[str]) -> bool:
+    name = program_name(words[0])
+    if name in CARRIERS and any(words[1:][at] in CARRYING for at in subcommand_places(words[1:])):
+        return True
+    return name in RUNNERS or name.startswith(("ld-", "ld.so"))  # the dynamic loader runs any program
 
 
 def _commands(text: str) -> list[list[str]]:
@@ -155,24 +166,14 @@ def _commands(text: str) -> list[list[str]]:
 
 def _inner_lines(words: Sequence[str]) -> Iterator[str]:
     """Yield arguments that may be command lines: `'rm x'`, `-S'rm x'`, `--exec='rm x'`, `alias.x='!rm x'`."""
-    runs_others, is_git = _runs_others(words[0]), program_name(words[0]) == "git"
+    runs_others, is_git = _runs_others(words), program_name(words[0]) == "git"
     for before, word, at in zip(words, words[1:], range(2, len(words) + 1), strict=False):
         if is_git and word in ("foreach", "run"):
             yield " ".join(words[at:])
-        elif is_git and (before in ("-c", "-x", "--exec") or word.startswith("--exec=")):
+        elif is_git and (before in ("-c", "-x", "--exec") or before.endswith("-filter") or word.startswith("--exec=")):
             yield (word.partition("=")[2] or word).lstrip("!")
         elif runs_others and " " in word:
             yield from (word, word[2:], word[3:], word.partition("=")[2])
-
-
-def _without_options(words: Sequence[str]) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if not skip and not word.startswith("-"):
-            kept.append(word)
-        skip = not skip and word in ("-C", "-c") and kept[:1] == ["git"]
-    return kept
 
 
 _PACKAGES = word_set("test t start")
@@ -212,7 +213,7 @@ GROUPS: Mapping[tuple[str, str], frozenset[str]] = {
     ("gh", "pr"): word_set("view list status diff checks"),
     ("gh", "issue"): word_set("view list status"),
     ("gh", "run"): word_set("view list watch"),
-    ("python", "-m"): word_set("pytest unittest mypy ruff black isort flake8 pylint build coverage"),
+    ("python", "-m"): word_set("pytest unittest mypy ruff black isort flake8 pylint build"),
 }
 """Programs with a subcommand, or `-m`, below which a third word says what is done."""
 SCRIPTS = {(name, "run") for name in ("npm", "pnpm", "yarn", "bun")}
@@ -226,14 +227,41 @@ WRAPPERS = {
 }
 """Words before a command, which has a prefix of its own."""
 NEVER = (RUNNERS | OPERANDS_DECIDE | STATE_CHANGERS) | word_set(
-    "rm rmdir dd shred truncate chmod chown chgrp ln mv cp install tee curl wget nc ncat socat telnet ftp sftp scp "
-    "rsync kill pkill killall reboot shutdown mount umount crontab at batch java jshell irb ghci iex julia octave "
-    "scala groovy tclsh wish expect osascript pwsh guile racket sbcl erl elixir m4 mongosh redis-cli duckdb sqlplus "
-    "ansible vagrant nix flatpak snap yum pacman zypper apk port gem composer corepack volta nvm asdf code open "
-    "xdg-open git-shell busctl dbus-send gdbus loginctl ip iptables nft useradd usermod passwd visudo"
+    # Interpreters, and programs with a language of their own.
+    "python2 pypy ipython bpython ptpython jython graalpy luajit luau qjs d8 zx babel-node vite-node esno jiti java "
+    "kotlin jshell irb pry ghci runghc iex julia octave scala groovy tclsh wish expect osascript guile racket sbcl "
+    "clisp ecl clojure clj bb erl elixir m4 dc bc gnuplot maxima mlr lldb cscript wscript cmd powershell forth "
+    "mongosh redis-cli duckdb sqlplus sqlite-utils litecli mycli pgcli usql clickhouse-client datasette "
+    # Editors, pagers and viewers, which start shells.
+    "nano pico micro joe jed kak helix hx emacsclient gvim mvim vimdiff gvimdiff nvimdiff view rview gview rvim nvr "
+    "less more most man info lynx w3m elinks mutt mc ranger nnn lf vifm tig lazygit code open xdg-open "
+    # Programs that fetch, overwrite or remove what they are told.
+    "rm rmdir dd shred truncate chmod chown chgrp ln mv cp install tee sponge curl wget nc ncat socat telnet ftp lftp "
+    "sftp scp rsync rclone aria2c kill pkill killall reboot shutdown mount umount crontab at batch "
+    # Package managers, builders and those who carry tasks of others.
+    "nix flatpak snap yum pacman zypper apk port rpm dpkg gem composer corepack volta fnm cmake ctest meson bazel "
+    "bazelisk buck buck2 pants sbt lein ant mill zig nim dart flutter crystal v task poe doit snakemake luigi dagger "
+    "earthly act tilt skaffold pre-commit prek lefthook husky lerna nx turbo rushx coverage kernprof scalene "
+    # Other machines, containers and the system.
+    "ansible ansible-playbook ansible-console vagrant heroku fly flyctl wrangler vercel netlify railway busctl "
+    "dbus-send gdbus loginctl run-parts ip iptables nft useradd usermod passwd visudo ssh-keygen hg svn"
 )
 """Programs that run, fetch, remove or overwrite whatever their arguments name."""
+HARMLESS = word_set(
+    "pytest ruff mypy pyright basedpyright ty pyrefly black isort flake8 pylint pyflakes pycodestyle pydocstyle yapf "
+    "autopep8 bandit vulture codespell typos eslint prettier tsc biome oxlint stylelint jest vitest rubocop rspec "
+    "phpstan phpunit golangci-lint gofmt goimports staticcheck rustfmt clang-format shellcheck shfmt hadolint "
+    "actionlint zizmor yamllint markdownlint taplo tflint sqlfluff swiftlint swiftformat ktlint "
+    "touch mkdir ls cat head tail wc grep nl cut stat du df cmp diff comm basename dirname realpath readlink"
+)
+"""Programs that do the same with any arguments: they check, format or test the project, or show files."""
 
+
+def _without_version(name: str) -> str:
+    return re.sub(r"(?<=[a-z])[0-9.]+$", "", name)  # python3.12
+
+
+_NEVER_NAMES = frozenset(map(_without_version, NEVER))
 _WORD = re.compile(r"[A-Za-z0-9_][\w.+:-]*")
 _PROGRAM = re.compile(r"(?:\./)?[\w.][\w.+-]*(?:/[\w.+-]+)*")
 
@@ -245,8 +273,10 @@ def prefix_of(words: Sequence[str]) -> str:
     ('pytest:**', 'git commit:**', 'git push:*')
     >>> prefix_of(["uv", "run", "pytest"]), prefix_of(["bash", "-c", "ls"]), prefix_of(["pip", "install", "x"])
     ('uv run pytest:**', '', '')
+    >>> prefix_of(["rg", "x"])  # it has options that run programs, as unknown programs may have
+    'rg:*'
     """
-    name = re.sub(r"(?<=[a-z])[0-9.]+$", "", program_name(words[0]))  # python3.12
+    name = _without_version(program_name(words[0]))
     if not _PROGRAM.fullmatch(words[0]) or ".." in words[0].split("/"):
         return ""
     second, third = (*words[1:3], "", "")[:2]
@@ -260,6 +290,6 @@ def prefix_of(words: Sequence[str]) -> str:
         return f"{shlex.join(words[:3])}:**"
     if second in SUBCOMMANDS.get(name, ()) or (name in TARGETS and _WORD.fullmatch(second)):
         return f"{shlex.join(words[:2])}:**"
-    if name in SUBCOMMANDS or name in NEVER:
+    if name in SUBCOMMANDS or name in _NEVER_NAMES:
         return ""
-    return f"{shlex.join(words[:1])}:**"
+    return f"{shlex.join(words[:1])}:{'**' if name in HARMLESS else '*'}"
