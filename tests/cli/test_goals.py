@@ -6,9 +6,12 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from outrider.log.entries import GoalChecked
 from outrider.sync import default_log
 from tests.cli.asking import ask, everywhere, running, wait_until
+from tests.cli.program import outrider
 from tests.modelserver import Answer, ModelServer, Step
 
 CHECK = "cat done.txt; test -f done.txt"
@@ -41,6 +44,12 @@ async def test_a_goal_that_is_not_reached_has_an_exit_code_and_goes_on(tmp_path:
             *(server, "-p", "--continue", "--permissions", "edits", "--output-format", "json"), cwd=tmp_path
         )
         assert (again.returncode, json.loads(again.stdout)["status"]) == (0, "done"), again.stderr
+
+
+@pytest.mark.parametrize("command", ["", " ", "\n"])
+def test_no_command_is_wrong_usage(tmp_path: Path, command: str) -> None:
+    ended = outrider("-p", "Finish.", "--until", command, "--model", "demo", cwd=tmp_path)
+    assert (ended.returncode, "--until names no command" in ended.stderr) == (2, True), ended.stderr
 
 
 async def test_a_killed_run_goes_on_with_its_goal(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from tests.cli.program import Running, clean_environment, outrider
 from tests.evals.folders import make_task
 from tests.lengths import only_long
-from tests.modelserver import ModelServer, Recorded, Step
+from tests.modelserver import ModelServer, Recorded, Status, Step
 from tests.streams import Answer
 
 
@@ -141,6 +141,57 @@ async def test_an_eval_goes_on_with_fewer_repeats_and_then_with_all(tmp_path: Pa
             assert output.splitlines()[1].split()[3] == repeats
 
 
+async def test_errors_of_the_api_do_not_count_and_are_started_again(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks")
+    failing = [True]
+
+    def answer(request: Recorded) -> Step:
+        return Status(400) if failing[0] else two_of_three(request)
+
+    async with ModelServer(answer) as server:
+        arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--set", "lean=off")
+        code, output, errors = await run_eval(tmp_path, *arguments, "--repeats", "2")
+        assert code == 1, errors
+        table = output.splitlines()
+        assert table[0].split()[-1] == "errors"
+        assert (table[1].split()[1:4], table[1].split()[-1]) == (["–", "–", "0"], "2")
+        assert "2 of 2 trials ended with an error, which does not count; --resume starts them again." in table[2]
+        assert "greet: " in table[2]
+        assert "no luck" in table[2]
+        shown = outrider("eval", "--show", "r.jsonl", cwd=tmp_path)
+        assert (shown.returncode, shown.stdout) == (1, output)
+
+        code, _, errors = await run_eval(tmp_path, *arguments, "--repeats", "2", "--resume")
+        assert code == 1, errors
+        failing[0] = False
+        code, output, errors = await run_eval(tmp_path, *arguments, "--repeats", "2", "--resume")
+        assert (code, output.splitlines()[1].split()[1:4]) == (0, ["100%", "21%-100%", "2"]), errors
+        assert "error" not in output
+        sent = len(server.requests)
+        assert await solved_share(tmp_path, *arguments, "--repeats", "2", "--resume") == "100%"
+        assert len(server.requests) == sent, "what has a result is not run again"
+    results = [msgspec.json.decode(line) for line in (tmp_path / "r.jsonl").read_bytes().splitlines()]
+    assert [each["status"] for each in results] == ["error"] * 4 + ["done"] * 2
+
+
+async def test_a_limit_that_is_reached_is_a_result(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks")
+    async with ModelServer(two_of_three) as server:
+        arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--set", "lean=off")
+        assert await solved_share(tmp_path, *arguments, "--max-turns", "1") == "100%"
+
+
+async def test_a_wrong_reward_is_an_error_of_the_task(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks", test='echo 2 > "$OUTRIDER_LOGS/verifier/reward.txt"')
+    said = "the tests wrote the reward 2; it must be a number from 0 to 1"
+    async with ModelServer(two_of_three) as server:
+        arguments = ("tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny", "--set", "lean=off")
+        code, output, errors = await run_eval(tmp_path, *arguments)
+    assert (code, f"greet: {said}" in output) == (1, True), errors
+    ended = outrider("eval", "tasks", "--oracle", cwd=tmp_path)
+    assert (ended.returncode, ended.stdout.splitlines()[0]) == (1, f"wrong greet: {said}")
+
+
 async def test_a_slow_model_gets_more_time(tmp_path: Path) -> None:
     make_task(tmp_path / "tasks", settings="[agent]\ntimeout_sec = 0.01\n")
     async with ModelServer(two_of_three) as server:
@@ -180,12 +231,15 @@ def test_the_oracle_finds_tasks_that_prove_nothing(tmp_path: Path) -> None:
         (["tasks", "-o", "r.jsonl", "--model", "demo", "--set", "leann=on"], 'did you mean "lean"?'),
         (["tasks", "-o", "r.jsonl", "--model", "nix/nix"], "there is no model 'nix/nix'"),
         (["nothing", "--oracle"], "nothing has no tasks"),
+        (["broken", "--oracle"], "no task.toml"),
         (["--show", "nothing.jsonl"], "nothing.jsonl cannot be read"),
         (["--show", "tasks/greet/instruction.md"], "is not the results file of an eval"),
     ],
 )
 def test_wrong_usage_is_one_sentence_and_2(tmp_path: Path, arguments: list[str], said: str) -> None:
     make_task(tmp_path / "tasks")
+    (make_task(tmp_path / "broken") / "task.toml").unlink()
+    make_task(tmp_path / "broken", "good")
     ended = outrider("eval", *arguments, cwd=tmp_path, OUTRIDER_HOME=str(tmp_path / "home"))
     assert (ended.returncode, said in ended.stderr) == (2, True), ended.stderr
     assert not (tmp_path / "r.jsonl").exists()

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from outrider.evals.figures import compared, figures_of, interval, sign_test, wilson
-from outrider.evals.trial import Outcome
+from outrider.evals.figures import compared, comparison_lines, figures_of, interval, sign_test, wilson
+from outrider.evals.trial import Outcome, standing
 
 shares = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=12)
 
@@ -27,6 +27,36 @@ def test_each_task_counts_the_same_and_tasks_that_flip_are_named() -> None:
     assert (figures.turns, figures.tokens, figures.cost) == (3, 100, 2.5)
     assert figures_of([outcome("a", 1, cost=None)])[0].cost is None
     assert [each.model for each in figures_of([outcome("a", 1, "x"), outcome("a", 1, "y")])] == ["x", "y"]
+
+
+def failed(task: str, repeat: int = 1, error: str = "HTTP 400") -> Outcome:
+    return Outcome(task, "m", repeat, 0.0, "error", 0, 0, None, 9.0, "s", error)
+
+
+def test_trials_that_ended_with_an_error_say_nothing_of_the_model() -> None:
+    (figures,) = figures_of([outcome("a", 1), failed("a", 2), failed("b", error="HTTP 529")])
+    assert (figures.tasks, figures.trials, figures.errors, figures.reason) == (1, 3, 2, "a: HTTP 400")
+    assert (figures.solved, figures.turns, figures.seconds, figures.cost) == (1, 3, 2, 0.5)
+    assert figures.is_known
+    (nothing,) = figures_of([failed("a")])
+    assert (nothing.is_known, nothing.interval) == (False, (0, 1))
+    limit = Outcome("a", "m", 1, 0.0, "max_turns", 50, 100, 0.5, 2.0, "s")
+    assert figures_of([limit])[0].errors == 0
+
+
+def test_an_outage_is_no_loss_in_a_comparison() -> None:
+    before = [outcome("a", 1), outcome("b", 1)]
+    (said,) = comparison_lines([outcome("a", 1), failed("b")], before)
+    assert said == "m: no difference at 1 task. Without trials that ended with an error (1 now, 0 earlier)."
+    (said,) = comparison_lines(before, [failed("a"), failed("b")])
+    assert "no task in common. Without trials that ended with an error (0 now, 2 earlier)." in said
+
+
+def test_a_trial_that_was_started_again_counts_once() -> None:
+    first, second, later = failed("a"), failed("a", error="HTTP 529"), outcome("a", 1)
+    assert standing([first, second]) == [second]
+    assert standing([first, later, second]) == [later]
+    assert standing([outcome("a", 1), outcome("a", 0)]) == [outcome("a", 1), outcome("a", 0)]
 
 
 @given(shares)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from outrider.evals.task_folder import TEST_SECONDS, TaskFolderError, find_tasks, read_task
-from outrider.evals.verifier import verify
+from outrider.evals.verifier import verdict, verify
 from tests.evals.folders import make_task
 
 
@@ -86,8 +86,7 @@ async def test_the_tests_judge_a_copy_and_what_they_write_counts(tmp_path: Path)
     [
         ("echo looked closely", 0, "looked closely\nThe tests wrote no reward."),
         ('echo 0.25 > "$OUTRIDER_LOGS/verifier/reward.txt"', 0.25, ""),
-        ('echo 7 > "$OUTRIDER_LOGS/verifier/reward.txt"', 1, ""),
-        ('echo nan > "$OUTRIDER_LOGS/verifier/reward.txt"', 0, "wrote no reward"),
+        ('echo much > "$OUTRIDER_LOGS/verifier/reward.txt"', 0, "wrote no reward"),
         ("""echo '{"reward": 1}' > "$OUTRIDER_LOGS/verifier/reward.json" """, 1, ""),
         ("sleep 60", 0, "did not finish"),
     ],
@@ -96,6 +95,34 @@ async def test_a_reward_is_between_0_and_1_or_there_is_none(
     tmp_path: Path, test: str, reward: float, said: str
 ) -> None:
     task = read_task(make_task(tmp_path, test=test, settings="[verifier]\ntimeout_sec = 1\n"))
-    verdict = await verify(task, task.environment)
-    assert verdict.reward == reward
-    assert said in verdict.output
+    found = await verify(task, task.environment)
+    assert found.reward == reward
+    assert said in found.output
+    assert not found.error
+
+
+@pytest.mark.parametrize(
+    "wrote",
+    ["2", "1.5", "-1", "nan", "NaN", "inf", "-Infinity", "1e400", "9" * 400, '{"reward": 2}', '{"reward": 1e400}'],
+)
+def test_another_number_is_no_reward_but_an_error_that_names_it(wrote: str) -> None:
+    found = verdict(f"{wrote}\n", "3 passed")
+    assert not found.is_solved
+    assert found.error == f"the tests wrote the reward {wrote[:60]}; it must be a number from 0 to 1"
+
+
+async def test_the_file_of_the_tests_is_where_a_wrong_reward_is_found(tmp_path: Path) -> None:
+    task = read_task(make_task(tmp_path, test='echo 2 > "$OUTRIDER_LOGS/verifier/reward.txt"'))
+    assert "wrote the reward 2;" in (await verify(task, task.environment)).error
+
+
+def test_a_folder_with_an_instruction_and_no_settings_is_not_passed_over(tmp_path: Path) -> None:
+    for name in ("good", "one", "two"):
+        make_task(tmp_path, name)
+    for name in ("one", "two"):
+        (tmp_path / name / "task.toml").rename(tmp_path / name / "task.tml")
+    (tmp_path / "notes").mkdir()
+    with pytest.raises(TaskFolderError, match="but no task") as raised:
+        find_tasks([tmp_path])
+    assert str(raised.value).startswith(f"{tmp_path / 'one'}, {tmp_path / 'two'}: ")
+    assert [each.name for each in find_tasks([tmp_path / "good"])] == ["good"]

@@ -81,6 +81,26 @@ def test_sums_by_time_model_and_folder_agree_with_the_summaries(log: Log) -> Non
     assert {name: each.input_tokens for name, each in sums(log, "model", NOON + 1_000).items()} == {"slow": 30}
 
 
+def test_requests_without_a_known_price_are_counted(log: Log) -> None:
+    def asked(cost: float | None, model: str) -> Entry:
+        return MessageEntry(Message.assistant("Yes."), model=model, usage=Usage(10, 1, cost=cost))
+
+    both = {NOON: asked(0.5, "priced"), NOON + 1: asked(None, "local"), NOON + 2: asked(None, "local")}
+    imported(log, "/a", both | {NOON + 3: TitleEntry("A title", Usage(3, 1), "tiny")})
+    imported(log, "/b", {NOON: asked(0.0, "free"), NOON + 3_600: MessageEntry(Message.assistant("Yes."), model="mute")})
+    found = sums(log, "model")
+    assert {name: (each.unpriced, each.known_cost) for name, each in found.items()} == {
+        "priced": (0, 0.5),
+        "local": (2, None),
+        "tiny": (1, None),
+        "free": (0, 0.0),
+    }
+    assert {name: (each.unpriced, each.known_cost) for name, each in sums(log, "folder").items()} == {
+        "/a": (3, 0.5),
+        "/b": (0, 0.0),
+    }
+
+
 def test_new_entries_are_added_once_and_a_moved_session_takes_its_sums_along(log: Log) -> None:
     name = written(log, SessionSettings(model="fast", cwd="/old"), reply(1))
     assert requests(log) == 1

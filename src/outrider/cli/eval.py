@@ -7,6 +7,7 @@ import asyncio
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -16,7 +17,7 @@ from outrider.cli.command_parser import command_parser, reported
 from outrider.cli.options import WRONG_INPUT, UsageError
 from outrider.cli.styles import aligned, fit
 from outrider.environment import LOG_HELP
-from outrider.text import dollars, thousands
+from outrider.text import counted, dollars, thousands
 from outrider.text.visible import safe_line, safe_lines
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from outrider.evals.verifier import Verdict
 
 LONGEST_MODEL = 36
+LONGEST_ERROR = 300
 DESCRIPTION = """\
 Let models try tasks, each several times, and say how many they solve, how sure that is, and what it costs. A task is a
 folder in Harbor's format: task.toml, instruction.md, environment/, tests/test.sh, solution/. Each trial is a session
@@ -35,7 +37,8 @@ in a copy of the environment, with the permissions `all` in the sandbox; the tes
 left. A task with an image or a Dockerfile gets a container for each trial, where docker or podman runs; --image IMAGE
 gives one to the others, with their files in /app. Results are appended to the output file, each once, whatever is
 killed when; --resume continues. Results at one temperature still differ from run to run, so repeat: a task that only
-some trials solve is listed.
+some trials solve is listed. A trial that ended with an error, as of the API, says nothing of the model: it does not
+count, and --resume starts it again.
 """
 EXAMPLES = """\
 examples:
@@ -46,8 +49,8 @@ examples:
   outrider eval tasks/ -o boxed.jsonl --model openai/fast --image python:3.12
   outrider eval --show after.jsonl --against before.jsonl
 
-exit codes: 0 all trials have results, 1 error, or the oracle found a task that is wrong, 2 wrong usage, 3 budget used
-  up, 130 interrupted, 143 terminated
+exit codes: 0 all trials have results, 1 error, also of a trial, or the oracle found a task that is wrong, 2 wrong
+  usage, 3 budget used up, 130 interrupted, 143 terminated
 """
 
 
@@ -57,8 +60,7 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
     def run() -> int:
         _check(options)
         if options.show:
-            print("\n".join(_report(_read(options.show), options.against)))
-            return 0
+            return _print_report(options.show, options.against)
         from outrider.evals.task_folder import find_tasks  # imported late, so that --help stays fast
 
         tasks = [task.slowed(options.timeout_multiplier) for task in find_tasks(map(Path, options.tasks))]
@@ -88,7 +90,7 @@ def make_parser() -> argparse.ArgumentParser:
     )
     add("--in", dest="place", help=argparse.SUPPRESS)  # refused with a reason
     add("--against", metavar="FILE", help="compare with the results of an earlier eval")
-    add("--resume", action="store_true", help="continue: run the trials that have no result yet")
+    add("--resume", action="store_true", help="continue: run the trials that have no result, or an error")
     add("--workers", type=int, default=2, metavar="N", help="trials that run at once (default 2)")
     add("--budget", metavar="DOLLARS", help="stop when all trials together have cost this much")
     add("--max-turns", type=int, metavar="N", help="stop a trial after N model replies (default 50)")
@@ -186,7 +188,10 @@ async def _oracle(tasks: Sequence[TaskFolder], containers: TrialContainers | Non
         after = await tried(task, task.solution) if task.solution else None
         faults = ["the tests pass without a solution"] if before.is_solved else []
         faults += ["it has no solution/solve.sh"] if after is None else []
-        faults += [f"the solution fails: {after.output.strip()[-300:]}"] if after and not after.is_solved else []
+        if error := before.error or (after.error if after else ""):
+            faults.append(error)
+        elif after and not after.is_solved:
+            faults.append(f"the solution fails: {after.output.strip()[-300:]}")
         print(f"wrong {task.name}: {'; '.join(faults)}" if faults else f"ok    {task.name}", flush=True)
         wrong += bool(faults)
     print(f"{len(tasks) - wrong} of {len(tasks)} tasks are sound.")
@@ -208,6 +213,9 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
     if not options.resume and not results.exists():
         shutil.rmtree(folder, ignore_errors=True)  # what an earlier eval with this output file has written
     trials = trials_of(tasks, options.model, options.repeats, folder)
+    if options.resume and results.exists():
+        errors = _errors(options.output)
+        trials = [each.started_after(errors[each.task.name, each.model, each.repeat]) for each in trials]
     settings = dict(map(_setting, options.set))
     limits: dict[str, Any] = {} if options.max_turns is None else {"max_turns": options.max_turns}
     if containers:
@@ -223,9 +231,9 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
         keep = partial(store, log, folder.name)
         judge = _Judge({trial.id: trial for trial in trials}, options.workers, keep, containers)
         code = BatchRun(options, judge).run_tasks(made)
-    print("\n".join(_report(_read(options.output), options.against)))
+    wrong = _print_report(options.output, options.against)
     print("`outrider serve` shows it with plots, and each trial.", file=sys.stderr)
-    return 0 if code == 1 else code  # trials that failed are results
+    return wrong if code in (0, 1) else code  # limits that were reached are results
 
 
 def _done(options: argparse.Namespace) -> set[str]:
@@ -234,6 +242,14 @@ def _done(options: argparse.Namespace) -> set[str]:
 
     with ResultsFile(options.output, resume=True) as results:
         return set(results.ids)
+
+
+def _errors(output: str) -> Counter[tuple[str, str, int]]:
+    """Return how often each trial has ended with an error."""
+    from outrider.batches.files import ResultsFile
+
+    with ResultsFile(output, resume=True):  # cuts off a line that a kill left unfinished
+        return Counter(each.trial for each in _outcomes(output) if each.is_error)
 
 
 def _place(trial: Trial, containers: TrialContainers | None) -> dict[str, str]:
@@ -292,7 +308,16 @@ class _Judge:
 
 
 def _read(name: str) -> list[Outcome]:
-    """Return the outcomes in a results file. Raises UsageError."""
+    """Return the outcomes in a results file, one for each trial. Raises UsageError."""
+    from outrider.evals.trial import standing
+
+    if outcomes := standing(_outcomes(name)):
+        return outcomes
+    raise UsageError(f"{name} has no results of an eval")
+
+
+def _outcomes(name: str) -> list[Outcome]:
+    """Return all outcomes in a results file. Raises UsageError."""
     import msgspec
 
     from outrider.batches.task import TaskResult
@@ -306,10 +331,14 @@ def _read(name: str) -> list[Outcome]:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError:
         raise UsageError(f"{name} is not the results file of an eval") from None
-    outcomes = [outcome for outcome in found if outcome]
-    if not outcomes:
-        raise UsageError(f"{name} has no results of an eval")
-    return outcomes
+    return [outcome for outcome in found if outcome]
+
+
+def _print_report(name: str, against: str | None) -> int:
+    """Print the table of a results file. Return the exit code: 1 if there are trials that ended with an error."""
+    outcomes = _read(name)
+    print("\n".join(_report(outcomes, against)))
+    return int(any(each.is_error for each in outcomes))
 
 
 def _report(outcomes: Sequence[Outcome], against: str | None) -> list[str]:
@@ -325,22 +354,34 @@ def _table_lines(outcomes: Sequence[Outcome]) -> list[str]:
 
     found = figures_of(outcomes)
     rows = [["model", "solved", "95 %", "trials", "turns", "tokens", "seconds", "cost"], *map(_row, found)]
+    if any(each.errors for each in found):
+        rows = [[*row, last] for row, last in zip(rows, ["errors", *(str(each.errors) for each in found)], strict=True)]
     lines = list(aligned(rows))
     for each in found:
+        if each.errors:
+            lines.append(fit(safe_line(f"{each.model}: {_said_of_errors(each)}"), LONGEST_ERROR))
         if each.sometimes:
             lines.append(safe_line(f"{each.model}: some trials solve {', '.join(each.sometimes)}; others do not."))
     return lines
 
 
+def _said_of_errors(figures: Figures) -> str:
+    count = f"{figures.errors} of {counted(figures.trials, 'trial')}"
+    return f"{count} ended with an error, which does not count; --resume starts them again. The first: {figures.reason}"
+
+
 def _row(figures: Figures) -> list[str]:
     low, high = figures.interval
-    return [
-        fit(safe_line(figures.model), LONGEST_MODEL),
+    known = [
         f"{figures.solved:.0%}",
         f"{low:.0%}-{high:.0%}",
-        str(figures.trials),
+        str(figures.trials - figures.errors),
         f"{figures.turns:.1f}",
         thousands(round(figures.tokens)),
         f"{figures.seconds:.1f}",
+    ]
+    return [
+        fit(safe_line(figures.model), LONGEST_MODEL),
+        *(known if figures.is_known else ["–", "–", "0", "–", "–", "–"]),
         "unknown" if figures.cost is None else dollars(figures.cost) or "$0",
     ]

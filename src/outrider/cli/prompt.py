@@ -46,6 +46,8 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = make_parser().parse(arguments)
     if options.schema is not None and options.input_format == "stream-json":
         raise UsageError("--schema describes one answer; leave out --input-format stream-json")
+    if options.until is not None and not options.until.strip():
+        raise UsageError("--until names no command; write one, as in --until 'pytest -q'")
     if options.wait and not options.ask_later:
         raise UsageError("--wait is for questions that wait: write --ask-later --wait")
     return options

@@ -12,13 +12,14 @@ from pathlib import Path
 from outrider.cli.command_parser import JSON_HELP, command_parser, reported
 from outrider.cli.styles import aligned
 from outrider.log.usage_tables import Dimension, UsageSums
-from outrider.text import dollars, thousands
+from outrider.text import clean, counted, dollars, thousands
 from outrider.text.visible import safe_line
 
 DIMENSIONS: dict[str, Dimension] = {"day": "quarter", "model": "model", "folder": "folder"}
 DESCRIPTION = """\
 Show what the requests of all sessions have used and cost, and what today has cost against the budget of the settings
-(budget.day, budget.folder_day). Sub-agents, summaries and titles count.
+(budget.day, budget.folder_day). Sub-agents, summaries and titles count. A cost of – is not known; one with ≥ lacks
+requests whose price is not known.
 """
 EXAMPLES = """\
 examples:
@@ -56,6 +57,7 @@ def _print(options: argparse.Namespace) -> int:
         noon = day_of(time.time()).start + 43_200  # a day may have 23 or 25 hours
         found = named(log.used(DIMENSIONS[options.by], since=day_of(noon - (options.days - 1) * 86_400).start).sums)
         spent = list(spent_today(budget, log.spent, str(folder)))
+        today = named(log.used("folder", since=day_of(time.time()).start).sums) if spent else {}
     if options.json:
         rows = [{"name": name, **_fields(found[name])} for name in sorted(found)]
         budgets = [{"name": each.name, "cost": each.cost, "budget": each.budget} for each in spent]
@@ -63,15 +65,22 @@ def _print(options: argparse.Namespace) -> int:
         return 0
     _print_table(found)
     for each in spent:
-        print(f"Budget: {each.text}")
+        counted_in = [today.get(clean(str(folder)), UsageSums())] if each.name == "folder_day" else today.values()
+        print(f"Budget: {each.text}{_left_out(sum(sums.unpriced for sums in counted_in))}")
     if not spent:
         print("No budget is set. To set one: outrider config set budget.day 5")
     return 0
 
 
 def _fields(sums: UsageSums) -> dict[str, float | None]:
-    names = ("requests", "input_tokens", "cached_tokens", "output_tokens", "cost")
-    return {name: getattr(sums, name) for name in names} | {"cached_share": sums.cached_share}
+    names = ("requests", "input_tokens", "cached_tokens", "output_tokens", "unpriced")
+    counts = {name: getattr(sums, name) for name in names}
+    return counts | {"cost": sums.known_cost, "cached_share": sums.cached_share}
+
+
+def _left_out(unpriced: int) -> str:
+    """Return what a budget does not count."""
+    return f"; {counted(unpriced, 'request')} without a known price not counted" if unpriced else ""
 
 
 def _print_table(found: dict[str, UsageSums]) -> None:
@@ -84,8 +93,11 @@ def _print_table(found: dict[str, UsageSums]) -> None:
     rows.append(("all", *_cells(total)))
     for line in aligned(rows):
         print(line)
+    if total.unpriced:
+        print(f"{counted(total.unpriced, 'request')} of {total.requests:,} without a known price.")
 
 
 def _cells(sums: UsageSums) -> tuple[str, ...]:
     share = "–" if sums.cached_share is None else f"{sums.cached_share:.0%}"
-    return f"{sums.requests:,}", thousands(sums.input_tokens), share, thousands(sums.output_tokens), dollars(sums.cost)
+    cost = f"{'≥ ' if sums.unpriced else ''}{dollars(sums.known_cost)}" if sums.known_cost is not None else "–"
+    return f"{sums.requests:,}", thousands(sums.input_tokens), share, thousands(sums.output_tokens), cost

@@ -12,7 +12,7 @@ from outrider.coding.hands.containers import Containers
 from outrider.errors import HandsError
 from outrider.evals.task_folder import TaskFolder
 from outrider.evals.trial import Trial
-from outrider.evals.verifier import SHOWN, Verdict, reward_of, verdict
+from outrider.evals.verifier import SHOWN, Verdict, verdict
 
 CLEAN = "rm -rf /tests /solution /logs/verifier && mkdir -p /logs/verifier"
 """What the agent may have left where the tests and their result will be is removed."""
@@ -74,15 +74,15 @@ class TrialContainers:
         finally:
             await self._containers.remove(name)
 
-    async def _tested(self, task: TaskFolder, name: str) -> tuple[float | None, str]:
-        """Return the reward that the tests wrote, and the end of what they printed. Their exit code does not count."""
+    async def _tested(self, task: TaskFolder, name: str) -> tuple[str, str]:
+        """Return what the tests wrote as the reward, and the end of what they print. Their exit code does not count."""
         run = self._containers.engine.run
         script = _in_folder(task, "bash /tests/test.sh 2>&1; true")
         said = await run("exec", name, "sh", "-c", script, seconds=task.test_seconds)
         wrote = ""
         with suppress(HandsError):
             wrote = await run("exec", name, "sh", "-c", REWARD)
-        return reward_of(wrote), said[-SHOWN:]
+        return wrote, said[-SHOWN:]
 
 
 def _in_folder(task: TaskFolder, command: str) -> str:

@@ -28,9 +28,10 @@ class Figures(msgspec.Struct, frozen=True):
 
     model: str
     tasks: int
+    """Those with a trial that did not end with an error."""
     trials: int
     solved: float
-    """The share of trials that solved their task; each task counts the same."""
+    """The share of trials that solved their task; each task counts the same. Errors do not count here and below."""
     interval: tuple[float, float]
     """Between which values that share lies, with 95 % confidence, for tasks like these."""
     turns: float
@@ -43,6 +44,15 @@ class Figures(msgspec.Struct, frozen=True):
     """The tasks that every trial solved."""
     sometimes: tuple[str, ...]
     """The tasks that some trials solved, and others did not."""
+    errors: int = 0
+    """The trials that ended with an error, of the API for example: they say nothing of the model."""
+    reason: str = ""
+    """The task and the text of the first of those errors."""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether any trial counts. Else the share and the means say nothing."""
+        return self.errors < self.trials
 
 
 def figures_of(outcomes: Iterable[Outcome]) -> list[Figures]:
@@ -54,29 +64,39 @@ def figures_of(outcomes: Iterable[Outcome]) -> list[Figures]:
 
 
 def _figures(model: str, outcomes: Sequence[Outcome]) -> Figures:
-    solved = rewards_of(outcomes)
-    costs = [each.cost for each in outcomes]
-    shares = {task: fmean(found) for task, found in solved.items()}
+    counting = [each for each in outcomes if not each.is_error]
+    errors = [f"{each.task}: {each.error}" for each in outcomes if each.is_error]
+    costs = [each.cost for each in outcomes if each.tokens or not each.is_error]
+    shares = {task: fmean(found) for task, found in rewards_of(counting).items()}
+    solved = _mean(shares.values())
     return Figures(
         model,
-        len(solved),
+        len(shares),
         len(outcomes),
-        fmean(shares.values()),
-        wilson(fmean(shares.values()), len(shares)),
-        fmean(each.turns for each in outcomes),
-        fmean(each.tokens for each in outcomes),
-        fmean(each.seconds for each in outcomes),
+        solved,
+        wilson(solved, len(shares)) if shares else (0.0, 1.0),
+        _mean(each.turns for each in counting),
+        _mean(each.tokens for each in counting),
+        _mean(each.seconds for each in counting),
         None if None in costs else sum(cost for cost in costs if cost is not None),
         tuple(task for task, share in shares.items() if share == 1),
         tuple(task for task, share in shares.items() if 0 < share < 1),
+        len(errors),
+        errors[0] if errors else "",
     )
 
 
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return fmean(found) if found else 0.0
+
+
 def rewards_of(outcomes: Iterable[Outcome]) -> dict[str, list[float]]:
-    """Return for each task whether its trials solved it, as 1 or 0."""
+    """Return for each task whether its trials solved it, as 1 or 0. Those that ended with an error do not count."""
     found: dict[str, list[float]] = {}
     for each in outcomes:
-        found.setdefault(each.task, []).append(float(each.is_solved))
+        if not each.is_error:
+            found.setdefault(each.task, []).append(float(each.is_solved))
     return found
 
 
@@ -151,11 +171,20 @@ def comparison_lines(now: Sequence[Outcome], before: Sequence[Outcome]) -> Itera
             continue
         found = compared(_rewards(now, model), _rewards(before, other))
         against = "" if other == model else f" against {other}"
-        yield safe_line(f"{model}{against}: {_said(found) if found else 'the two evals have no task in common.'}")
+        said = _said(found) if found else "the two evals have no task in common."
+        yield safe_line(f"{model}{against}: {said}{_left_out(now, model, before, other)}")
 
 
 def _rewards(outcomes: Sequence[Outcome], model: str) -> Rewards:
     return rewards_of(each for each in outcomes if each.model == model)
+
+
+def _left_out(now: Sequence[Outcome], model: str, before: Sequence[Outcome], other: str) -> str:
+    """Return a sentence about the trials that ended with an error, if there are some."""
+    here = sum(each.is_error for each in now if each.model == model)
+    there = sum(each.is_error for each in before if each.model == other)
+    ended = f"trials that ended with an error ({here} now, {there} earlier)"
+    return f" Without {ended}." if here or there else ""
 
 
 def _said(found: Comparison) -> str:

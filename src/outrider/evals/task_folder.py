@@ -91,17 +91,26 @@ def find_tasks(places: Iterable[Path]) -> list[TaskFolder]:
     """Return the tasks in these folders, each of which is one or has some, by name. Raises TaskFolderError."""
     found: dict[str, TaskFolder] = {}
     for place in places:
-        folders = (
-            [place] if (place / "task.toml").exists() else sorted(each.parent for each in place.glob("*/task.toml"))
-        )
-        if not folders:
-            raise TaskFolderError(f"{place} has no tasks; a task is a folder with task.toml and instruction.md")
-        for folder in folders:
+        for folder in _folders_in(place):
             task = read_task(folder)
             if task.name in found and found[task.name].path != task.path:
                 raise TaskFolderError(f"two tasks have the name {task.name!r}: {found[task.name].path} and {folder}")
             found[task.name] = task
     return list(found.values())
+
+
+def _folders_in(place: Path) -> list[Path]:
+    """Return the folder, if it is a task, or else the tasks in it. Raises TaskFolderError."""
+    if (place / "task.toml").exists():
+        return [place]
+    instructed = sorted(each.parent for each in place.glob("*/instruction.md"))
+    if missing := [each for each in instructed if not (each / "task.toml").exists()]:
+        names = ", ".join(map(str, missing))
+        raise TaskFolderError(f"{names}: there is an instruction.md, but no task.toml; a task has both")
+    folders = sorted(each.parent for each in place.glob("*/task.toml"))
+    if not folders:
+        raise TaskFolderError(f"{place} has no tasks; a task is a folder with task.toml and instruction.md")
+    return folders
 
 
 def read_task(folder: Path) -> TaskFolder:

@@ -21,9 +21,14 @@ from outrider.log.log import Log
 from outrider.log.reader import LogReader
 from outrider.log.session_filter import SessionFilter
 from outrider.struct_types import described
+from outrider.text.visible import safe_line
 
 LONGEST_NAME = 80
 """Characters of a folder's name."""
+LONGEST_ERROR = 200
+"""Characters of an error that are kept with a session."""
+ERROR = "error"
+"""The status of a trial that says nothing of the model. Limits, such as `max_turns`, do."""
 EVAL = "eval"
 """The key of metadata whose value is the eval's name."""
 MOST_SESSIONS = 20_000
@@ -39,11 +44,21 @@ class Trial(msgspec.Struct, frozen=True):
     """Counted from 1."""
     folder: Path
     """Where the agent works."""
+    start: int = 1
+    """Counted from 1: a trial that ended with an error is started again."""
 
     @property
     def id(self) -> str:
-        """The name of the trial, once in an eval."""
-        return f"{self.task.name} · {self.model} · {self.repeat}"
+        """The name of the trial, once in an eval; each start has its own."""
+        again = f" · start {self.start}" if self.start > 1 else ""
+        return f"{self.task.name} · {self.model} · {self.repeat}{again}"
+
+    def started_after(self, errors: int) -> Trial:
+        """Return the trial in a folder of its own, if so many starts have ended with an error."""
+        if not errors:
+            return self
+        folder = self.folder.with_name(f"start-{errors + 1}-{self.folder.name}")
+        return msgspec.structs.replace(self, folder=folder, start=errors + 1)
 
     def prepare(self) -> None:
         """Copy the environment into the folder, unless an earlier process has. A killed copy does not count."""
@@ -89,11 +104,31 @@ class Outcome(msgspec.Struct, frozen=True):
     cost: float | None
     seconds: float
     session: str
+    error: str = ""
+    """Why there is no result, if it ended with an error."""
 
     @property
     def is_solved(self) -> bool:
         """Whether the task was solved."""
         return self.reward >= 1
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it says nothing of the model: the API failed, or the tests wrote no possible reward."""
+        return self.status == ERROR
+
+    @property
+    def trial(self) -> tuple[str, str, int]:
+        """Which trial it was. One that ended with an error may have several outcomes."""
+        return self.task, self.model, self.repeat
+
+
+def standing(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """Return the outcomes without the errors of trials that were started again."""
+    found = list(outcomes)
+    ended = {each.trial for each in found if not each.is_error}
+    newest = {each.trial: each for each in found if each.is_error}
+    return [each for each in found if not each.is_error or (each.trial not in ended and newest[each.trial] is each)]
 
 
 def trials_of(tasks: Iterable[TaskFolder], models: Sequence[str], repeats: int, folder: Path) -> list[Trial]:
@@ -117,7 +152,10 @@ def _folder_name(task: str, model: str, repeat: int) -> str:
 def judged(result: TaskResult, verdict: Verdict) -> TaskResult:
     """Return the result of a trial with what the tests say."""
     known = result.metadata if isinstance(result.metadata, dict) else {}
-    return msgspec.structs.replace(result, metadata={**known, "reward": verdict.reward, "tests": verdict.output})
+    result = msgspec.structs.replace(result, metadata={**known, "reward": verdict.reward, "tests": verdict.output})
+    if not verdict.error or result.status == ERROR:
+        return result
+    return msgspec.structs.replace(result, status=ERROR, error=verdict.error)
 
 
 def outcome_of(result: TaskResult) -> Outcome | None:
@@ -135,6 +173,7 @@ def outcome_of(result: TaskResult) -> Outcome | None:
             result.usage.cost,
             result.seconds,
             result.session,
+            result.error if result.status == ERROR else "",
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -155,7 +194,8 @@ class StoredEval(msgspec.Struct, frozen=True):
 
 def store(log: Log, name: str, outcome: Outcome) -> None:
     """Keep how a trial ended with its session. Again is as good as once."""
-    told = {key: str(value) for key, value in msgspec.structs.asdict(outcome).items() if value is not None}
+    fields = {**msgspec.structs.asdict(outcome), "error": safe_line(outcome.error)[:LONGEST_ERROR] or None}
+    told = {key: str(value) for key, value in fields.items() if value is not None}
     with suppress(UnknownSessionError, SessionHeldError):  # it never began, or someone looks at it: the file has it
         log.annotate(outcome.session, metadata={**told, EVAL: name})
 
@@ -170,4 +210,4 @@ def stored_evals(log: LogReader, name: str = "") -> list[StoredEval]:
             outcome = msgspec.convert(told, described(Outcome), strict=False)
             stored = StoredEval(summary.metadata[EVAL], summary.updated, [])
             found.setdefault(stored.name, stored).outcomes.append(outcome)
-    return list(found.values())
+    return [msgspec.structs.replace(each, outcomes=standing(each.outcomes)) for each in found.values()]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import shutil
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -15,12 +17,15 @@ from outrider.coding.workbench import Workbench
 from outrider.evals.task_folder import TaskFolder
 from outrider.temporary_folder import TemporaryFolder
 from outrider.testing.contexts import tool_context
+from outrider.text.visible import safe_line
 from outrider.tools.result import ToolResult
 
 LOGS = "OUTRIDER_LOGS"
 """The variable with the folder that stands for Harbor's `/logs`."""
 SHOWN = 2_000
 """Characters of the end of what the tests print."""
+MOST_NAMED = 60
+"""Characters of a wrong reward that are named."""
 MOST_SECONDS = 600.0
 
 
@@ -31,6 +36,8 @@ class Verdict(msgspec.Struct, frozen=True):
     """1 for a solved task, 0 for one that is not; tests may give anything between."""
     output: str = ""
     """The end of what they printed, or why there is no reward: then it is 0."""
+    error: str = ""
+    """What is wrong with the task, if they wrote a reward that is none."""
 
     @property
     def is_solved(self) -> bool:
@@ -54,8 +61,8 @@ async def verify(task: TaskFolder, work: Path, script: Path | None = None) -> Ve
         finally:
             await asyncio.to_thread(bench.close)
         logs = folder.path / "logs" / "verifier"
-        wrote = [each.read_text() for name in ("reward.txt", "reward.json") if (each := logs / name).is_file()]
-        return verdict(reward_of(wrote[0]) if wrote else None, ended.text[-SHOWN:])
+        files = [each for name in ("reward.txt", "reward.json") if (each := logs / name).is_file()]
+        return verdict(files[0].read_text(errors="replace") if files else "", ended.text[-SHOWN:])
     finally:
         await asyncio.to_thread(folder.remove)
 
@@ -77,16 +84,30 @@ async def _run(bench: Workbench, command: str, seconds: float) -> ToolResult:
     return await bash.invoke(given, tool_context(cwd=bench.folder))
 
 
-def verdict(reward: float | None, said: str) -> Verdict:
-    """Return the verdict of tests that wrote a reward, or none."""
-    return Verdict(0.0, f"{said}\nThe tests wrote no reward.".strip()) if reward is None else Verdict(reward, said)
+def verdict(wrote: str, said: str) -> Verdict:
+    """Return the verdict of tests that wrote a reward, or nothing, and printed something."""
+    reward = reward_of(wrote)
+    if reward is None:
+        return Verdict(0.0, f"{said}\nThe tests wrote no reward.".strip())
+    if not 0 <= reward <= 1:  # also nan
+        shown = safe_line(wrote.strip())[:MOST_NAMED]
+        return Verdict(0.0, said, f"the tests wrote the reward {shown}; it must be a number from 0 to 1")
+    return Verdict(reward, said)
 
 
 def reward_of(text: str) -> float | None:
-    """Return the reward that tests wrote, between 0 and 1: a number, or JSON with the field `reward`."""
+    """Return the number that tests wrote, alone or as the field `reward` of JSON; None if there is none.
+
+    >>> reward_of("0.5"), reward_of('{"reward": 1}'), reward_of("1e400"), reward_of("much")
+    (0.5, 1.0, inf, None)
+    """
     try:
-        data = msgspec.json.decode(text)
-        found = float(data["reward"] if isinstance(data, dict) else data)
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        data = text  # Python takes more for a number than JSON does
+    try:
+        return float(data["reward"] if isinstance(data, dict) else data)
+    except OverflowError:
+        return inf
     except (ValueError, TypeError, KeyError):
         return None
-    return min(max(found, 0.0), 1.0) if found == found else None

@@ -109,6 +109,13 @@ class UsageSums(msgspec.Struct, array_like=True):
     """The sum of the seconds until the first token, where they were measured."""
     measured: int = 0
     """The requests whose time to the first token is known."""
+    unpriced: int = 0
+    """The requests whose price is not known. It is not stored: `Usages.sums` finds them."""
+
+    @property
+    def known_cost(self) -> float | None:
+        """US dollars, of the requests whose price is known; None if there are none of them."""
+        return None if self.unpriced and not self.cost else self.cost
 
     @property
     def cached_share(self) -> float | None:
@@ -156,7 +163,16 @@ class UsageAdvance(NamedTuple):
 
 _STATE = ", ".join(UsageState.__struct_fields__)
 _TURN = ", ".join(TurnUsage._fields)
-_SUMS = UsageSums.__struct_fields__
+_SUMS = tuple(name for name in UsageSums.__struct_fields__ if name != "unpriced")
+_COSTLESS = "used.cost = 0 AND used.input_tokens + used.output_tokens > 0"
+_FREE = (
+    "SELECT turn.session FROM turn WHERE turn.cost = 0 "
+    f"AND turn.session IN (SELECT used.session FROM used WHERE used.quarter >= $1 AND {_COSTLESS})"
+)
+_UNPRICED = (
+    f"CAST(sum(CASE WHEN {_COSTLESS} AND used.session NOT IN ({_FREE}) THEN used.requests ELSE 0 END) AS bigint)"
+)
+"""Requests that cost nothing, in sessions that have no reply whose price is known to be 0."""
 _ADD = (
     f"INSERT INTO used (session, quarter, model, {', '.join(_SUMS)}) "
     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) ON CONFLICT (session, quarter, model) DO UPDATE SET "
@@ -198,7 +214,7 @@ class Usages:
     def advance(self, step: UsageAdvance) -> UsageState:
         """Add the changes in one transaction, if the state is still the old one. Return the state then."""
         number = step.number
-        sums = [(number, *key, *msgspec.structs.astuple(each)) for key, each in step.sums.items()]
+        sums = [(number, *key, *(getattr(each, name) for name in _SUMS)) for key, each in step.sums.items()]
 
         def work() -> Work[UsageState]:
             state = yield from take_state("usage_indexed", self._database.sessions, number, step.old, step.new)
@@ -224,7 +240,7 @@ class Usages:
         kinds = {"cost": "double precision", "first_token": "double precision"}
         sums = ", ".join(f"CAST(sum(used.{name}) AS {kinds.get(name, 'bigint')})" for name in _SUMS)
         rows = self._database.fetch(
-            f"SELECT {_COLUMNS[dimension]}, {sums} FROM used JOIN usage_indexed USING (session) "
+            f"SELECT {_COLUMNS[dimension]}, {sums}, {_UNPRICED} FROM used JOIN usage_indexed USING (session) "
             "WHERE used.quarter >= $1 GROUP BY 1",
             since,
         )

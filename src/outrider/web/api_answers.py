@@ -234,6 +234,9 @@ class UsageRow(msgspec.Struct, frozen=True):
     cached_tokens: int
     cached_share: float | None
     cost: float | None
+    """US dollars, of the requests whose price is known; null if there are none of them."""
+    unpriced: int
+    """The requests whose price is not known."""
     first_token: float | None
     """Seconds until the first token of a reply."""
 

@@ -67,7 +67,8 @@ def _fields(sums: UsageSums) -> Json:
         "output_tokens": sums.output_tokens,
         "cached_tokens": sums.cached_tokens,
         "cached_share": sums.cached_share,
-        "cost": sums.cost,
+        "cost": sums.known_cost,
+        "unpriced": sums.unpriced,
         "first_token": sums.first_token / sums.measured if sums.measured else None,
     }
 

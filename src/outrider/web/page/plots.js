@@ -56,10 +56,15 @@ function Usage({ days, go }) {
 
 const sum = (rows, name) => rows.reduce((total, each) => total + (each[name] || 0), 0);
 
+/** A cost, with ≥ if it lacks requests whose price is not known. */
+const costOf = ({ cost, unpriced }) => (cost == null ? "–" : `${unpriced ? "≥ " : ""}${dollars(cost)}`);
+
 function Totals({ rows }) {
   const input = sum(rows, "input_tokens");
+  const unpriced = sum(rows, "unpriced");
+  const total = { cost: unpriced && !sum(rows, "cost") ? null : sum(rows, "cost"), unpriced };
   return html`<dl class="totals">
-    <div><dt>Cost</dt><dd data-cost=${sum(rows, "cost")}>${dollars(sum(rows, "cost"))}</dd></div>
+    <div><dt>Cost</dt><dd data-cost=${sum(rows, "cost")}>${costOf(total)}</dd></div>
     <div><dt>Requests</dt><dd>${sum(rows, "requests").toLocaleString("en")}</dd></div>
     <div><dt>Tokens in</dt><dd>${thousands(input)}</dd></div>
     <div><dt>Tokens out</dt><dd>${thousands(sum(rows, "output_tokens"))}</dd></div>
@@ -102,7 +107,7 @@ function Bars({ title, first, rows, file, label }) {
   const most = Math.max(...byCost.map((each) => each.cost)) || 1;
   return html`<section class="plot" aria-label=${title}>
     <header><h2>${title}</h2><a href=${file} download>CSV</a></header>
-    <div class="bars" aria-hidden="true">${byCost.slice(0, 12).map((each) => html`<div class="bar-row"><span>${label(each.name)}</span><progress max=${most} value=${each.cost}></progress><span class="number">${dollars(each.cost)}</span></div>`)}</div>
+    <div class="bars" aria-hidden="true">${byCost.slice(0, 12).map((each) => html`<div class="bar-row"><span>${label(each.name)}</span><progress max=${most} value=${each.cost ?? 0}></progress><span class="number">${costOf(each)}</span></div>`)}</div>
     <${Figures} rows=${byCost} label=${label} first=${first} />
   </section>`;
 }
@@ -111,7 +116,7 @@ function Figures({ rows, label, first }) {
   return html`<details><summary>Table</summary><div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="figures">
     <thead><tr><th scope="col">${first}</th>${["Requests", "Tokens in", "Cached", "Tokens out", "First token", "Cost"].map((each) => html`<th scope="col" class="number">${each}</th>`)}</tr></thead>
     <tbody>${rows.map((each) => html`<tr><th scope="row" title=${each.name}>${label(each.name)}</th><td class="number">${each.requests.toLocaleString("en")}</td><td class="number">${each.input_tokens.toLocaleString("en")}</td>
-      <td class="number">${percent(each.cached_share)}</td><td class="number">${each.output_tokens.toLocaleString("en")}</td><td class="number">${seconds(each.first_token)}</td><td class="number">${dollars(each.cost)}</td></tr>`)}</tbody>
+      <td class="number">${percent(each.cached_share)}</td><td class="number">${each.output_tokens.toLocaleString("en")}</td><td class="number">${seconds(each.first_token)}</td><td class="number">${costOf(each)}</td></tr>`)}</tbody>
   </table></div></details>`;
 }
 
