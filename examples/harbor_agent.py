@@ -3,7 +3,7 @@
     pip install harbor                  # needs Python 3.12 or newer
     make dist                           # in a checkout of Outrider: builds the wheel
     harbor run -p evals/tasks --agent-import-path examples.harbor_agent:OutriderAgent \\
-        -m anthropic/balanced --ak wheel=dist/outrider-0.3.0-py3-none-any.whl
+        -m anthropic/balanced --ak wheel=dist/outrider-0.4.0-py3-none-any.whl
 
 The wheel is installed into each task's container, which needs Python 3.11 or newer. The agent works there with the
 permissions `all`: the container is the sandbox. Its trajectory (ATIF) and its log are with the trial's files.
