@@ -227,9 +227,11 @@ class Editor:
         with suppress(BrokenPipeError, ValueError):  # the connection has ended meanwhile
             self.send({"id": request["id"], "result": result})
 
-    def pause(self) -> None:
+    async def pause(self) -> None:
         """Read no more, as an editor that hangs."""
         self._transport.pause_reading()
+        for _ in range(5):  # what has just come becomes lines some steps later
+            await asyncio.sleep(0)
 
     def resume(self) -> None:
         """Read on."""

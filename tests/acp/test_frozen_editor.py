@@ -46,7 +46,7 @@ async def test_an_editor_that_freezes_in_a_flood_gets_the_rest_when_it_thaws(
         session = await editor.new(tmp_path)
         asked = editor.say(session, "Run it")
         await editor.until(lambda: "b" in editor.seen(session).calls, "the call")
-        editor.pause()
+        await editor.pause()
         before, heard = memory(editor.process.pid), len(editor.lines)
         until, most = time.monotonic() + seconds, before
         while time.monotonic() < until:

@@ -170,7 +170,7 @@ async def test_an_editor_that_hangs_stops_nobody_and_costs_no_memory(tmp_path: P
         introduced(*ALL, capabilities=capabilities, **everywhere(server)) as editor,
     ):
         one, two = await editor.new(tmp_path), await editor.new(tmp_path)
-        editor.pause()
+        await editor.pause()
         before, heard = memory(editor.process.pid), len(editor.lines)
         asked = [editor.say(one, "Look at it")]
         await wait_for(lambda: len(server.requests) == 2)  # the picture is told, and is more than fits into a pipe
