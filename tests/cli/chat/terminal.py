@@ -96,8 +96,11 @@ class Terminal:
         lines: int = 24,
         from_scratch: bool = False,
         first_start: bool = False,
+        typed: str = "",
         **environment: str,
     ) -> None:
+        """`typed`: what is typed before the program has begun to read."""
+        self._typed = typed
         self._from_scratch = from_scratch
         self._arguments = arguments
         self._cwd = cwd
@@ -118,6 +121,7 @@ class Terminal:
     async def __aenter__(self) -> Terminal:
         self._master, slave = pty.openpty()
         self._set_size(*self._size)
+        self.type(self._typed)
         self.process = self._start(slave)
         os.close(slave)
         os.set_blocking(self._master, False)

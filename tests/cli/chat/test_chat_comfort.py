@@ -35,8 +35,11 @@ def edits(*, then: str = "Edited.") -> list[Answer]:
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("end", ["\r", "\n"], ids=["raw", "cooked"])
 async def test_what_is_typed_during_start_up_is_sent_by_enter_and_not_echoed(end: str, project: Path) -> None:
-    async with ModelServer([Answer("Four.")]) as server, Terminal(cwd=project, **answered_by(server)) as terminal:
-        terminal.type(f"What is 2+2?{end}")
+    typed = f"What is 2+2?{end}"
+    async with (
+        ModelServer([Answer("Four.")]) as server,
+        Terminal(cwd=project, typed=typed, **answered_by(server)) as terminal,
+    ):
         await terminal.wait_for("Four.")
         await terminal.wait_for_prompt()
         assert server.requests[0].json["messages"][0]["content"][1]["text"] == "What is 2+2?"
