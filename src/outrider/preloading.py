@@ -12,11 +12,16 @@ FOR_REQUESTS = ("outrider.coding.permissions.decision", "outrider.providers.tran
 
 
 def preload(modules: Sequence[str]) -> None:
-    """Import modules in a thread. Code that needs one of them meanwhile waits for it."""
-    threading.Thread(target=_import, args=(modules,), daemon=True).start()
+    """Import modules in a thread. Code that needs one of them meanwhile waits for it.
+
+    So does the end of the program: Python crashes if it ends in the middle of an import.
+    """
+    threading.Thread(target=_import, args=(modules,), name="outrider-preload", daemon=False).start()
 
 
 def _import(modules: Sequence[str]) -> None:
     for module in modules:
+        if not threading.main_thread().is_alive():
+            return
         with suppress(Exception):  # the import that needs the module raises it again
             importlib.import_module(module)
