@@ -16,7 +16,7 @@ CANDIDATES = {
     "import outrider": "import outrider",
     "from outrider import every public name": "from outrider import *",
 }
-UNWANTED = ("pydantic", "click", "rich", "aiohttp", "httpx", "requests", "jsonschema_rs", "platformdirs")
+UNWANTED = ("pydantic", "click", "rich", "aiohttp", "httptools", "httpx", "requests", "jsonschema_rs", "platformdirs")
 ROUNDS = 9
 
 _ENVIRONMENT = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

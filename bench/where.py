@@ -25,7 +25,7 @@ LAYERS = (
     ("outrider/providers", "adapters: rendering, parsing"),
     ("outrider/log", "the log"),
     ("outrider", "session, calls, history"),
-    ("aiohttp", "aiohttp"),
+    ("httptools", "httptools"),
     ("asyncio", "asyncio"),
     ("select.epoll", "waiting and waking (epoll)"),
     ("_socket.socket", "the socket"),

@@ -151,7 +151,10 @@ def names_of(module: str) -> set[str]:
 @pytest.mark.parametrize(
     ("code", "unwanted"),
     [
-        ("from outrider import *", ["pydantic", "click", "rich", "aiohttp", "httpx", "jsonschema_rs", "platformdirs"]),
+        (
+            "from outrider import *",
+            ["pydantic", "click", "rich", "aiohttp", "httptools", "httpx", "jsonschema_rs", "platformdirs"],
+        ),
         ("from outrider import *", ["outrider.runtime.agent_loop", "outrider.runtime.opening"]),
         ("from outrider import *", ["outrider.runtime.step", "outrider.log.state", "outrider.testing"]),
         ("import outrider.cli; outrider.cli.main(['--version'])", ["asyncio", "msgspec"]),

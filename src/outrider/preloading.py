@@ -7,7 +7,9 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 
-FOR_REQUESTS = ("outrider.coding.permissions.decision", "outrider.providers.transport.http", "aiohttp")
+HTTP = ("outrider.providers.transport.system_certificates", "outrider.providers.transport.client")
+"""The HTTP client. Certificates come first: they are parsed without Python's lock."""
+FOR_REQUESTS = ("outrider.coding.permissions.decision", "outrider.providers.transport.http", *HTTP)
 """What the first request needs."""
 
 

@@ -54,7 +54,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
 def test_a_command_imports_no_http_library_before_it_asks_someone(command: str) -> None:
     script = f"import sys\nfrom outrider.cli import main\nmain(['{command}', '--help'])\nprint(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert not {"aiohttp", "litellm", "PIL", "pypdf"} & set(loaded)
+    assert not {"aiohttp", "httptools", "litellm", "PIL", "pypdf"} & set(loaded)
 
 
 def test_words_in_a_pipe_are_answered_without_a_flag() -> None:

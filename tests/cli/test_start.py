@@ -51,5 +51,5 @@ def test_a_request_leaves_before_modules_are_imported_that_it_does_not_need(tmp_
     )  # fmt: skip
     assert ended.returncode == 0, ended.stderr
     loaded = set((tmp_path / "modules").read_text().split())
-    assert "aiohttp" in loaded
+    assert "httptools" in loaded
     assert loaded & (LIBRARIES | FOR_CALLS | FOR_OTHER_RUNS) == set()

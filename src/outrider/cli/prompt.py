@@ -134,10 +134,10 @@ def _parse_options(arguments: list[str]) -> tuple[argparse.Namespace | None, str
 
 def _run_prompt(options: argparse.Namespace, output: PromptOutput, interrupts: Interrupts) -> PromptOutcome:
     from outrider.cli.prompt_output import PromptOutcome
-    from outrider.preloading import preload
+    from outrider.preloading import HTTP, preload
 
     if options.model != "demo":
-        preload(["aiohttp"])  # it parses certificates for 90 ms without Python's lock
+        preload(HTTP)
     try:
         from outrider.cli.prompt_run import PromptRun  # this import is slow enough to be interrupted
 

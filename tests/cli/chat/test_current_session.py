@@ -100,7 +100,7 @@ async def main():
     await asyncio.to_thread(current.prepare)
     before = set(sys.modules)
     current.open()
-    print("later:", *sorted(set(sys.modules) - before), "aiohttp" in before)
+    print("later:", *sorted(set(sys.modules) - before), "httptools" in before)
     current.close()
 
 asyncio.run(main())

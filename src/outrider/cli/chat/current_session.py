@@ -13,6 +13,7 @@ from outrider.cli.styles import home_relative
 from outrider.coding import sentences
 from outrider.coding.config.settings import Settings
 from outrider.errors import MissingKeyError, OutriderError
+from outrider.preloading import HTTP
 from outrider.runtime.events import Event, Notice
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 NEEDED = (
-    "aiohttp",
+    *HTTP,
     "outrider.coding.permissions.decision",
     "outrider.log.journal",
     "outrider.log.resume",
@@ -84,7 +85,7 @@ class CurrentSession:
             self._name = resolve(self.model_name).name
         _ = self.bench.servers, self.log, self.bench.tools  # servers first: they start in the background
         for name in NEEDED:
-            if name != "aiohttp" or self._name != "demo":
+            if name not in HTTP or self._name != "demo":
                 import_module(name)
         with suppress(OutriderError):  # said with the first message, too
             _ = self.context  # the system prompt, and the schemas of the tools

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 import msgspec
@@ -19,15 +20,18 @@ import msgspec
 from outrider.conversation.attachments import Attachment
 from outrider.errors import AttachmentError, OutriderError
 from outrider.providers.transport import addresses
-from outrider.providers.transport.network import environment_proxies, proxy_for, tls_context
+from outrider.providers.transport.network import environment_proxies, proxy_for
 from outrider.text import human_size
 from outrider.version import __version__
 
 if TYPE_CHECKING:
-    import aiohttp
     from yarl import URL
 
+    from outrider.providers.transport.client import AddressInfo, Client
+    from outrider.providers.transport.connection import Incoming
+
 MAX_BYTES = 20 * 1024 * 1024  # the limit on a response, after decompression
+CONNECT_SECONDS = 15.0
 TIME_LIMIT = 60.0  # seconds for the whole fetch, redirects included
 MOST_REDIRECTS = 10
 LONGEST_URL = 8000
@@ -35,7 +39,7 @@ LONGEST_URL = 8000
 HEADERS = {
     "User-Agent": f"outrider/{__version__}",
     "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.8",
-    "Accept-Encoding": "gzip, deflate",
+    "Connection": "close",
 }
 
 ShowProgress: TypeAlias = Callable[[Callable[[], str]], None]  # takes a function that describes the progress
@@ -65,7 +69,7 @@ class Fetcher:
 
     async def fetch(self, address: str, show: ShowProgress = lambda _: None) -> WebResponse:
         """Return the final response. Raises FetchError if there is none."""
-        import aiohttp
+        from outrider.providers.transport.connection import HttpError
 
         url = _parse(address)
         try:
@@ -80,34 +84,25 @@ class Fetcher:
                     if not self._for_user and _host(answer) != _host(url):
                         raise FetchError(f"{url} redirects to another host: {answer} To read that, fetch it by itself.")
                     url = answer
-        except (aiohttp.ClientError, OSError, ValueError, OutriderError) as error:
+        except (HttpError, OSError, ValueError, OutriderError) as error:
             raise FetchError(_explain(error, url)) from None
         raise FetchError(f"{address} redirects more than {MOST_REDIRECTS} times; it may be going in circles.")
 
     async def _get(self, url: URL, show: ShowProgress) -> WebResponse | URL:
         """Return the response to one request, or the URL that it redirects to."""
-        import aiohttp
-
         proxy = proxy_for(str(url), environment_proxies())
         if not self._allow_private:
             await self._check(url, is_proxied=proxy is not None)
-        tls = tls_context() if url.scheme == "https" or (proxy or "").startswith("https:") else True
-        async with (
-            aiohttp.ClientSession(
-                connector=self._connector(is_proxied=proxy is not None),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None, sock_connect=15),
-                headers=HEADERS,
-            ) as session,
-            session.get(url, proxy=proxy, ssl=tls, allow_redirects=False) as response,
-        ):
-            location = response.headers.get("location")
-            if response.status in (301, 302, 303, 307, 308) and location:
-                return _redirect_target(url, location)
-            content_type = response.headers.get("content-type", "")
-            return WebResponse(
-                str(url), response.status, response.reason or "", content_type, await _body(response, show)
-            )
+        client = await self._client(is_proxied=proxy is not None).open()
+        try:
+            async with client.request("GET", str(url), HEADERS, read_seconds=TIME_LIMIT, proxy=proxy) as response:
+                location = response.header("location")
+                if response.status in (301, 302, 303, 307, 308) and location:
+                    return _redirect_target(url, location)
+                body = await _body(url, response, show)
+                return WebResponse(str(url), response.status, response.reason, response.header("content-type"), body)
+        finally:
+            await client.close()
 
     async def _check(self, url: URL, *, is_proxied: bool) -> None:
         """Refuse private addresses that can be recognized before connecting."""
@@ -121,14 +116,23 @@ class Fetcher:
                 if addresses.is_local_name(host):
                     raise _private_error(host, "a name of the private network") from None
 
-    def _connector(self, *, is_proxied: bool) -> aiohttp.TCPConnector:
-        import aiohttp
+    def _client(self, *, is_proxied: bool) -> Client:
+        from outrider.providers.transport.client import Client
 
         if is_proxied:  # the proxy may well be in the private network
-            return aiohttp.TCPConnector(force_close=True)
-        resolver: Any = _Resolver(self._resolve, self._allow_private)
+            return Client(CONNECT_SECONDS)
         factory = None if self._allow_private else addresses.public_socket
-        return aiohttp.TCPConnector(force_close=True, use_dns_cache=False, resolver=resolver, socket_factory=factory)
+        return Client(CONNECT_SECONDS, lookup=self._lookup, make_socket=factory)
+
+    async def _lookup(self, host: str, port: int) -> Sequence[AddressInfo]:
+        """Look a host up. Only addresses that were checked are connected to."""
+        found = await self._resolve(host, port)
+        if not self._allow_private:
+            _refuse_private(host, found)
+        return [
+            (socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM, 0, "", (address, port))
+            for address in found
+        ]
 
 
 async def fetched(attachment: Attachment, resolve: addresses.Resolve | None = None) -> Attachment:
@@ -147,33 +151,6 @@ async def fetched(attachment: Attachment, resolve: addresses.Resolve | None = No
     parameters = response.content_type.partition(";")[2]
     kind = attachment.mime_type or (f";{parameters}" if parameters else "")
     return msgspec.structs.replace(attachment, source=response.body, name=name, mime_type=kind)
-
-
-class _Resolver:
-    """The resolver for aiohttp: it returns only addresses that were checked."""
-
-    def __init__(self, resolve: addresses.Resolve, allow_private: bool) -> None:
-        self._resolve = resolve
-        self._allow_private = allow_private
-
-    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[dict[str, Any]]:
-        found = await self._resolve(host, port)
-        if not self._allow_private:
-            _refuse_private(host, found)
-        return [
-            {
-                "hostname": host,
-                "host": address,
-                "port": port,
-                "family": socket.AF_INET6 if ":" in address else socket.AF_INET,
-                "proto": 0,
-                "flags": socket.AI_NUMERICHOST | socket.AI_NUMERICSERV,
-            }
-            for address in found
-        ]
-
-    async def close(self) -> None:
-        pass
 
 
 def _refuse_private(host: str, found: Sequence[str]) -> None:
@@ -226,44 +203,38 @@ def _redirect_target(url: URL, location: str) -> URL:
         raise FetchError(f"{url} redirects to something that is not a URL.") from None
 
 
-async def _body(response: aiohttp.ClientResponse, show: ShowProgress) -> bytes:
+async def _body(url: URL, response: Incoming, show: ShowProgress) -> bytes:
     body = bytearray()
-    expected = response.content_length
-    whole = f" of {human_size(expected)}" if expected else ""
-    async for chunk in response.content.iter_any():
+    expected = response.header("content-length")
+    whole = f" of {human_size(int(expected))}" if expected.isascii() and expected.isdigit() else ""
+    while chunk := await response.read():
         body.extend(chunk)
         if len(body) > MAX_BYTES:
-            raise FetchError(f"{response.url} has more than {human_size(MAX_BYTES)}, which is the limit.")
+            raise FetchError(f"{url} has more than {human_size(MAX_BYTES)}, which is the limit.")
         show(lambda: f"{human_size(len(body))}{whole}")
     return bytes(body)
 
 
 def _explain(error: Exception, url: URL) -> str:
-    import aiohttp
+    from outrider.providers.transport.client import ProxyError, UnknownHostError, UrlError, reason_of
+    from outrider.providers.transport.connection import HttpError
 
-    host = url.raw_host or ""
+    host, reason = url.raw_host or "", reason_of(error)
     match error:
         case TimeoutError():
             return f"{host} did not answer in time."
-        case aiohttp.ClientConnectorDNSError():
+        case UnknownHostError():
             return f"There is no host named {host}, or its name cannot be looked up now."
-        case aiohttp.ClientConnectorCertificateError():
-            return f"The certificate of {host} is not trusted: {error.certificate_error}."
-        case aiohttp.ClientConnectorSSLError():
-            return f"No secure connection to {host} is possible: {_reason(error)}."
-        case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
-            return f"{host} cannot be reached through the proxy: {_reason(error)}."
-        case aiohttp.InvalidURL():
+        case ssl.SSLCertVerificationError():
+            return f"The certificate of {host} is not trusted: {reason}."
+        case ssl.SSLError():
+            return f"No secure connection to {host} is possible: {reason}."
+        case ProxyError():
+            return f"{host} cannot be reached through the proxy: {reason}."
+        case UrlError():
             return f"{url} is not a URL that can be fetched."
-        case aiohttp.ClientPayloadError():
-            return f"The response of {host} is incomplete or damaged."
-        case aiohttp.ClientError() | OSError():
-            return f"{host} cannot be reached: {_reason(error)}."
+        case HttpError():
+            return f"The response of {host} is incomplete or damaged: {reason}."
+        case OSError():
+            return f"{host} cannot be reached: {reason}."
     return f"{url} cannot be fetched: {error}."
-
-
-def _reason(error: Exception) -> str:
-    if status := getattr(error, "status", None):  # the message has the proxy's URL, perhaps with a password
-        return f"{status} {getattr(error, 'message', '')}".strip()
-    reason: Any = getattr(error, "os_error", None) or error
-    return getattr(reason, "strerror", None) or str(reason) or type(reason).__name__

@@ -5,12 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-import os
 import ssl
-import weakref
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
@@ -18,10 +15,11 @@ import msgspec
 
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
 from outrider.providers.transport.addresses import is_literal, is_local_name, public_socket, why_private
-from outrider.providers.transport.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host, tls_context
+from outrider.providers.transport.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host
 
 if TYPE_CHECKING:
-    import aiohttp
+    from outrider.providers.transport.client import Exchange
+    from outrider.providers.transport.connection import Incoming
 
 MAX_RESPONSE_BYTES = 96 * 1024 * 1024  # no reply is larger than this
 DRAIN_TIMEOUT = 0.2  # seconds that a server may take to end its response after the reply in it has ended
@@ -75,11 +73,11 @@ Explain: TypeAlias = Callable[[ErrorResponse], ProviderError]  # makes an except
 class Response:
     """A response of any status. Its body is read as it arrives. Reading raises ProviderError."""
 
-    def __init__(self, response: aiohttp.ClientResponse, url: str) -> None:
-        self._response = response
+    def __init__(self, incoming: Incoming, url: str) -> None:
+        self._incoming = incoming
         self._url = url
-        self.status = response.status
-        self.headers: Mapping[str, str] = _joined(response)
+        self.status = incoming.status
+        self.headers: Mapping[str, str] = _joined(incoming)
         """The names are in lower case; headers that came several times are joined with commas."""
 
     @property
@@ -88,12 +86,12 @@ class Response:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        import aiohttp
+        from outrider.providers.transport.connection import HttpError
 
         try:
-            while chunk := await self._response.content.readany():
+            while chunk := await self._incoming.read():
                 yield chunk
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (HttpError, OSError, ValueError) as error:
             raise _to_error(error, self._url, started=True) from None
 
     async def read(self, limit: int) -> bytes:
@@ -121,7 +119,7 @@ class Transport:
     ) -> AsyncIterator[bytes]:
         """Yield the bytes of a response. Raise ProviderError, also after `idle_seconds` without new bytes."""
         client = await self._client()
-        import aiohttp
+        from outrider.providers.transport.connection import HttpError
 
         total, deadline = 0, client.time() + self._timeouts.total
         try:
@@ -129,7 +127,7 @@ class Transport:
                 if not _is_good(response):
                     raise explain(await _error_response(response))
                 try:
-                    while chunk := await response.content.readany():
+                    while chunk := await response.read():
                         total += len(chunk)
                         if total > MAX_RESPONSE_BYTES:
                             raise ProviderError(f"the response of {shown_host(url)} is too large for a reply")
@@ -139,15 +137,14 @@ class Transport:
                 except GeneratorExit:  # the caller has the whole reply
                     await _drain(response)
                     raise
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (HttpError, OSError, ValueError) as error:
             raise _to_error(error, url, started=total > 0) from None
 
     async def get(self, url: str, headers: Mapping[str, str], explain: Explain) -> bytes:
         async with self.open("GET", url, headers) as found:
-            response = found._response
-            if not _is_good(response):
-                raise explain(await _error_response(response))
-            return await response.read()
+            if not _is_good(found._incoming):
+                raise explain(await _error_response(found._incoming))
+            return await found.read(MAX_RESPONSE_BYTES)
 
     @contextlib.asynccontextmanager
     async def open(
@@ -155,20 +152,20 @@ class Transport:
     ) -> AsyncIterator[Response]:
         """Send a request and give its response, whatever its status and size. Raises ProviderError."""
         client = await self._client()
-        import aiohttp
+        from outrider.providers.transport.connection import HttpError
 
         try:
             async with client.request(method, url, headers, body) as response:
                 yield Response(response, url)
                 await _drain(response)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
+        except (HttpError, OSError, ValueError) as error:
             raise _to_error(error, url) from None
 
     async def close(self) -> None:
         """Close the connections of the running event loop. A later request opens new ones."""
         client = self._clients.pop(asyncio.get_running_loop(), None)
         if client:
-            await client.lifetime.aclose()
+            await client.http.close()
 
     async def _client(self) -> _Client:
         loop = asyncio.get_running_loop()
@@ -177,7 +174,7 @@ class Transport:
             for closed in [each for each in self._clients if each.is_closed()]:
                 del self._clients[closed]
             client = _Client(self._timeouts, self._public_only)
-            await client.open()  # does not suspend, so no second client is created meanwhile
+            await client.http.open()  # does not suspend, so no second client is created meanwhile
             self._clients[loop] = client
         return client
 
@@ -186,19 +183,15 @@ class _Client:
     """The HTTP client of one event loop. It closes with the loop."""
 
     def __init__(self, timeouts: Timeouts, public_only: bool) -> None:
+        from outrider.providers.transport.client import Client
+
         self._timeouts = timeouts
         self._public_only = public_only
-        # An event loop that shuts down closes its async generators, and this one closes the client.
-        self.lifetime = self._open_session()
         self._proxies = environment_proxies()
-        self._tls: ssl.SSLContext | bool | None = None
-        self._session: aiohttp.ClientSession
+        # A proxy may well be in the private network; it then decides which addresses can be reached.
+        factory = public_socket if public_only and not self._proxies else None
+        self.http = Client(timeouts.connect, make_socket=factory)
         self.time = asyncio.get_running_loop().time
-
-    async def open(self) -> None:
-        self._session = await anext(self.lifetime)
-        # If the provider is garbage-collected while the loop runs on, its connections are closed as well.
-        weakref.finalize(self, _close_later, asyncio.get_running_loop(), self._session)
 
     def request(
         self,
@@ -207,51 +200,14 @@ class _Client:
         headers: Mapping[str, str],
         body: Body | None = None,
         idle_seconds: float = math.inf,
-    ) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
+    ) -> Exchange:
         proxy = proxy_for(url, self._proxies)
         if self._public_only:
             _refuse_private(url, is_proxied=proxy is not None)
-        if self._tls is None and (url.startswith("https:") or (proxy or "").startswith("https:")):
-            self._tls = tls_context()  # slow, and local servers do not need it
-        data: Any = body
-        if isinstance(body, Pieces):
-            headers, data = {**headers, "content-length": str(len(body))}, _sliced(body)
-        # Redirects are not followed: they could take the key to another host.
-        more: dict[str, Any] = {"timeout": self._timeout(idle_seconds)} if idle_seconds < self._timeouts.read else {}
-        return self._session.request(
-            method, url, data=data, headers=headers, proxy=proxy, ssl=self._tls or True, allow_redirects=False, **more
-        )
-
-    def _timeout(self, read: float) -> aiohttp.ClientTimeout:
-        import aiohttp
-
-        # `post` checks the total timeout, which costs less than a timer for each request.
-        return aiohttp.ClientTimeout(
-            total=None, sock_connect=self._timeouts.connect, sock_read=None if read == math.inf else read
-        )
-
-    async def _open_session(self) -> AsyncGenerator[aiohttp.ClientSession, None]:
-        import aiohttp
-
-        timeout = self._timeout(self._timeouts.read)
-        # A proxy may well be in the private network; it then decides which addresses can be reached.
-        factory = public_socket if self._public_only and not self._proxies else None
-        connector = aiohttp.TCPConnector(limit=0, socket_factory=factory)
-        async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, auto_decompress=True, cookie_jar=aiohttp.DummyCookieJar()
-        ) as session:
-            yield session
-
-
-async def _sliced(body: Pieces) -> AsyncIterator[memoryview]:
-    """Yield the body in slices, as fast as the network takes them, so that it is not copied as a whole."""
-    for piece in body.slices():
-        yield piece
-
-
-def _close_later(loop: asyncio.AbstractEventLoop, session: aiohttp.ClientSession) -> None:
-    if not loop.is_closed() and not session.closed:
-        loop.call_soon_threadsafe(lambda: loop.create_task(session.close()))
+        # Pieces are sent as fast as the network takes them, and not copied as a whole.
+        pieces, length = (body.slices(), len(body)) if isinstance(body, Pieces) else (body or b"", None)
+        seconds = min(idle_seconds, self._timeouts.read)
+        return self.http.request(method, url, headers, pieces, length, read_seconds=seconds, proxy=proxy)
 
 
 def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float | None:
@@ -267,33 +223,36 @@ def retry_delay(headers: Mapping[str, str], now: Callable[[], float]) -> float |
     return None
 
 
-def _is_good(response: aiohttp.ClientResponse) -> bool:
-    return response.status == 200 and "html" not in response.headers.get("content-type", "").lower()
+def _is_good(response: Incoming) -> bool:
+    return response.status == 200 and "html" not in response.header("content-type").lower()
 
 
-def _joined(response: aiohttp.ClientResponse) -> Mapping[str, str]:
+def _joined(response: Incoming) -> Mapping[str, str]:
     joined: dict[str, str] = {}
-    for name, value in response.headers.items():
+    for name, value in response.headers:
         name = name.lower()
         joined[name] = f"{joined[name]}, {value}" if name in joined else value
     return joined
 
 
-async def _drain(response: aiohttp.ClientResponse) -> None:
+async def _drain(response: Incoming) -> None:
     """Read the rest of a response for a moment: only a response that was read to its end frees its connection."""
-    import aiohttp
+    from outrider.providers.transport.connection import HttpError
 
-    if response.content.at_eof():
+    if response.is_complete:
         return
-    with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
+    with contextlib.suppress(TimeoutError, HttpError, OSError):
         async with asyncio.timeout(DRAIN_TIMEOUT):
-            async for _ in response.content.iter_any():
-                pass
+            while not response.is_complete:
+                await response.read()
 
 
-async def _error_response(response: aiohttp.ClientResponse) -> ErrorResponse:
-    body = await response.content.read(MAX_ERROR_BYTES)
-    return ErrorResponse(response.status, {name.lower(): value for name, value in response.headers.items()}, body)
+async def _error_response(response: Incoming) -> ErrorResponse:
+    body = bytearray()
+    while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
+        body += chunk
+    headers = {name.lower(): value for name, value in response.headers}
+    return ErrorResponse(response.status, headers, bytes(body[:MAX_ERROR_BYTES]))
 
 
 def _refuse_private(url: str, *, is_proxied: bool) -> None:
@@ -305,40 +264,30 @@ def _refuse_private(url: str, *, is_proxied: bool) -> None:
 
 
 def _to_error(error: Exception, url: str, started: bool = False) -> ProviderError:
-    """Return the error for a failure of the HTTP library, without headers and without passwords in URLs."""
-    import aiohttp
+    """Return the error for a failure of the HTTP client, without headers and without passwords in URLs."""
+    from outrider.providers.transport.client import ProxyError, UrlError, reason_of
+    from outrider.providers.transport.connection import HttpError
 
-    host, reason = shown_host(url), _reason(error)
+    host, reason = shown_host(url), reason_of(error)
     match error:
-        case aiohttp.InvalidURL() | aiohttp.NonHttpUrlClientError():
+        case UrlError():
             return ProviderError(f"{host!r} is not a usable URL; check the base URL and the proxies")
         case TimeoutError():
             kind = IncompleteStreamError if started else UnavailableError
             return kind(f"{host} took too long to respond", retryable=True)
-        case aiohttp.ClientConnectorCertificateError():
+        case ssl.SSLCertVerificationError():
             return UnavailableError(
                 f"the certificate of {host} is not trusted: {reason}; {CA_VARIABLES[0]} can name its issuer"
             )
-        case aiohttp.ClientProxyConnectionError() | aiohttp.ClientHttpProxyError():
+        case ProxyError():
             return UnavailableError(
                 f"{host} cannot be reached through the proxy: {reason}; check the proxy", retryable=True
             )
-        case aiohttp.ClientError() | OSError():
+        case HttpError() | OSError():
             if started:
                 return IncompleteStreamError(f"the response of {host} was cut off: {reason}", retryable=True)
             # Nothing listens at an address that refuses: a server that restarts is back in seconds.
-            is_refused = isinstance(getattr(error, "os_error", error), ConnectionRefusedError)
-            patience = REFUSED_SECONDS if is_refused else None
+            patience = REFUSED_SECONDS if isinstance(error, ConnectionRefusedError) else None
             sentence = f"{host} cannot be reached: {reason}; check the address and the network"
             return UnavailableError(sentence, retryable=True, retry_seconds=patience)
     return ProviderError(f"the request to {host} cannot be sent: {reason}")
-
-
-def _reason(error: Exception) -> str:
-    if status := getattr(error, "status", None):  # its text contains the URL, which may contain a password
-        return f"{status} {getattr(error, 'message', '')}"
-    reason: Any = getattr(error, "os_error", None) or getattr(error, "certificate_error", None) or error
-    text = getattr(reason, "strerror", None) or str(reason) or type(reason).__name__
-    if text.startswith("Connect call failed"):  # a Python tuple with the address follows
-        return os.strerror(reason.errno)
-    return "it is not complete" if text.startswith("Response payload") else text

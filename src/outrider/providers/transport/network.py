@@ -14,12 +14,15 @@ from outrider.errors import ProviderError
 CA_VARIABLES = ("SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
 
 
-def tls_context() -> ssl.SSLContext | bool:
+def tls_context() -> ssl.SSLContext:
     """Return a TLS context with the system's certificates and those in the usual environment variables."""
     named = {path: name for name in CA_VARIABLES if (path := os.environ.get(name))}
     if not named:
-        return True  # the library's own context, which exists already; a new one takes a tenth of a second
+        from outrider.providers.transport.system_certificates import CONTEXT  # slow to import
+
+        return CONTEXT
     context = ssl.create_default_context()
+    context.set_alpn_protocols(["http/1.1"])
     for path, name in named.items():
         try:
             context.load_verify_locations(cafile=path)
