@@ -92,7 +92,7 @@ class Connection(asyncio.Protocol):
         """Take leave of the response. Return whether the connection can take another request; if not, it is closed."""
         incoming, self._incoming = self._incoming, None
         if self.is_open and incoming is not None and incoming.is_complete and incoming.keeps_alive:
-            incoming.drop()
+            incoming.leave()
             return True
         self.abort()
         return False
@@ -223,6 +223,11 @@ class Incoming:
             self._connection.hold_back(is_held=False)
 
     # What the connection calls
+
+    def leave(self) -> None:
+        """Drop what is left of a response that has ended."""
+        self.drop()
+        del self._parser  # they refer to each other
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
