@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from outrider.coding.permissions.shell.command_rules import all_commands
 from tests.coding.permissions.workspace import Ground
 
 SPELLED = {
@@ -36,6 +37,13 @@ SPELLED = {
     ),
     "docker-compose down:*": ("docker compose down", "docker-compose -f x down"),
     "make deploy:*": ("make -C . deploy", "make -j 4 deploy", "make test deploy"),
+    "sed -i:*": ("sed -i.bak s/x/y/ a", "sed -n -i~ p a", "sed -Ei.bak s/x/y/ a"),
+    "curl -X POST:*": ("curl -XPOST http://h", "curl -s http://h -XPOST", "curl -sX POST http://h"),
+    "curl --request POST:*": ("curl --request=POST http://h",),
+    "docker run --network=host:*": ("docker run --network host x", "docker run --network=host x"),
+    "mvn deploy:*": ("mvn clean deploy", "mvn -B clean deploy"),
+    "gradle publish:*": ("gradle clean publish", "./gradle build publish"),
+    "sudo rm:*": ("sudo A=1 rm x", "sudo -u root A=1 rm x"),
     "pip install:*": ("pip --cache-dir x install y", "python -m pip install y", "python3.12 -m pip -v install y"),
     "rm -rf:*": ("rm -r -f x", "rm -fr x", "rm -Rf x", "rm x -rvf", "rm --recursive --force x", "sudo rm -f -r x"),
     "rm:*": (
@@ -76,6 +84,9 @@ def test_a_shell_that_reads_its_commands_is_asked_about(ground: Ground, shell: s
         ),
         *(("git push --force:*", line) for line in ("git push", "git push -u origin main", "git fetch --force")),
         *(("git reset --hard:*", line) for line in ("git reset --soft", "git reset x", "git commit -m --hard")),
+        *(("sed -i:*", line) for line in ("sed -n p a", "sed -e s/i/x/ a")),
+        *(("curl -X POST:*", line) for line in ("curl http://h/POST", "curl -X GET http://h", "curl -XPOSTS h")),
+        *(("mvn deploy:*", line) for line in ("mvn clean install", "mvn -Dname=deploy test")),
         *(("npm publish:*", line) for line in ("npm run publish", "npm test", "npm-check publish")),
         *(("rm -rf:*", line) for line in ("rm x", "rm -r x", "rm -f x", "cp -rf a b")),
         *(("rm:*", line) for line in ("npm rm x", "git rm x", "docker-rm x", "rm-x", "echo rm")),
@@ -86,3 +97,7 @@ def test_a_shell_that_reads_its_commands_is_asked_about(ground: Ground, shell: s
 )
 def test_a_rule_leaves_other_commands_alone(ground: Ground, rule: str, command: str) -> None:
     assert ground.bash(command, "all", access="full", sandboxed=True, deny=[f"Bash({rule})"]).verdict == "allow"
+
+
+def test_a_line_inside_a_line_is_read_once() -> None:
+    assert len(list(all_commands("sudo '   sudo \"   sudo a b\"'"))) == 3

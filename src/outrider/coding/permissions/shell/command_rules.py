@@ -54,6 +54,8 @@ OPERANDS_DECIDE = RUNNERS | word_set(
 
 TARGETS = word_set("make gmake just rake ninja nox gulp invoke")
 """Programs whose every argument is one more task."""
+_GOALS = TARGETS | word_set("mvn gradle")
+"""Programs that take several tasks: what a deny rule names may come behind others."""
 
 STATE_CHANGERS = word_set(
     "cd pushd popd dirs eval trap source . exec printf read getopts mapfile readarray declare typeset local export "
@@ -129,7 +131,7 @@ def program_name(word: str) -> str:
 
 
 def _has_subcommands(name: str) -> bool:
-    return name in OPERANDS_DECIDE and name not in TARGETS
+    return name in OPERANDS_DECIDE and name not in _GOALS
 
 
 def _possible_commands(text: str) -> Iterator[Sequence[str]]:
@@ -173,7 +175,10 @@ def _inner_lines(words: Sequence[str]) -> Iterator[str]:
         elif is_git and (before in ("-c", "-x", "--exec") or before.endswith("-filter") or word.startswith("--exec=")):
             yield (word.partition("=")[2] or word).lstrip("!")
         elif runs_others and " " in word:
-            yield from (word, word[2:], word[3:], word.partition("=")[2])
+            yield word
+            if word.startswith("-"):
+                yield from (word[2:], word[3:])
+            yield word.partition("=")[2]
 
 
 _PACKAGES = word_set("test t start")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import TypeAlias
 
 from outrider.text import word_set
@@ -15,6 +16,7 @@ from outrider.text import word_set
 Words: TypeAlias = Sequence[str]
 
 _LETTERS = re.compile(r"-[A-Za-z0-9]+")
+_VALUE = re.compile(r"(?:--[^=]+=|-[A-Za-z0-9]=?)(.+)", re.DOTALL)
 _LONGEST_BUNDLE = len("-abcd")
 """Longer words after one dash are names, as in `find -delete`, and not letters."""
 _LETTER_OF = {"--force": "-f", "--recursive": "-r", "-R": "-r"}
@@ -77,25 +79,33 @@ def _matches(words: Words, wanted: Words, has_subcommands: Callable[[str], bool]
 
 
 def subcommand_places(words: Words) -> Iterator[int]:
-    """Yield where a sub-command may be: behind options, and behind words that may be their values."""
+    """Yield where a sub-command may be: behind options, and behind words that may be their values, and assignments."""
     before = ""
     for at, word in enumerate(words):
         yield at
-        if not (word[:1] in ("-", "+") or before[:1] == "-" or {word, before} & _LEADING):
+        if not (word[:1] in ("-", "+") or "=" in word or before[:1] == "-" or {word, before} & _LEADING):
             return
         before = word
 
 
 def _occur(words: Words, wanted: Words) -> bool:
-    """Return whether words occur among others, in this order."""
-    rest = iter(words)
+    """Return whether words occur among others, in this order, also as the value of an option."""
+    rest = _with_values(words)
     return all(word in rest for word in wanted)
+
+
+def _with_values(words: Words) -> Iterator[str]:
+    """Yield the words, and after an option its value, if they are one word: `-XPOST`, `--request=POST`."""
+    for word in words:
+        yield word
+        if value := _VALUE.fullmatch(word):
+            yield value[1]
 
 
 def _has_option(words: Words, wanted: str) -> bool:
     """Return whether an option is given: by its name, shortened or with a value, or as letters of any bundles."""
     names = [word.partition("=")[0] for word in words if word.startswith("-")]
-    if wanted in words or wanted in names:
+    if wanted in words or wanted in names or ("=" in wanted and wanted in map("=".join, pairwise(words))):
         return True
     if wanted.startswith("--") and any(len(name) >= _SHORTEST and wanted.startswith(name) for name in names):
         return True
@@ -104,7 +114,7 @@ def _has_option(words: Words, wanted: str) -> bool:
 
 
 def _letters(options: Words) -> set[str]:
-    """Return the letters of all bundles, such as `-rf`."""
-    short = (_LETTER_OF.get(each, each) for each in options)
-    letters = (letter for each in short if _LETTERS.fullmatch(each) for letter in each[1:])
+    """Return the letters of all bundles, such as `-rf`, also before a value, as in `-i.bak`."""
+    bundles = (_LETTERS.match(_LETTER_OF.get(each, each)) for each in options)
+    letters = (letter for each in bundles if each for letter in each[0][1:])
     return {_LETTER_OF.get(f"-{letter}", letter)[-1] for letter in letters}
