@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from outrider import Agent, Hooks, Log, Session, with_subagents
+from outrider.conversation.messages import Message
+from outrider.conversation.user_messages import REPORT
 from outrider.errors import ConversationError, HookBlockedError
 from outrider.hooks import HookResult
+from outrider.prompts import prompt
 from outrider.runtime.events import Event, Notice, ToolStarted
 from outrider.runtime.hooks import (
+    HOOK_SAYS,
     AfterTool,
     BeforeCompaction,
     BeforeTool,
@@ -20,6 +24,7 @@ from outrider.runtime.hooks import (
     SessionStart,
     Stop,
     SubagentStop,
+    newest_request,
 )
 from outrider.testing import ScriptedModel, call
 
@@ -157,8 +162,8 @@ async def test_a_compaction_is_prevented() -> None:
         return HookResult(block="keep it")
 
     session = agent(["One " * 500, "Two " * 500, "Three " * 500], before_compaction=never).session()
-    for prompt in ("a" * 4000, "b" * 4000, "c" * 4000):
-        await session.run(prompt)
+    for words in ("a" * 4000, "b" * 4000, "c" * 4000):
+        await session.run(words)
     with pytest.raises(ConversationError, match="a hook prevents the compaction: keep it"):
         await session.compact()
 
@@ -170,8 +175,8 @@ async def test_a_hook_may_remark_on_a_compaction() -> None:
     seen: list[Event] = []
     session = agent(["One " * 500, "Two " * 500, "Three " * 500, "A summary."], before_compaction=remark).session()
     session.observe(seen.append)
-    for prompt in ("a" * 4000, "b" * 4000, "c" * 4000):
-        await session.run(prompt)
+    for words in ("a" * 4000, "b" * 4000, "c" * 4000):
+        await session.run(words)
     await session.compact()
     assert Notice("here it comes") in seen
 
@@ -244,3 +249,11 @@ async def test_a_cancel_during_a_hook_after_a_call_keeps_its_result() -> None:
     session.cancel()
     assert (await running).status == "cancelled"
     assert session.messages[2].tool_results[0].text.startswith("3")
+
+
+@pytest.mark.parametrize(
+    "said", [prompt("interrupted"), prompt("goal_failed"), f"{REPORT}a1 is done.]", f"{HOOK_SAYS}Be brief.", " "]
+)
+def test_what_others_say_in_the_name_of_the_user_is_not_the_newest_request(said: str) -> None:
+    messages = [Message.user("Write it."), Message.assistant("I will."), Message.user(said)]
+    assert newest_request(reversed(messages)) == "Write it."

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import msgspec
 
 from outrider.conversation.messages import Message
+from outrider.conversation.user_messages import is_from_user
 from outrider.tools.tool import is_async
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ HOOK_SAYS = "[A hook says:]\n"
 
 
 def newest_request(messages: Iterable[Message]) -> str:
-    """Return the newest words of the user among messages, of which the newest is first. A hook is no user."""
-    said = (each.text for each in messages if each.role == "user")
+    """Return the newest words of the user among messages, of which the newest is first. Hooks and marks are no user."""
+    said = (each.text for each in messages if is_from_user(each))
     return next((text for text in said if text.strip() and not text.startswith(HOOK_SAYS)), "")
 
 
