@@ -1,4 +1,7 @@
-"""A process that asks its model again and again, until the budget of the day is used up: `python -m` with a log."""
+"""A process that asks its model until the budget of the day is used up: `python -m` with a log.
+
+After the first request it waits for a line, so that several begin to spend together.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,8 @@ async def main(place: str, dollars: float) -> None:
     with Log(place) as log:
         agent = Agent(ScriptedModel(step), budget=Budget(day=dollars))
         async with Session.open(log, agent=agent) as session:
-            status = "done"
+            status = (await session.run("Hi.")).status
+            await asyncio.to_thread(sys.stdin.readline)
             while status == "done":
                 status = (await session.run("Hi.")).status
         print(status, flush=True)
