@@ -21,6 +21,7 @@ import pytest
 
 from outrider import Attachment, Log, Message, ToolResultBlock, ToolUseBlock, Usage, dumps
 from outrider.cli import main
+from outrider.cli.options import resume_command
 from outrider.conversation.messages import AttachmentBlock, TextBlock, ThinkingBlock
 from outrider.errors import AttachmentError
 from outrider.log.entries import (
@@ -213,6 +214,19 @@ def test_a_line_has_the_title_when_the_model_turns_cost_and_size() -> None:
         "What is 2+2?",
     ]
     assert heading.index("TITLE") == found.index("What")
+
+
+def test_an_id_of_your_own_is_shown_whole_and_finds_the_session(capsys: pytest.CaptureFixture[str]) -> None:
+    random = store(*exchange("one"))
+    with default_log() as log:
+        fill(log.create(SessionSettings(model="demo"), id="order-17-refund"), *exchange("two"))
+    assert main(["sessions"]) == 0
+    heading, *lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["order-17-refund", random[:8]]
+    assert {line.index(word) for line, word in zip([heading, *lines], ["TITLE", "two", "one"], strict=True)} == {
+        heading.index("TITLE")
+    }
+    assert resume_command("order-17-refund", None) == "outrider --resume order-17-refund"
 
 
 def test_a_model_that_is_too_long_for_the_list_is_cut_and_a_cost_that_nobody_knows_is_a_dash() -> None:

@@ -11,8 +11,8 @@ import pytest
 from outrider import Agent, Compaction, Hooks, Log, Session, tool
 from outrider.errors import LogError, ProviderError
 from outrider.hooks import AfterTool, BeforeTool, HookResult
+from outrider.log.session_id import shown_id
 from outrider.providers.base import Request
-from outrider.replay.tape import shown_id
 from outrider.subagents import spawn
 from outrider.testing import ScriptedModel, Step, call, replay
 from outrider.tools.approval import Deny

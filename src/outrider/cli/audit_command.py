@@ -15,6 +15,7 @@ from outrider.coding.masking import mask_tokens
 from outrider.coding.toolbox.titles import title
 from outrider.log.audit import Decision
 from outrider.log.log import Log
+from outrider.log.session_id import shown_id
 from outrider.log.verification import Verification
 from outrider.text import counted
 from outrider.text.visible import revealed_line
@@ -68,7 +69,7 @@ def _lines(branch: Branch, found: list[Decision], indent: str) -> Iterator[str]:
         if each.session == summary.id:
             yield f"{indent}{_line(_shown(each, Path(summary.folder)))}"
     for child in branch.children:
-        yield f"{indent}  {revealed_line(f'{child.summary.id[:8]} “{child.summary.title}”')}"
+        yield f"{indent}  {revealed_line(f'{shown_id(child.summary.id)} “{child.summary.title}”')}"
         yield from _lines(child, found, f"{indent}  ")
 
 
@@ -100,7 +101,7 @@ def _verified(log: Log, branch: Branch, indent: str = "") -> Iterator[tuple[Veri
 
 
 def _verification_lines(found: Verification) -> Iterator[str]:
-    name = found.session[:8]
+    name = shown_id(found.session)
     if found.is_proved:
         yield f"{name}  {counted(found.verified, 'entry', 'entries')} verified, none was changed."
     else:

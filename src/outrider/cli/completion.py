@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from outrider.environment import config_file, data_folder, log_place
+from outrider.log.session_id import shown_id
 from outrider.version import __version__
 
 if TYPE_CHECKING:
@@ -142,12 +143,7 @@ def _sessions() -> dict[str, str]:
     if isinstance(place, str) and place.startswith(("postgres://", "postgresql://")):
         return {}
     found = newest_titles(Path(place), MOST_SESSIONS)
-    return {_short(name): safe_line(title)[:60] for name, title in found if _SAFE.fullmatch(name)}
-
-
-def _short(id: str) -> str:
-    """Return an id as lists show it. Those of the user's own stay whole."""
-    return id[:8] if re.fullmatch("[0-9a-f]{32}", id) else id
+    return {shown_id(name): safe_line(title)[:60] for name, title in found if _SAFE.fullmatch(name)}
 
 
 def _servers() -> Iterator[str]:

@@ -140,7 +140,9 @@ def resume_command(session: str, place: str | None) -> str:
     """Return the command line that resumes a session in the place where its tools worked."""
     import shlex
 
-    return f"outrider --resume {session[:8]}" + (f" --in {shlex.quote(place)}" if place else "")
+    from outrider.log.session_id import shown_id
+
+    return f"outrider --resume {shown_id(session)}" + (f" --in {shlex.quote(place)}" if place else "")
 
 
 def tools_and_files(values: Sequence[str]) -> tuple[list[str] | None, list[str]]:

@@ -148,6 +148,7 @@ def _run_prompt(options: argparse.Namespace, output: PromptOutput, interrupts: I
 
 def _report_end(outcome: PromptOutcome, interrupts: Interrupts, place: str | None) -> None:
     from outrider.cli.prompt_output import print_stderr, question_lines
+    from outrider.log.session_id import shown_id
 
     if outcome.status == "cancelled" and interrupts.caught:
         hint = f"\n[to resume: {resume_command(outcome.session, place)}]" if outcome.session else ""
@@ -155,7 +156,7 @@ def _report_end(outcome: PromptOutcome, interrupts: Interrupts, place: str | Non
     elif outcome.status == "waiting":
         for line in question_lines(outcome.questions):
             print_stderr(line)
-        print_stderr(f"Then: outrider sessions continue {(outcome.session or '')[:8]}")
+        print_stderr(f"Then: outrider sessions continue {shown_id(outcome.session or '')}")
     elif outcome.status not in ("done", "error", "cancelled", "budget"):
         print_stderr(f"outrider: stopped by the limit {outcome.status}")
     if outcome.error:

@@ -35,6 +35,7 @@ from outrider.conversation.usage import Usage
 from outrider.errors import ConversationError, OutriderError
 from outrider.log.entries import SessionSettings as Recorded
 from outrider.log.log import Log
+from outrider.log.session_id import shown_id
 from outrider.providers.debugging import logger
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.events import Event, RunFinished, TurnStarted
@@ -180,7 +181,7 @@ class PromptRun:
         report = self._report
         streaming = self._options.input_format == "stream-json"
         if not parts and not session.is_unfinished and not report and not streaming and not self._options.until:
-            name = session.id[:8]
+            name = shown_id(session.id)
             self._print_note(
                 f'Session {name} has no unfinished work. To continue it: outrider --resume {name} -p "PROMPT"'
             )

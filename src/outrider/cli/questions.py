@@ -16,6 +16,7 @@ from outrider.coding.toolbox import tools_of_programs
 from outrider.errors import AnsweredError, LogError, ValidationError
 from outrider.log.log import Log
 from outrider.log.questions import Answer, ChoiceQuestion, PermissionQuestion, PlanQuestion, Question
+from outrider.log.session_id import shown_id
 from outrider.text.visible import revealed_line, safe_line
 
 AddCommand = Callable[[str, Callable[[Log, argparse.Namespace], int | None], str], argparse.ArgumentParser]
@@ -43,7 +44,7 @@ def _list(log: Log, options: argparse.Namespace) -> None:
         print("No question waits for an answer.")
     for each in questions:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.asked))
-        print(f"{each.id[:8]}  {when}  session {each.session[:8]}: {question_text(each)}")
+        print(f"{each.id[:8]}  {when}  session {shown_id(each.session)}: {question_text(each)}")
         print(f"          {' · '.join(_answers(each))}")
 
 
@@ -64,7 +65,7 @@ def _answer(log: Log, options: argparse.Namespace) -> None:
         log.answer(question.id, given, by=f"{getpass.getuser()}, in the terminal")
     except ValidationError as error:
         raise LogError(f"this cannot be the answer: {'; '.join(error.violations)}") from None
-    print(f"Answered. To go on: outrider sessions continue {question.session[:8]}")
+    print(f"Answered. To go on: outrider sessions continue {shown_id(question.session)}")
 
 
 def _found(log: Log, prefix: str) -> Question:
@@ -106,7 +107,7 @@ def _continue(log: Log, options: argparse.Namespace) -> int:
     code = 0
     for each in ids:
         if strange := tools_of_programs(log.settings(each).tools or ()):
-            print(f"{each[:8]} has tools of a program ({safe_line(', '.join(strange))}): go on with it there.")
+            print(f"{shown_id(each)} has tools of a program ({safe_line(', '.join(strange))}): go on with it there.")
             continue
         code = max(code, _run(each))
     if not ids:

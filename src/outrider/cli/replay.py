@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from outrider.cli.command_parser import command_parser, reported
 from outrider.cli.options import WRONG_INPUT, UsageError
 from outrider.environment import LOG_HELP
+from outrider.log.session_id import shown_id
 
 if TYPE_CHECKING:
     from outrider.coding.workbench import Workbench
@@ -150,9 +151,9 @@ def _print_replayed(done: Replayed, *, as_json: bool) -> None:
         return
     among = f", {done.sessions - 1} of its sub-agents included" if done.sessions > 1 else ""
     if done.difference:
-        print(f"{done.session[:8]} differs at {done.difference}")
+        print(f"{shown_id(done.session)} differs at {done.difference}")
     else:
-        print(f"{done.session[:8]}: 0 differences in {counted(done.entries, 'entry', 'entries')}{among}")
+        print(f"{shown_id(done.session)}: 0 differences in {counted(done.entries, 'entry', 'entries')}{among}")
 
 
 # Another model at each step
@@ -180,7 +181,7 @@ async def _ask_all(log: Log, id: str, options: argparse.Namespace, replies: list
     spent = 0.0
     replied = other_replies(log, id, resolve(options.model), system=system)
     if not options.json:
-        print(f"Asking {options.model} at each step of {id[:8]} …", file=sys.stderr, flush=True)
+        print(f"Asking {options.model} at each step of {shown_id(id)} …", file=sys.stderr, flush=True)
     async for reply in replied:
         replies.append(reply)
         print(_json(reply) if options.json else _line(reply), flush=True)

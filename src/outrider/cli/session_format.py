@@ -24,6 +24,7 @@ from outrider.conversation.usage import Usage
 from outrider.conversation.user_messages import is_from_user
 from outrider.log import entries
 from outrider.log.log import Log
+from outrider.log.session_id import shown_id
 from outrider.log.summary import Summary
 from outrider.log.usage_tables import context_used
 from outrider.providers.resolution import window_of_name
@@ -67,7 +68,7 @@ def tree_lines(branch: Branch) -> Iterator[str]:
 def _below(children: Sequence[Branch], indent: str) -> Iterator[str]:
     for child in children:
         is_last = child is children[-1]
-        line = f"{child.summary.id[:8]}  {child.summary.title} · {used(child.turns, child.usage)}"
+        line = f"{shown_id(child.summary.id)}  {child.summary.title} · {used(child.turns, child.usage)}"
         yield f"{indent}{'└─' if is_last else '├─'} {line}"
         yield from _below(child.children, f"{indent}{'   ' if is_last else '│  '}")
 
@@ -85,7 +86,8 @@ def format_list(summaries: Sequence[Summary], is_here: Callable[[Summary], bool]
     if not summaries:
         return
     has_others = is_here(summaries[0])
-    yield f"{'ID':<8}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
+    width = max(8, *(len(shown_id(each.id)) for each in summaries))
+    yield f"{'ID':<{width}}  {'WHEN':<16}  {'MODEL':<24}  {'TURNS':>5}  {'COST':>8}  {'SIZE':>10}  TITLE"
     for each in summaries:
         where = "" if is_here(each) else home_relative(each.folder)
         if where and has_others:
@@ -96,7 +98,7 @@ def format_list(summaries: Sequence[Summary], is_here: Callable[[Summary], bool]
         model = each.model if len(each.model) <= 24 else f"{each.model[:23]}…"
         cost = dollars(each.usage.cost) or "–"
         yield safe_line(
-            f"{each.id[:8]}  {format_time(each.updated)}  {model:<24}  {each.turns:>5}  {cost:>8}  "
+            f"{shown_id(each.id):<{width}}  {format_time(each.updated)}  {model:<24}  {each.turns:>5}  {cost:>8}  "
             f"{human_size(each.size):>10}  {is_open}{kind}{each.title}{f'  in {where}' if where else ''}"
         )
 
@@ -213,7 +215,7 @@ def _event(entry: entries.Entry, full: bool) -> tuple[str, str]:
         case entries.SessionSettings():
             return "settings", msgspec.json.encode(entry).decode() if full else _settings_summary(entry)
         case entries.SessionStarted(forked_from=source, forked_at=at, version=version):
-            copied = f", copied from {source[:8]} up to entry {at}" if source else ""
+            copied = f", copied from {shown_id(source)} up to entry {at}" if source else ""
             return "created", f"by Outrider {version}{copied}"
         case entries.SubagentLinked() | entries.BackgroundTask():
             return _subagent(entry)
@@ -228,8 +230,8 @@ def _event(entry: entries.Entry, full: bool) -> tuple[str, str]:
 
 def _subagent(entry: entries.SubagentLinked | entries.BackgroundTask) -> tuple[str, str]:
     if isinstance(entry, entries.SubagentLinked):
-        return "sub-agent", f"{entry.session[:8]} for {entry.call_id}"
-    return "sub-agent", f"{entry.session[:8]} in the background: {entry.title} · {entry.status or 'at work'}"
+        return "sub-agent", f"{shown_id(entry.session)} for {entry.call_id}"
+    return "sub-agent", f"{shown_id(entry.session)} in the background: {entry.title} · {entry.status or 'at work'}"
 
 
 def _rewinding(entry: entries.SnapshotEntry | entries.RewindEntry) -> tuple[str, str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from outrider.errors import UnknownSessionError
 from outrider.log.log import Log
 from outrider.log.session_filter import INTERACTIVE, SessionFilter
+from outrider.log.session_id import shown_id
 
 CONTINUED = (*INTERACTIVE, "print")
 """The origins of sessions that --continue goes on with. A task of a batch is not the user's last conversation."""
@@ -24,8 +25,8 @@ def find_session(log: Log, named: str | None, *, latest: bool, folder: Path) -> 
         found = log.session(named)
         if found.parent:
             raise UnknownSessionError(
-                f"{found.id[:8]} is the session of a sub-agent; resume its parent with outrider --resume "
-                f"{found.parent[:8]}, or copy it with outrider sessions fork {found.id[:8]}"
+                f"{shown_id(found.id)} is the session of a sub-agent; resume its parent with outrider --resume "
+                f"{shown_id(found.parent)}, or copy it with outrider sessions fork {shown_id(found.id)}"
             )
         return found.id
     return _last_used(log, folder) if latest else None

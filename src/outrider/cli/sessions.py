@@ -23,6 +23,7 @@ from outrider.coding.session_lists import SessionList
 from outrider.environment import LOG_HELP
 from outrider.errors import LogError, OutriderError, RewindConflictError, UnknownSessionError
 from outrider.log.log import Log
+from outrider.log.session_id import shown_id
 from outrider.log.sqlite.recovery import recover
 from outrider.log.transfer import export
 from outrider.sync import default_log
@@ -200,7 +201,7 @@ def _rename(log: Log, options: argparse.Namespace) -> None:
 def _delete(log: Log, options: argparse.Namespace) -> None:
     found = [log.session(name) for name in options.ids]  # fail before deleting if one is unknown
     for summary in {each.id: each for each in found}.values():
-        name = safe_line(f"{summary.id[:8]} “{summary.title}”, {counted(summary.turns, 'turn')}")
+        name = safe_line(f"{shown_id(summary.id)} “{summary.title}”, {counted(summary.turns, 'turn')}")
         otherwise = "add --yes to delete without confirmation"
         if not options.yes and not confirm(f"Delete {name} permanently? [y/N] ", otherwise):
             print(f"Kept {name}.", file=sys.stderr)
@@ -225,7 +226,7 @@ def _recover(log: Log, options: argparse.Namespace) -> None:
         return
     print(f"Saved: {saved}. The damaged file is in {found.backup}.")
     for name, count in found.lost.items():
-        print(f"  {name[:8]} lost {count:,} of its entries")
+        print(f"  {shown_id(name)} lost {count:,} of its entries")
     if found.unverified:
         print("  The list of sessions was damaged, so the newest entries of a session may be lost as well.")
     elif not found.lost:
@@ -263,7 +264,7 @@ def rewind(log: Log, options: argparse.Namespace) -> None:
         for line in outcome_lines(done):
             print(safe_lines(line), file=sys.stderr)
         if not options.undo:
-            print(f"To take it back: outrider sessions rewind {journal.id[:8]} --undo", file=sys.stderr)
+            print(f"To take it back: outrider sessions rewind {shown_id(journal.id)} --undo", file=sys.stderr)
     finally:
         journal.close()
 

@@ -19,6 +19,7 @@ from outrider.conversation.messages import (
 from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log.entries import CallResult, CompactionEntry, MessageEntry, Record, SubagentLinked
+from outrider.log.session_id import shown_id
 from outrider.providers.base import ToolSpec
 from outrider.version import __version__
 
@@ -37,7 +38,7 @@ def trajectory(log: LogReader, id: str) -> dict[str, Any]:
     for record in log.shown_records(summary.id):
         steps.take(record)
     if not steps.steps:
-        raise LogError(f"the session {summary.id[:8]} has no messages; there is no trajectory")
+        raise LogError(f"the session {shown_id(summary.id)} has no messages; there is no trajectory")
     tools = () if requested is None or isinstance(requested.tools, UnsetType) else requested.tools
     children = [trajectory(log, child.id) for child in log.children(summary.id) if child.turns]
     usage = sum((child.usage for child in log.children(summary.id)), summary.usage)

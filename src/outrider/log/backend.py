@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from outrider.errors import UnknownSessionError
 from outrider.log.rows import LAST_SEQ, Extent, Row, in_order, is_intact
 from outrider.log.session_filter import Condition, SessionFilter, inside
+from outrider.log.session_id import RANDOM_ID
 from outrider.log.summary import COLUMNS, INDEXABLE, Indexable, SessionRow, indexables, session_row
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 
 LOST = "the session was taken over by another process, or deleted; open it again to continue from the disk"
 ROW = "session, seq, time, kind, body, checksum"
-RANDOM_ID = 32
-"""The length of an id that no program has chosen."""
 _LISTED = "parent = '' AND title <> ''"
 
 

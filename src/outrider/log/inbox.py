@@ -23,6 +23,7 @@ from outrider.log.inbox_tables import DELIVERED, InboxTables, InboxView, Questio
 from outrider.log.key import LogKey
 from outrider.log.pending_write import deliver_cancel
 from outrider.log.questions import Answer, Question, Signal, check_answer, check_signal, shown_text
+from outrider.log.session_id import shown_id
 from outrider.log.signer import Signer
 from outrider.log.summary import SessionRow
 from outrider.text import clean
@@ -127,7 +128,7 @@ class Inbox:
         if not self.is_listening(session):
             lives = self._tables.is_alive(row)
             holder = f"{row.summary.holder} does not take messages" if lives else "no process has it open"
-            raise LogError(f"the session {row.summary.id[:8]} cannot be reached: {holder}")
+            raise LogError(f"the session {shown_id(row.summary.id)} cannot be reached: {holder}")
         return self._tables.send(row.number, row.fence, self._signer.signed_signal(row.summary.id, row.fence, signal))
 
     def is_taken(self, number: int) -> bool | None:
@@ -186,7 +187,7 @@ class Inbox:
     def _holding(self, session: str) -> tuple[str, int, int]:
         row = self._find_session(session)
         if (fence := self._held.get(row.number)) is None:
-            raise LogError(f"the session {row.summary.id[:8]} is not open here")
+            raise LogError(f"the session {shown_id(row.summary.id)} is not open here")
         return row.summary.id, row.number, fence
 
     def close(self) -> None:

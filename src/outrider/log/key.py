@@ -17,6 +17,7 @@ from outrider.environment import LOG_KEY_VARIABLE, data_folder, log_key
 from outrider.errors import ConfigError
 from outrider.filesystem import make_private
 from outrider.log.entries import SessionSettings
+from outrider.log.session_id import shown_id
 from outrider.text import clean_value
 
 FILE = "log.key"
@@ -150,6 +151,6 @@ def foreign_note(session: str, claimed: SessionSettings) -> str:
     named = ", ".join(f"{name} {value}" for name, value in (("model", claimed.model), ("folder", claimed.cwd)) if value)
     ignored = f"What it names is not used ({named})" if named else "It has no settings of yours"
     return (
-        f"The session {session[:8]} was imported, or written by another machine or an older version. {ignored}: it "
-        "continues with your model, in your folder, with your limits. To choose others: --model, --cwd"
+        f"The session {shown_id(session)} was imported, or written by another machine or an older version. {ignored}: "
+        "it continues with your model, in your folder, with your limits. To choose others: --model, --cwd"
     )

@@ -19,6 +19,7 @@ from outrider.log.entries import SessionSettings, SessionStarted, SubagentLinked
 from outrider.log.key import foreign_note
 from outrider.log.reader import LogReader
 from outrider.log.rows import Extent
+from outrider.log.session_id import shown_id
 from outrider.text import clean
 from outrider.version import __version__
 
@@ -265,9 +266,9 @@ class Log(LogReader):
             return  # this log released it, but the release was not written
         if self._backend.is_held(row):
             raise SessionHeldError(
-                f"the session {row.summary.id[:8]} is open elsewhere: {holder}. Close it there, read it with "
-                f"`outrider sessions show {row.summary.id[:8]}`, or continue in a copy: "
-                f"`outrider sessions fork {row.summary.id[:8]}`"
+                f"the session {shown_id(row.summary.id)} is open elsewhere: {holder}. Close it there, read it with "
+                f"`outrider sessions show {shown_id(row.summary.id)}`, or continue in a copy: "
+                f"`outrider sessions fork {shown_id(row.summary.id)}`"
             )
 
     def _hold(self, id: str, extent: Extent, fence: int, settings: SessionSettings, usage: Usage) -> Journal:

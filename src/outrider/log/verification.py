@@ -12,6 +12,7 @@ from outrider.log.chain import Chain, link_in
 from outrider.log.entries import SessionRecovered, SessionStarted, SubagentLinked
 from outrider.log.key import Seal
 from outrider.log.rows import LAST_SEQ, Row, decode_if_known, is_intact, link_of
+from outrider.log.session_id import shown_id
 from outrider.log.summary import SessionRow
 from outrider.text import counted
 
@@ -59,7 +60,7 @@ def verify(backend: Backend, row: SessionRow, chain: Chain, seal: Seal) -> Verif
         if newer and backend.head(row.number)[0] == last:
             raise _ChangedError(last + 1, "was inserted", newer[0])
         for gone in check.subagents.difference(each.summary.id for each in backend.children(row.summary.id)):
-            problem = problem or f"the session {gone[:8]} of its sub-agent is missing"
+            problem = problem or f"the session {shown_id(gone)} of its sub-agent is missing"
     except _ChangedError as error:
         return check.result("", error)
     return check.result(problem)
@@ -136,7 +137,7 @@ class _Check:
             self._since = row[1]
         self._head = head
         if isinstance(entry, SessionStarted) and entry.forked_from:
-            self._copied, source = entry.forked_at, entry.forked_from[:8]
+            self._copied, source = entry.forked_at, shown_id(entry.forked_from)
             self._notes.append(f"entries 2 to {self._copied} were copied from {source}: proved since then")
         elif isinstance(entry, SubagentLinked) and row[1] > self._copied:
             self.subagents.add(entry.session)

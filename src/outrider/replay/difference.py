@@ -11,7 +11,7 @@ import msgspec
 from outrider.conversation.messages import Message, ToolUseBlock
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry, Requested
-from outrider.replay.tape import shown_id
+from outrider.log.session_id import shown_id
 from outrider.text.visible import safe_line
 
 _UNCOMPARED = ("first_token", "key", "delay", "details", "seal", "model", "files")

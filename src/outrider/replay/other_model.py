@@ -13,9 +13,10 @@ from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log.entries import AttemptFailed, MessageEntry
 from outrider.log.requests import restored
+from outrider.log.session_id import shown_id
 from outrider.log.state import SessionState
 from outrider.providers.base import ModelSettings, Provider, Request
-from outrider.replay.tape import is_reply, shown_id
+from outrider.replay.tape import is_reply
 from outrider.runtime.receiver import Receiver
 from outrider.runtime.retry import Retry
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
@@ -11,6 +10,7 @@ from outrider.conversation.usage import Usage
 from outrider.errors import LogError
 from outrider.log import entries as kinds
 from outrider.log.entries import Entry, MessageEntry, Record
+from outrider.log.session_id import shown_id
 from outrider.log.state import SessionState
 from outrider.providers.base import Reply, StopReason
 
@@ -28,8 +28,6 @@ REFUSED: dict[type[Entry], str] = {
 }
 """Entries of sessions that cannot be replayed, and why."""
 SHORTENINGS = (kinds.CompactionEntry, kinds.ResultsClearedEntry)
-_GIVEN_ID = r"[0-9a-f]{32}"
-"""An id that a log gives. Its beginning names it; one of the user's own is shown whole."""
 
 
 class Tape:
@@ -210,15 +208,6 @@ class Tape:
 
     def _next(self) -> int | None:
         return next((at for at in range(self._at, len(self._records)) if is_step(self._records[at].entry)), None)
-
-
-def shown_id(session: str) -> str:
-    """Return the id of a session as people write it: the beginning of one that a log gave, or all of their own.
-
-    >>> shown_id("0123456789abcdef0123456789abcdef"), shown_id("order-17-refund")
-    ('01234567', 'order-17-refund')
-    """
-    return session[:8] if re.fullmatch(_GIVEN_ID, session) else session
 
 
 def is_step(entry: Entry) -> bool:

@@ -21,6 +21,7 @@ from outrider.coding.workbench import Workbench
 from outrider.errors import LogError
 from outrider.log.log import Log
 from outrider.log.session_filter import Origin, SessionFilter, labels
+from outrider.log.session_id import shown_id
 from outrider.log.summary import Summary
 from outrider.runtime.agent_settings import cwd_of, kept_limits
 from outrider.runtime.agent_spec import AgentSpec
@@ -167,7 +168,7 @@ def _session_bench(log: Log, summary: Summary, front: Front, origin: Origin) -> 
     if not recorded.cwd:
         raise LogError(
             "this session was imported, or written elsewhere, so its folder is not used; continue it once in a folder "
-            f"of yours: outrider --resume {summary.id[:8]}"
+            f"of yours: outrider --resume {shown_id(summary.id)}"
         )
     if folder is None:
         raise LogError(f"the folder of this session, {recorded.cwd}, does not exist on this machine")

@@ -18,6 +18,7 @@ from outrider.coding.toolbox.titles import title
 from outrider.conversation.messages import Message
 from outrider.conversation.user_messages import is_from_user
 from outrider.log.entries import CallResult, MessageEntry, Record
+from outrider.log.session_id import shown_id
 from outrider.log.state import without_rewound
 from outrider.processes.programs import Programs
 from outrider.prompts import prompt
@@ -36,7 +37,7 @@ RECENT_MESSAGES = 8
 
 def show_recent(current: CurrentSession, session: Session, view: SessionView) -> None:
     """Show the session's id and its last messages, as they were shown when they came."""
-    view.write([styled(f"Session {session.id[:8]}, last messages:", BOLD), ""])
+    view.write([styled(f"Session {shown_id(session.id)}, last messages:", BOLD), ""])
     events = EntryEvents()
     for record in _recent_records(current.log, session.id):
         entry = record.entry

@@ -23,6 +23,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 
 from outrider.cli.styles import BOLD, CYAN, DIM, columns, fit, home_relative, styled
 from outrider.errors import OutriderError
+from outrider.log.session_id import shown_id
 from outrider.processes.signals import suspend
 from outrider.text import ago, counted, dollars, thousands
 from outrider.text.visible import safe_line
@@ -342,7 +343,7 @@ class _SessionPicker(Picker):
 
 def _choices(sessions: SessionList, found: Sequence[Summary]) -> list[PickerChoice]:
     """Return the rows: title, age, turns, cost, what made it, the folder if it is another, and the id."""
-    return [PickerChoice(each.id, each.title, each.id[:8], _facts(each, sessions)) for each in found]
+    return [PickerChoice(each.id, each.title, shown_id(each.id), _facts(each, sessions)) for each in found]
 
 
 def _facts(summary: Summary, sessions: SessionList) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from outrider.log.postgres.commit import NOT_HELD, Positions
 from outrider.log.postgres.schema import Connection
 from outrider.log.postgres.statements import NOW, Addition, add, create, created_as, forget_inbox, insert
 from outrider.log.rows import Row
+from outrider.log.session_id import shown_id
 from outrider.log.summary import SessionRow
 
 _RELEASE = """
@@ -55,7 +56,7 @@ class Creation:
         elif number is None:
             number = await self._create(connection)
         if number is None:
-            raise SessionHeldError(f"the session {self._started.session[:8]} was just created; try again")
+            raise SessionHeldError(f"the session {shown_id(self._started.session)} was just created; try again")
         first = Addition.of(self._append, 0, b"")
         self._positions.ends[number] = first.last, first.head
         if self._link:
@@ -105,7 +106,7 @@ async def write_fork(connection: Connection, fork: Fork, created: float) -> None
         return
     async with connection.transaction(isolation="repeatable_read"):
         if not await connection.fetchval("SELECT true FROM session WHERE number = $1", source.number):
-            raise UnknownSessionError(f"the session {source.summary.id[:8]} was just deleted")
+            raise UnknownSessionError(f"the session {shown_id(source.summary.id)} was just deleted")
         names = await connection.fetch("SELECT sha256 FROM reference WHERE session = $1", source.number)
         fork.update.files = [*{name for (name,) in names} & set(fork.update.files)]
         number = await insert(connection, fork.started, created)
@@ -156,7 +157,7 @@ class Deletion:
                 *(numbers, fences),
             )
             if len(gone) < len(numbers) and not (self._attempts > 1 and not gone):
-                raise SessionHeldError(f"the session {self._doomed[0].summary.id[:8]} was just opened; try again")
+                raise SessionHeldError(f"the session {shown_id(self._doomed[0].summary.id)} was just opened; try again")
             for table in ("event", "reference", "signal", "question"):
                 await connection.execute(f"DELETE FROM {table} WHERE session = ANY($1)", numbers)
             await forget_inbox(connection, numbers)

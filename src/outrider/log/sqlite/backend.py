@@ -21,6 +21,7 @@ from outrider.log.holder import BEAT_SECONDS, Holder
 from outrider.log.pending_write import PendingWrite
 from outrider.log.rows import Extent, Row, damaged_entry, in_order, is_intact
 from outrider.log.session_files import remove_unreferenced
+from outrider.log.session_id import shown_id
 from outrider.log.snapshot_store import SnapshotStore
 from outrider.log.sql import Statement
 from outrider.log.sqlite.database import explain_errors, has_chain, reading
@@ -158,7 +159,7 @@ class SqliteBackend(Backend):
             try:
                 append.number = insert(connection, started, holder.encoded)
             except sqlite3.IntegrityError:
-                raise SessionHeldError(f"the session {started.session[:8]} was just created; try again") from None
+                raise SessionHeldError(f"the session {shown_id(started.session)} was just created; try again") from None
             _append(append, connection)
             if link:
                 _append(link, connection)
@@ -193,7 +194,7 @@ class SqliteBackend(Backend):
         def work(connection: sqlite3.Connection) -> None:
             for each in doomed:
                 if not find(connection, "number = ? AND fence = ?", each.number, each.fence):
-                    raise SessionHeldError(f"the session {each.summary.id[:8]} was just opened; try again")
+                    raise SessionHeldError(f"the session {shown_id(each.summary.id)} was just opened; try again")
                 for table, column in _TABLES_OF_SESSIONS:
                     connection.execute(f"DELETE FROM {table} WHERE {column} = ?", (each.number,))
                 forget_inbox(connection, each.number)
@@ -248,7 +249,7 @@ def _append(append: Append, connection: sqlite3.Connection) -> None:
 def _fork(fork: Fork, connection: sqlite3.Connection) -> None:
     source = fork.source
     if not find(connection, "number = ?", source.number):
-        raise UnknownSessionError(f"the session {source.summary.id[:8]} was just deleted")
+        raise UnknownSessionError(f"the session {shown_id(source.summary.id)} was just deleted")
     fork.update.files = [*references(connection, source.number) & set(fork.update.files)]
     number = insert(connection, fork.started)
     connection.execute(INSERT, fork.first_row(number))

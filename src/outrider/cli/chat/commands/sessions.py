@@ -14,6 +14,7 @@ from outrider.cli.styles import fit
 from outrider.cli.user_programs import page
 from outrider.coding import sentences
 from outrider.coding.rewind_points import PARSERS, Rewind, RewindReport, beginning, preview_lines, run_rewind
+from outrider.log.session_id import shown_id
 from outrider.text import ago, counted
 from outrider.text.visible import safe_line, safe_lines
 
@@ -67,7 +68,7 @@ def _continue_turn(chat: CommandContext, _: str) -> Next:
 def _fork(chat: CommandContext, _: str) -> None:
     original = chat.current.fork()
     if original:
-        chat.view.dim(f"Continuing in a copy; session {original[:8]} stays unchanged.")
+        chat.view.dim(f"Continuing in a copy; session {shown_id(original)} stays unchanged.")
     else:
         chat.view.dim("There is nothing to copy yet.")
 
