@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -109,6 +112,32 @@ def test_another_number_is_no_reward_but_an_error_that_names_it(wrote: str) -> N
     found = verdict(f"{wrote}\n", "3 passed")
     assert not found.is_solved
     assert found.error == f"the tests wrote the reward {wrote[:60]}; it must be a number from 0 to 1"
+
+
+async def test_what_programs_of_the_agent_left_does_not_stop_the_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = read_task(make_task(tmp_path))
+    work = tmp_path / "work"
+    (work / "run").mkdir(parents=True)
+    (work / "greeting.txt").write_text("hello\n")
+    (work / "nowhere").symlink_to("nothing")
+    os.mkfifo(work / "run" / "pipe")
+    monkeypatch.chdir(work)  # the path of a socket is short
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind("socket")
+    monkeypatch.chdir(tmp_path)
+    assert (await verify(task, work)).is_solved
+    shutil.rmtree(work)
+    found = await verify(task, work)
+    assert (found.is_solved, found.error[:47]) == (False, "the folder of the trial cannot be copied: [Errn")
+
+
+async def test_a_task_without_files_begins_with_an_empty_folder(tmp_path: Path) -> None:
+    task = read_task(make_task(tmp_path))
+    shutil.rmtree(task.environment)
+    assert (await verify(task, task.environment)).reward == 0
+    assert (await verify(task, task.environment, task.solution)).is_solved
 
 
 async def test_the_file_of_the_tests_is_where_a_wrong_reward_is_found(tmp_path: Path) -> None:

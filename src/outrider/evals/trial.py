@@ -114,7 +114,7 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def is_error(self) -> bool:
-        """Whether it says nothing of the model: the API failed, or the tests wrote no possible reward."""
+        """Whether it says nothing of the model: the API failed, or the tests could not judge."""
         return self.status == ERROR
 
     @property

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shlex
 import shutil
+import stat
+from collections.abc import Sequence
 from math import inf
 from pathlib import Path
 
@@ -17,13 +20,14 @@ from outrider.coding.workbench import Workbench
 from outrider.evals.task_folder import TaskFolder
 from outrider.temporary_folder import TemporaryFolder
 from outrider.testing.contexts import tool_context
-from outrider.text.visible import safe_line
+from outrider.text.visible import one_line, safe_line
 from outrider.tools.result import ToolResult
 
 LOGS = "OUTRIDER_LOGS"
 """The variable with the folder that stands for Harbor's `/logs`."""
 SHOWN = 2_000
 """Characters of the end of what the tests print."""
+LONGEST_ERROR = 300
 MOST_NAMED = 60
 """Characters of a wrong reward that are named."""
 MOST_SECONDS = 600.0
@@ -37,7 +41,7 @@ class Verdict(msgspec.Struct, frozen=True):
     output: str = ""
     """The end of what they printed, or why there is no reward: then it is 0."""
     error: str = ""
-    """What is wrong with the task, if they wrote a reward that is none."""
+    """Why they could not judge: they wrote a reward that is none, or the folder could not be copied."""
 
     @property
     def is_solved(self) -> bool:
@@ -52,7 +56,10 @@ async def verify(task: TaskFolder, work: Path, script: Path | None = None) -> Ve
     """
     folder = TemporaryFolder()
     try:
-        await asyncio.to_thread(_fill, folder.path, task, work, script)
+        try:
+            await asyncio.to_thread(_fill, folder.path, task, work, script)
+        except OSError as error:
+            return Verdict(0.0, error=one_line(f"the folder of the trial cannot be copied: {error}", LONGEST_ERROR))
         bench = Workbench(Settings(tools=("Bash",), permissions=PermissionSettings(mode="all")), folder.path)
         try:
             if script:
@@ -68,11 +75,27 @@ async def verify(task: TaskFolder, work: Path, script: Path | None = None) -> Ve
 
 
 def _fill(folder: Path, task: TaskFolder, work: Path, script: Path | None) -> None:
-    shutil.copytree(work, folder / "app", symlinks=True)
+    if work != task.environment or work.is_dir():
+        shutil.copytree(work, folder / "app", symlinks=True, ignore=_uncopied)
+    else:
+        (folder / "app").mkdir()
     shutil.copytree(task.tests, folder / "tests", symlinks=True)
     if script:
         shutil.copytree(script.parent, folder / "solution", symlinks=True)
     (folder / "logs" / "verifier").mkdir(parents=True)
+
+
+def _uncopied(folder: str, names: Sequence[str]) -> set[str]:
+    """Return what no copy can have: sockets and pipes that programs of the agent left, and what cannot be read."""
+
+    def is_copied(path: str) -> bool:
+        mode = os.lstat(path).st_mode
+        if stat.S_ISLNK(mode):
+            return True
+        needed = os.R_OK | os.X_OK if stat.S_ISDIR(mode) else os.R_OK
+        return (stat.S_ISREG(mode) or stat.S_ISDIR(mode)) and os.access(path, needed)
+
+    return {name for name in names if not is_copied(os.path.join(folder, name))}
 
 
 async def _run(bench: Workbench, command: str, seconds: float) -> ToolResult:
