@@ -49,6 +49,16 @@ async def test_a_log_has_what_the_trials_said() -> None:
             one_eval(log, "nothing")
 
 
+async def test_of_the_errors_of_a_trial_the_newest_stands() -> None:
+    with default_log() as log:
+        for number in (1, 2):
+            name = await session(log, f"Start {number}", ["Done."], origin="batch")
+            failed = Outcome("greet", "acme/tiny", 1, 0.0, "error", 0, 0, None, 0.0, name, f"HTTP {number}")
+            store(log, "before-1a", failed)
+        (found,) = stored_evals(log)
+        assert found.outcomes == [failed]
+
+
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.timeout(400)
 async def test_a_person_compares_two_evals_and_opens_a_trial(browser: Browser) -> None:

@@ -210,4 +210,4 @@ def stored_evals(log: LogReader, name: str = "") -> list[StoredEval]:
             outcome = msgspec.convert(told, described(Outcome), strict=False)
             stored = StoredEval(summary.metadata[EVAL], summary.updated, [])
             found.setdefault(stored.name, stored).outcomes.append(outcome)
-    return [msgspec.structs.replace(each, outcomes=standing(each.outcomes)) for each in found.values()]
+    return [msgspec.structs.replace(each, outcomes=standing(each.outcomes[::-1])) for each in found.values()]
