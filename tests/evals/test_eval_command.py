@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from outrider.batches.task import TaskResult
+from outrider.cli.eval import eval as show
 from tests.cli.program import Running, clean_environment, outrider
 from tests.evals.folders import make_task
 from tests.lengths import only_long
@@ -190,6 +192,16 @@ async def test_a_wrong_reward_is_an_error_of_the_task(tmp_path: Path) -> None:
     assert (code, f"greet: {said}" in output) == (1, True), errors
     ended = outrider("eval", "tasks", "--oracle", cwd=tmp_path)
     assert (ended.returncode, ended.stdout.splitlines()[0]) == (1, f"wrong greet: {said}")
+
+
+def test_a_line_that_a_kill_left_unfinished_is_not_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    known = {"task": "greet", "model": "acme/tiny", "repeat": 1, "reward": 1.0}
+    lines = [msgspec.json.encode(TaskResult(f"greet {number}", "done", metadata=known)) for number in (1, 2)]
+    results = tmp_path / "r.jsonl"
+    for torn in (lines[1][:3], lines[1][:-1]):
+        results.write_bytes(lines[0] + b"\n" + torn)
+        assert show(["--show", str(results)]) == 0
+        assert capsys.readouterr().out.splitlines()[1].split()[1:4] == ["100%", "21%-100%", "1"]
 
 
 async def test_a_slow_model_gets_more_time(tmp_path: Path) -> None:

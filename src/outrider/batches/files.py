@@ -100,6 +100,11 @@ class _Line(msgspec.Struct):
     status: str = ""
 
 
+def is_torn(line: bytes) -> bool:
+    """Return whether this is the beginning of a result, which a kill left unfinished."""
+    return not line.endswith(b"\n") and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line))
+
+
 class ResultsFile:
     """A results file, open for appending, locked against other batches. A torn last line is removed.
 
@@ -160,7 +165,7 @@ class ResultsFile:
         end = 0
         with open(os.dup(self._handle), "rb") as file:
             for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n") and (line.startswith(_BEGINNING) or _BEGINNING.startswith(line)):
+                if is_torn(line):
                     break  # only the last line can be torn: each append is on disk before the next
                 with suppress(msgspec.DecodeError):
                     found = msgspec.json.decode(line, type=described(_Line))

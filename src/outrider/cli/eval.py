@@ -320,13 +320,15 @@ def _outcomes(name: str) -> list[Outcome]:
     """Return all outcomes in a results file. Raises UsageError."""
     import msgspec
 
+    from outrider.batches.files import is_torn
     from outrider.batches.task import TaskResult
     from outrider.evals.trial import outcome_of
     from outrider.struct_types import described
 
     decoder = msgspec.json.Decoder(described(TaskResult))
     try:
-        found = [outcome_of(decoder.decode(line)) for line in Path(name).read_bytes().splitlines()]
+        with Path(name).open("rb") as lines:
+            found = [outcome_of(decoder.decode(line)) for line in lines if not is_torn(line)]
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from None
     except msgspec.MsgspecError:
