@@ -129,6 +129,14 @@ async def test_an_attached_text_that_is_sent_in_part_can_be_read_to_its_end(tmp_
         assert [names(each) for each in model.requests] == [["Recall"]] * len(model.requests), "the prefix stays"
 
 
+async def test_texts_that_are_attached_one_after_the_other_share_the_room() -> None:
+    model = ScriptedModel(["I see."] * 3, window=64_000)
+    session = Session(Agent(model))
+    for count in range(3):
+        await session.run(Message.user("Look.", Attachment(b"line\n" * 7_000 + b"%d" % count, "text/plain", "a.log")))
+    assert [names(each) for each in model.requests] == [[], ["Recall"], ["Recall"]]
+
+
 async def test_an_attached_text_that_fits_or_that_a_tool_reads_brings_no_recall(tmp_path: Path) -> None:
     short, long = (Attachment(b"line\n" * count, "text/plain", "a.log") for count in (1_000, 20_000))
     for file, tools in ((short, []), (long, standard_tools(Workspace(tmp_path), ["Read"]))):

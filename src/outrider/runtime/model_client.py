@@ -62,6 +62,8 @@ class ModelClient:
         """Whether a run has met a result or a file that was cut, whose rest only Recall reads."""
         self._looked_at: Message | None = None
         """The newest message that was searched for long files."""
+        self._text_bytes = 0
+        """The size of the texts in the messages that were searched."""
         self.use(agent)
 
     def use(self, agent: AgentSpec) -> None:
@@ -95,17 +97,20 @@ class ModelClient:
             self.offer_tools()
 
     def _has_long_text(self) -> bool:
-        """Return whether messages that are new have files with more text than there is room for."""
-        history = self._record.history
-        new = takewhile(lambda each: each is not self._looked_at, history.newest_first())
-        texts = [file.size for each in new for file in files_in(each) if is_text_type(file.mime_type)]
+        """Return whether messages that are new have a text for which those before it have left no room."""
+        history, window = self._record.history, window_of(self.provider)
+        new = [*takewhile(lambda each: each is not self._looked_at, history.newest_first())]
         self._looked_at = history.last
-        return sum(texts) > room_for_file(window_of(self.provider), 0)
+        for file in (file for each in reversed(new) for file in files_in(each) if is_text_type(file.mime_type)):
+            if file.size > room_for_file(window, self._text_bytes):
+                return True
+            self._text_bytes += file.size
+        return False
 
     def restart(self) -> None:
         """Forget the requests so far: the conversation is another one."""
         self.memory.clear()
-        self._offers_rest, self._looked_at = False, None
+        self._offers_rest, self._looked_at, self._text_bytes = False, None, 0
         self.offer_tools()
 
     def sharing_servers(self, agent: AgentSpec) -> AgentSpec:
