@@ -61,6 +61,8 @@ def eval(arguments: list[str]) -> int:  # noqa: A001 - the name of the command
         _check(options)
         if options.show:
             return _print_report(options.show, options.against)
+        if options.against and not options.oracle:
+            _read(options.against)  # its error comes before anything is spent
         from outrider.evals.task_folder import find_tasks  # imported late, so that --help stays fast
 
         tasks = [task.slowed(options.timeout_multiplier) for task in find_tasks(map(Path, options.tasks))]
@@ -231,6 +233,8 @@ def _run(tasks: Sequence[TaskFolder], options: argparse.Namespace, containers: T
         keep = partial(store, log, folder.name)
         judge = _Judge({trial.id: trial for trial in trials}, options.workers, keep, containers)
         code = BatchRun(options, judge).run_tasks(made)
+    if not _outcomes(options.output):
+        return code  # it was stopped before the first result
     wrong = _print_report(options.output, options.against)
     print("`outrider serve` shows it with plots, and each trial.", file=sys.stderr)
     return wrong if code in (0, 1) else code  # limits that were reached are results
