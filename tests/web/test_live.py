@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, ViewportSize, expect
+from playwright.async_api import Browser, Route, ViewportSize, expect
 
 from outrider.log.entries import CallResult, SessionSettings
 from outrider.sync import default_log
@@ -381,6 +381,34 @@ async def test_the_budget_is_shown_and_a_goal_is_set_and_ended(
         await expect(goal).to_have_count(0)
         await expect(said).to_contain_text("There is no goal.")
         await expect(page.locator(".mine").filter(has_text="/goal")).to_have_count(0)  # the model reads none of it
+
+
+async def test_what_is_typed_while_a_message_is_sent_stays(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    with default_log() as log:
+        name = await session(log, "What is 2+2?", ["4"], cwd=tmp_path)
+    released, answered = asyncio.Event(), asyncio.Event()
+
+    async def answer_later(route: Route) -> None:
+        await released.wait()
+        await (route.abort() if answered.is_set() else route.fulfill(json={}))
+        answered.set()
+
+    async with web_server() as server, visitor(browser, server) as guest:
+        await guest.open_session(name)
+        message = guest.page.get_by_role("textbox", name="Message")
+        await guest.page.route("**/prompt", answer_later)
+        await message.fill("The first")
+        await message.press("Enter")
+        await message.fill("The second")
+        released.set()
+        await answered.wait()
+        await message.press("Enter")
+        await expect(guest.page.get_by_role("alert")).to_be_visible()
+        await expect(message).to_have_value("The second")  # it could not be sent
+        guest.problems.clear()
 
 
 @pytest.mark.long

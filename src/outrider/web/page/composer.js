@@ -19,30 +19,29 @@ export function Composer({ id, head, working, live, read }) {
   const [text, setText] = useState("");
   const [error, setError] = useState("");
   const [hint, setHint] = useState("");
-  const [busy, setBusy] = useState(false);
   if (!head || head.parent) return null;
   const canTalk = !head.open || head.listening;
   const send = async (event) => {
     event?.preventDefault();
-    if (!text.trim() || busy) return;
-    setBusy(true);
+    const sent = text;
+    if (!sent.trim()) return;
+    setText(""); // at once: what is typed from now on is the next message
     setError("");
     setHint("");
-    const goal = goalIn(text);
+    const goal = goalIn(sent);
     try {
       if (goal === null) {
-        await post(`sessions/${id}/prompt`, { text });
+        await post(`sessions/${id}/prompt`, { text: sent });
         live.say(working ? "Sent. The session takes it at its next step." : "Sent.");
       } else if (goal) {
         await setGoal(id, goal === "off" ? "" : goal, live, read);
       }
       if (goal === "" && head.goal) setHint(`Goal: ${head.goal}. The session works until it succeeds; /goal off ends it.`);
       else if (goal === "" || goal === "off") setHint("There is no goal. /goal COMMAND sets one: the session works until the command succeeds.");
-      setText("");
     } catch (problem) {
       setError(problem.message);
+      setText((typed) => typed || sent);
     }
-    setBusy(false);
   };
   const stop = () => post(`sessions/${id}/cancel`).then(() => live.say("Stopping."), (problem) => setError(problem.message));
   const onKey = (event) => {
@@ -54,7 +53,7 @@ export function Composer({ id, head, working, live, read }) {
     ${canTalk ? html`<form onSubmit=${send}>
       <textarea rows="1" aria-label="Message" placeholder=${working ? "Steer: the session takes it at its next step" : "Message"} value=${text} onInput=${(event) => setText(event.target.value)} onKeyDown=${onKey}></textarea>
       ${working && html`<button type="button" class="danger" onClick=${stop}>Stop</button>`}
-      <button class="main" disabled=${!text.trim() || busy}>${working ? "Steer" : "Send"}</button>
+      <button class="main" disabled=${!text.trim()}>${working ? "Steer" : "Send"}</button>
     </form>` : html`<p class="hint">This session is open in ${head.program}, which takes no messages from here.</p>`}
   </div>`;
 }
