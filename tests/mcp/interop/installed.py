@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from outrider.mcp.servers import StdioServer
+from tests.acceptance_index import CHROMIUM
 
 FOLDER = Path(sys.prefix) / "mcp-servers"
 MISSING = "MCP server not installed (`make mcp-servers` does that)"
@@ -31,8 +32,8 @@ def from_pypi(name: str, package: str, *arguments: str) -> StdioServer:
 
 
 def chromium() -> str:
-    """Return the path of Debian's Chromium; skips the test if it is not installed."""
-    found = shutil.which("chromium")
-    if found is None:
-        pytest.skip(f"{MISSING}: chromium, which the server drives")
+    """Return the path of Chromium; skips the test if it is not installed."""
+    found = next(filter(None, map(shutil.which, CHROMIUM)), "")
+    if not found:
+        pytest.skip(f"{MISSING}: Chromium, which the server drives")
     return found
