@@ -88,7 +88,7 @@ def is_local_name(host: str) -> bool:
 
 
 def public_socket(info: tuple[Any, ...]) -> socket.socket:
-    """Create a socket, unless the address is private. The HTTP library calls it for every connection."""
+    """Create a socket, unless the address is private. The HTTP client calls it for every connection."""
     family, kind, protocol, _, (address, *_) = info
     if why := why_private(str(address)):
         raise OSError(f"{address} is {why}")

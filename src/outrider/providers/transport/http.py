@@ -1,4 +1,4 @@
-"""HTTP to model APIs and MCP servers. The HTTP library is imported on the first request."""
+"""HTTP to model APIs and MCP servers. The HTTP client is imported on the first request."""
 
 from __future__ import annotations
 
@@ -251,8 +251,7 @@ async def _error_response(response: Incoming) -> ErrorResponse:
     body = bytearray()
     while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
         body += chunk
-    headers = {name.lower(): value for name, value in response.headers}
-    return ErrorResponse(response.status, headers, bytes(body[:MAX_ERROR_BYTES]))
+    return ErrorResponse(response.status, _joined(response), bytes(body[:MAX_ERROR_BYTES]))
 
 
 def _refuse_private(url: str, *, is_proxied: bool) -> None:
