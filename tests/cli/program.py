@@ -84,6 +84,12 @@ class Running:
         assert self._process.stderr
         return bytes(await asyncio.to_thread(self._process.stderr.readline))
 
+    async def error_line_with(self, text: bytes) -> bytes:
+        """Read what it says on stderr as far as a line with this text."""
+        while text not in (line := await self.error_line()):
+            assert line, f"it ended without {text!r}"
+        return line
+
     async def communicate(self) -> tuple[bytes, bytes]:
         """Wait for its end, and return what it has said."""
         if self._said is None:

@@ -225,10 +225,7 @@ async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: si
         async with Program(tmp_path, *options) as program:
             await server.held.wait()
             program.process.send_signal(number)
-            while line := await program.process.error_line():  # the progress, where the program is slow
-                if b"Stopping: the running tasks finish" in line:
-                    break
-            assert line, "it says that it stops"
+            await program.process.error_line_with(b"Stopping: the running tasks finish")
             server.release.set()
             code, errors = await program.ended()
         assert (code, "with --resume" in errors) == (128 + number, True), errors
@@ -241,16 +238,20 @@ async def test_a_signal_lets_the_running_tasks_finish(tmp_path: Path, number: si
     assert len(server.requests) == 20
 
 
-@pytest.mark.long
 async def test_a_second_signal_interrupts_and_resume_continues(tmp_path: Path) -> None:
     async with ModelServer(lambda request: Held(Answer("ok"))) as server:
         write_tasks(tmp_path, {"id": "a", "prompt": "x"})
         options = ("--model", f"{server.url}/v1#tester", "--workers", "1")
         async with Program(tmp_path, *options) as program:
             await server.held.wait()
-            for _ in range(2):
-                program.process.send_signal(signal.SIGTERM)
-                await asyncio.sleep(0.3)
+            (worker,) = children_of(program.process.pid)
+            os.kill(worker, signal.SIGSTOP)  # it hears of both at once
+            try:
+                for said in (b"Stopping: the running tasks finish", b"Interrupting the running tasks"):
+                    program.process.send_signal(signal.SIGTERM)
+                    await program.process.error_line_with(said)
+            finally:
+                os.kill(worker, signal.SIGCONT)
             assert (await program.ended())[0] == 143
         assert results_in(tmp_path / "results.jsonl") == {}
         server.release.set()

@@ -19,7 +19,7 @@ from outrider.cli.eval import eval as show
 from tests.cli.program import Running, clean_environment, outrider
 from tests.evals.folders import make_task
 from tests.lengths import only_long
-from tests.modelserver import ModelServer, Recorded, Status, Step
+from tests.modelserver import Endless, ModelServer, Recorded, Status, Step
 from tests.streams import Answer
 
 
@@ -202,6 +202,20 @@ def test_a_line_that_a_kill_left_unfinished_is_not_shown(tmp_path: Path, capsys:
         results.write_bytes(lines[0] + b"\n" + torn)
         assert show(["--show", str(results)]) == 0
         assert capsys.readouterr().out.splitlines()[1].split()[1:4] == ["100%", "21%-100%", "1"]
+
+
+async def test_an_eval_that_is_stopped_before_its_first_result_says_so(tmp_path: Path) -> None:
+    make_task(tmp_path / "tasks")
+    async with ModelServer([Endless(silent=True)]) as server:
+        process = started(tmp_path, "tasks", "-o", "r.jsonl", "--model", f"{server.url}/v1#tiny")
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        for said in (b"Stopping: the running tasks finish", b"Interrupting the running tasks"):
+            os.kill(process.pid, signal.SIGTERM)
+            await process.error_line_with(said)
+        output, errors = await process.communicate()
+    assert (process.returncode, output) == (143, b""), errors
+    assert b"start the same command with --resume" in errors
 
 
 async def test_a_slow_model_gets_more_time(tmp_path: Path) -> None:

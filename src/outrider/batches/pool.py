@@ -18,6 +18,8 @@ MAX_QUICK = 5
 """Workers in a row that may end so quickly."""
 DRAIN = b"drain\n"
 """What a worker reads when it is to finish its tasks and end."""
+CANCEL = b"cancel\n"
+"""What it reads after that when it is to put its tasks back and end."""
 WRONG_USAGE = 2
 """The exit code of a worker that would fail again in the same way."""
 
@@ -29,9 +31,9 @@ class WorkerFailedError(OutriderError):
 class WorkerPool:
     """Keeps a number of worker processes running until they are told to stop.
 
-    Each is in a session of its own, so that Ctrl-C reaches only this process. Its standard input is a lifeline: after
-    DRAIN it finishes its tasks and ends; if it ends without that, this process was killed, and the worker has a few
-    seconds to finish them before it puts them back.
+    Each is in a session of its own, so that Ctrl-C reaches only this process. Its standard input is a lifeline: there
+    it reads DRAIN and CANCEL, which come in order, as signals would not. If it ends, this process was killed, and the
+    worker has a few seconds to finish its tasks before it puts them back.
     """
 
     def __init__(
@@ -119,20 +121,20 @@ class WorkerPool:
     def drain(self) -> None:
         """Let the processes finish the tasks that they run, and end."""
         self._stopping = True
-        for process in self._processes:
-            if process.stdin and not process.stdin.is_closing():
-                process.stdin.write(DRAIN)
-                process.stdin.close()
+        self._tell(DRAIN)
 
     def cancel(self) -> None:
         """Let the processes put the tasks that they run back, and end."""
         self.drain()
-        self._signal(signal.SIGTERM)
+        self._tell(CANCEL)
 
     def kill(self) -> None:
         """Kill the processes and what they started. Their tasks are taken again."""
         self._stopping = True
-        self._signal(signal.SIGKILL)
+        for process in self._processes:
+            if process.returncode is None:
+                with suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """Kill what is still running, and wait for its end."""
@@ -145,8 +147,7 @@ class WorkerPool:
             await asyncio.wait(self._readers)
         self._processes.clear()
 
-    def _signal(self, number: signal.Signals) -> None:
+    def _tell(self, word: bytes) -> None:
         for process in self._processes:
-            if process.returncode is None:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.killpg(process.pid, number) if number == signal.SIGKILL else process.send_signal(number)
+            if process.stdin and not process.stdin.is_closing():
+                process.stdin.write(word)

@@ -300,9 +300,15 @@ class BatchRun:
 
         def caught(number: signal.Signals) -> None:
             self._signals.append(number)
-            [pool.drain, pool.cancel, pool.kill][min(len(self._signals), 3) - 1]()
-            if len(self._signals) == 1:
-                progress.note("Stopping: the running tasks finish. Press Ctrl-C again to interrupt them.")
+            match len(self._signals):
+                case 1:
+                    pool.drain()
+                    progress.note("Stopping: the running tasks finish. Press Ctrl-C again to interrupt them.")
+                case 2:
+                    pool.cancel()
+                    progress.note("Interrupting the running tasks. Press Ctrl-C again to kill them.")
+                case _:
+                    pool.kill()
 
         with on_signals(caught):
             yield

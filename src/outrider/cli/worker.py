@@ -8,7 +8,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -76,8 +76,8 @@ async def _work(options: argparse.Namespace) -> int:
         stop = asyncio.Event()
         work = asyncio.ensure_future(queue.work(run, stop, batch=options.batch, tools=[tool.name for tool in tools]))
         if options.until_eof:
-            _stop_at_eof(stop, work)
-        with (  # the first signal stops the worker, the second cancels its tasks
+            _obey(stop, work)
+        with (  # of a person, or of what runs the machine: the first stops the worker, the second cancels its tasks
             on_signals(lambda _: work.cancel() if stop.is_set() else stop.set()),
             suppress(asyncio.CancelledError),
         ):
@@ -89,24 +89,28 @@ async def _work(options: argparse.Namespace) -> int:
         log.close()
 
 
-def _stop_at_eof(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
-    """Stop when standard input ends. Without a word in it, its process was killed: nobody pays for long tasks any more.
+def _obey(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
+    """Do what the process that started this one says on standard input: it stops the worker, or cancels its tasks.
 
-    A thread reads it: it may be a pipe that blocks.
+    At its end, that process was killed: nobody pays for long tasks any more. A thread reads it: it may be a pipe that
+    blocks.
     """
+    from outrider.batches.pool import CANCEL, DRAIN
+
     loop = asyncio.get_running_loop()
+    orders: dict[bytes, Callable[[], object]] = {DRAIN: stop.set, CANCEL: work.cancel}
 
     def read() -> None:
-        said = b""
-        with suppress(OSError, ValueError):
-            said = sys.stdin.buffer.read()
         with suppress(RuntimeError):  # the loop has ended
+            with suppress(OSError), open(0, "rb", buffering=0, closefd=False) as lifeline:
+                for word in lifeline:
+                    if word in orders:
+                        loop.call_soon_threadsafe(orders[word])
             loop.call_soon_threadsafe(stop.set)
-            if not said:
-                time.sleep(ORPHAN_SECONDS)
-                loop.call_soon_threadsafe(work.cancel)
-                time.sleep(PUT_BACK_SECONDS)
-                os._exit(1)  # something does not end; the log is as after a kill
+            time.sleep(ORPHAN_SECONDS)
+            loop.call_soon_threadsafe(work.cancel)
+            time.sleep(PUT_BACK_SECONDS)
+            os._exit(1)  # something does not end; the log is as after a kill
 
     threading.Thread(target=read, name="outrider-lifeline", daemon=True).start()
 
