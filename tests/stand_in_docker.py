@@ -122,7 +122,8 @@ def remove(state: Path, words: list[str]) -> None:
 
 
 def inspect(state: Path, words: list[str]) -> None:
-    print(Container(state / words[-1]).labels[words[1].split('"')[1]])
+    container = Container(state / words[-1])
+    print(container.labels[words[1].split('"')[1]] if words[0] == "--format" else f"/{container.folder.name}")
 
 
 def list_(state: Path, words: list[str]) -> None:

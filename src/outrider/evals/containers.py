@@ -70,9 +70,17 @@ class TrialContainers:
             await run("cp", str(task.tests), f"{name}:/tests")
             return verdict(*await self._tested(task, name))
         except HandsError as error:
-            return Verdict(0.0, str(error))
+            return Verdict(0.0, str(error), await self._fault(name))
         finally:
             await self._containers.remove(name)
+
+    async def _fault(self, name: str) -> str:
+        """Return why the engine could not judge, or "" if it has the container: then what the agent did is wrong."""
+        try:
+            await self._containers.engine.run("inspect", "--type", "container", "--format", "{{.Name}}", name)
+        except HandsError as error:
+            return f"the container of the trial is gone: {error}"
+        return ""
 
     async def _tested(self, task: TaskFolder, name: str) -> tuple[str, str]:
         """Return what the tests wrote as the reward, and the end of what they print. Their exit code does not count."""

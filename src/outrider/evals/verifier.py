@@ -41,7 +41,7 @@ class Verdict(msgspec.Struct, frozen=True):
     output: str = ""
     """The end of what they printed, or why there is no reward: then it is 0."""
     error: str = ""
-    """Why they could not judge: they wrote a reward that is none, or the folder could not be copied."""
+    """Why they could not judge: they wrote a reward that is none, or the folder or the container was not to be had."""
 
     @property
     def is_solved(self) -> bool:

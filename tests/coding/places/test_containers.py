@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 from pathlib import Path
 from subprocess import PIPE
@@ -127,6 +128,29 @@ async def test_trials_of_an_eval_run_and_are_judged_in_containers(machine: Machi
     assert all({"--cpus", "--memory", "--network"} <= set(call) for call in boxed)
     tests = [call[-1] for call in machine.calls("exec") if "/tests/test.sh" in call[-1]]
     assert sum(each.startswith("cd /app && ") for each in tests) == len(tests) / 2
+
+
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "slow"])
+async def test_a_lost_container_is_an_error_and_slow_tests_are_no_solution(machine: Machine, is_lost: bool) -> None:
+    settings = "[agent]\ntimeout_sec = 60\n[verifier]\ntimeout_sec = 0.2\n"
+    make_task(machine.folder / "tasks", settings=settings, test="sleep 60")
+
+    def answer(request: Recorded) -> Step:
+        for name in machine.containers if is_lost else ():
+            shutil.rmtree(machine.folder / "docker" / "containers" / name)
+        return Answer("Done.")
+
+    async with ModelServer(answer) as server:
+        options = ("--model", f"{server.url}/v1#tiny", "--image", "python:3.11")
+        code, _, errors = await machine.run("eval", str(machine.folder / "tasks"), "-o", "now.jsonl", *options)
+    (result,) = map(msgspec.json.decode, (machine.folder / "work" / "now.jsonl").read_bytes().splitlines())
+    assert result["metadata"]["reward"] == 0, errors
+    if is_lost:
+        assert (code, result["status"]) == (1, "error"), errors
+        assert result["error"].startswith("the container of the trial is gone: docker inspect failed: ")
+    else:
+        assert (code, result["status"]) == (0, "done"), errors
+        assert "took more than 0.2 seconds" in result["metadata"]["tests"]
 
 
 async def test_the_image_of_a_task_is_no_option_of_the_engine(machine: Machine) -> None:
