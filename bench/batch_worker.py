@@ -15,14 +15,14 @@ from outrider.testing import Delay, ScriptedModel
 
 
 async def work(place: str, batch: str, seconds: float) -> None:
-    """Run tasks until standard input ends."""
+    """Run tasks until it is told to stop: by a line on standard input, or its end."""
     with Log(place) as log:
         queue = open_queue(log)
         stop = asyncio.Event()
         agent = Agent(ScriptedModel(lambda request: Delay(seconds, "done")))
         runner = TaskRunner(AgentSessions(agent, log), queue, log.folder / "workspaces")
         working = asyncio.ensure_future(queue.work(runner, stop, batch=batch))
-        await asyncio.to_thread(sys.stdin.read)
+        await asyncio.to_thread(sys.stdin.readline)
         stop.set()
         await working
         queue.close()

@@ -15,7 +15,7 @@ from outrider import Agent, Log, tool
 from outrider.batches.collector import open_queue
 from outrider.batches.dbos_queue import DbosQueue
 from outrider.batches.running import AgentSessions, TaskRunner
-from outrider.cli.worker import _stop_at_eof
+from outrider.cli.worker import _obey
 from outrider.conversation.messages import ToolUseBlock
 from outrider.processes.signals import on_signals
 from outrider.providers.base import Request
@@ -67,7 +67,7 @@ async def work(options: argparse.Namespace) -> None:
     sessions = AgentSessions(agent(Path(options.ledger), options.seconds), log, approve)
     runner = TaskRunner(sessions, queue, log.folder / "workspaces")
     working = asyncio.ensure_future(queue.work(runner, stop, batch=options.batch, tools=["append"]))
-    _stop_at_eof(stop, working)
+    _obey(stop, working)
     try:
         with on_signals(lambda _: working.cancel() if stop.is_set() else stop.set()):
             await working
