@@ -14,7 +14,7 @@ import stat
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from outrider.coding.placeholder_keeper import is_placeholder
 from outrider.coding.wildcards import alternatives, to_regex
@@ -346,36 +346,47 @@ def _prefixes(path: str) -> Iterator[str]:
     yield path
 
 
-def _bodies(patterns: tuple[str, ...]) -> Iterator[tuple[bool, str]]:
-    """Yield each pattern as a regular expression, and whether it is negated. One from the root begins with `^`."""
-    for written in patterns:
-        for pattern in alternatives(written.removeprefix("!").rstrip("/")):
-            start = "^/" if pattern.startswith("/") else "/"
-            yield written.startswith("!"), start + to_regex(pattern.lstrip("/"))
+class _Body(NamedTuple):
+    """A pattern as a regular expression, without the slash that it begins with."""
+
+    negated: bool
+    at_root: bool
+    regex: str
+
+
+@functools.lru_cache(maxsize=64)
+def _bodies(patterns: tuple[str, ...]) -> tuple[_Body, ...]:
+    return tuple(
+        _Body(written.startswith("!"), pattern.startswith("/"), to_regex(pattern.lstrip("/")))
+        for written in patterns
+        for pattern in alternatives(written.removeprefix("!").rstrip("/"))
+    )
 
 
 @functools.lru_cache(maxsize=64)
 def _candidate(patterns: tuple[str, ...]) -> re.Pattern[str]:
     """Return one expression that matches every path that may be a secret. Most paths need no other."""
-    hints = (f"{body}(?:/|\\Z)" for negated, body in _bodies(patterns) if not negated)
-    return re.compile("|".join(hints) or "(?!)", re.I | re.S)
+    hints = [body for body in _bodies(patterns) if not body.negated]
+    groups = ([body for body in hints if body.at_root == at_root] for at_root in (False, True))
+    return re.compile("|".join(_any_of(group, r"(?:/|\Z)") for group in groups if group) or "(?!)", re.I | re.S)
 
 
 @functools.lru_cache(maxsize=64)
-def _compiled(
-    patterns: tuple[str, ...],
-) -> tuple[list[tuple[bool, re.Pattern[str]]], list[tuple[bool, re.Pattern[str]]]]:
+def _compiled(patterns: tuple[str, ...]) -> tuple[list[Signed], list[Signed]]:
     """Return the patterns at any depth, and those from the root. Neighbours that say the same are one expression."""
-    bodies = list(_bodies(patterns))
-    return (
-        _merged((negated, body) for negated, body in bodies if body[0] != "^"),
-        _merged((negated, body) for negated, body in bodies if body[0] == "^"),
-    )
+    bodies = _bodies(patterns)
+    return _merged(body for body in bodies if not body.at_root), _merged(body for body in bodies if body.at_root)
 
 
-def _merged(bodies: Iterable[tuple[bool, str]]) -> list[Signed]:
-    runs = itertools.groupby(bodies, key=lambda each: each[0])
-    return [(negated, re.compile(f"(?:{'|'.join(body for _, body in run)})\\Z", re.I | re.S)) for negated, run in runs]
+def _merged(bodies: Iterable[_Body]) -> list[Signed]:
+    runs = itertools.groupby(bodies, key=lambda body: body.negated)
+    return [(negated, re.compile(_any_of(list(run), r"\Z"), re.I | re.S)) for negated, run in runs]
+
+
+def _any_of(bodies: Sequence[_Body], end: str) -> str:
+    """Return one expression for bodies that are all at the root, or none. What they share is looked for once."""
+    start = "^/" if bodies[0].at_root else "/"
+    return f"{start}(?:{'|'.join(body.regex for body in bodies)}){end}"
 
 
 @functools.lru_cache(maxsize=64)

@@ -34,8 +34,8 @@ def user_policy(
     `obeyed` are the files and folders of programs that hooks and MCP servers run.
     """
     wanted, folder = settings.permissions, workspace.folder
-    printed = f"Read({escaped(str(workspace.temporary_path))}/**)"
-    kept = [f"Edit({escaped(str(path))})" for path in protected_files(settings, folder)]
+    printed = Rule("Read", f"{escaped(str(workspace.temporary_path))}/**")
+    kept = [Rule("Edit", escaped(str(path))) for path in protected_files(settings, folder)]
     folders = wanted.working_folders(folder)[1:]
     # Rules of the user that are locked are so, too, if they come from answers.
     is_locked = "permissions.allow" in settings.managed.locked
@@ -46,9 +46,9 @@ def user_policy(
         folder=folder,
         folders=folders,
         repository=remembered.repository if remembered else repository_of(folder),
-        allow=tuple(map(Rule.parse, (*wanted.allow, *answered, printed))),
+        allow=(*map(Rule.parse, (*wanted.allow, *answered)), printed),
         ask=tuple(map(Rule.parse, wanted.ask)),
-        deny=tuple(map(Rule.parse, (*wanted.deny, "Edit(./.outrider/**)", *kept))),
+        deny=(*map(Rule.parse, wanted.deny), Rule("Edit", "./.outrider/**"), *kept),
         secrets=secret_patterns(settings),
         obeyed=tuple(obeyed),
         own=own_places([folder, *folders]),

@@ -28,7 +28,7 @@ FOLDERS = "(?:[^/]+/)*"
 """Any number of whole folders."""
 ANYTHING = ".*"
 _IN_A_NAME = "[^/]*"
-_WITHIN_A_NAME = r"\*+|\?|\[[!^]?\]?(?:\[:[a-z]+:\]|[^\]/])*\]|\\.|."
+_WITHIN_A_NAME = r"[\w.-]+|\*+|\?|\[[!^]?\]?(?:\[:[a-z]+:\]|[^\]/])*\]|\\.|."
 _CLASSES = {
     "alnum": "a-zA-Z0-9",
     "alpha": "a-zA-Z",

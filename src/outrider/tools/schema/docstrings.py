@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
@@ -34,6 +35,7 @@ class Docstring(NamedTuple):
     """Descriptions of parameters or attributes by name."""
 
 
+@functools.lru_cache(maxsize=256)  # each session makes its tools anew, from the same functions
 def parse(text: str | None) -> Docstring:
     """Parse a docstring. Never raises.
 
