@@ -30,7 +30,7 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # under nohup, likewise
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
-pytest_plugins = ["tests.acceptance_index", "tests.summary", "tests.workers"]
+pytest_plugins = ["tests.acceptance_index", "tests.event_loops", "tests.summary", "tests.workers"]
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 

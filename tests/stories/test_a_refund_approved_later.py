@@ -24,7 +24,7 @@ from tests.stories.test_pictures_approved_on_a_phone import PHONE, fits
 from tests.web.conftest import browser  # noqa: F401 - the fixture
 from tests.web.pages import PATIENCE, visitor, web_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 expect.set_options(timeout=PATIENCE)
 DESK = """
 import asyncio, sys, time

@@ -26,7 +26,7 @@ from tests.streams import Answer
 from tests.web.conftest import browser  # noqa: F401 - the fixture
 from tests.web.pages import NARROW, PATIENCE, visitor, web_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = pytest.mark.timeout(300)
 expect.set_options(timeout=PATIENCE)
 SERVER = Path(__file__).parent / "chart_server.py"
 PHONE = {"viewport": NARROW, "has_touch": True, "is_mobile": True, "device_scale_factor": 3}

@@ -1,17 +1,16 @@
-"""One Chromium for all tests of the page, on the event loop of the test session."""
+"""One Chromium for all tests of the page, on one event loop for them."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
 import pytest
-import pytest_asyncio
 from playwright.async_api import Browser, async_playwright
 
 from tests.web.pages import FLAGS, chromium
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest.fixture(scope="session")
 async def browser() -> AsyncIterator[Browser]:
     path = chromium()
     if not path:

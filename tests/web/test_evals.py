@@ -59,7 +59,6 @@ async def test_of_the_errors_of_a_trial_the_newest_stands() -> None:
         assert found.outcomes == [failed]
 
 
-@pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.timeout(400)
 async def test_a_person_compares_two_evals_and_opens_a_trial(browser: Browser) -> None:
     with default_log() as log:

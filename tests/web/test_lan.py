@@ -15,7 +15,6 @@ from tests.web.logs import session
 from tests.web.pages import PATIENCE, Server, started, visitor
 
 pytestmark = [
-    pytest.mark.asyncio(loop_scope="session"),
     pytest.mark.timeout(400),
     pytest.mark.skipif(sys.platform != "linux", reason="this system has only one loopback address"),
 ]

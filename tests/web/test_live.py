@@ -18,7 +18,7 @@ from tests.log import until_so
 from tests.web.logs import again, session
 from tests.web.pages import NARROW, PATIENCE, Server, holder, started, visitor, web_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 expect.set_options(timeout=PATIENCE)
 PHONE: ViewportSize = {"width": 390, "height": 844}
 

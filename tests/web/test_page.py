@@ -24,7 +24,7 @@ from tests.lengths import only_long
 from tests.web.logs import prints, session
 from tests.web.pages import NARROW, PATIENCE, WIDE, Visitor, visitor, web_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 expect.set_options(timeout=PATIENCE)
 AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 HOSTILE = (

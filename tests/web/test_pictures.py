@@ -14,7 +14,7 @@ from outrider.testing import call
 from tests.web.logs import prints, session
 from tests.web.pages import NARROW, PATIENCE, ROOT, holder, visitor, web_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400), pytest.mark.long]
+pytestmark = [pytest.mark.timeout(400), pytest.mark.long]
 expect.set_options(timeout=PATIENCE)
 FOLDER = ROOT / "docs" / "pictures"
 WANTED = bool(os.environ.get("OUTRIDER_PICTURES"))

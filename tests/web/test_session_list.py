@@ -14,7 +14,7 @@ from outrider.web.session_list import list_sessions
 from tests.web.logs import session
 from tests.web.pages import PATIENCE, ROOT, visitor, web_server
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(400)]
+pytestmark = pytest.mark.timeout(400)
 expect.set_options(timeout=PATIENCE)
 
 

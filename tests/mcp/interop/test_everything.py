@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-import pytest_asyncio
 
 from outrider.errors import McpError
 from outrider.mcp.channel import CallProgress
@@ -20,8 +19,6 @@ from outrider.mcp.results import prompt_content, resource_content, tool_result
 from outrider.mcp.servers import HttpServer, McpServer, StdioServer
 from outrider.tools.result import ToolResult
 from tests.mcp.interop.installed import from_npm
-
-pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 class Session:
@@ -70,7 +67,7 @@ async def over_http(server: StdioServer, transport: str) -> AsyncIterator[HttpSe
         await process.wait()
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module", params=["stdio", "streamableHttp", "sse"])
+@pytest.fixture(scope="module", params=["stdio", "streamableHttp", "sse"])
 async def session(request: pytest.FixtureRequest) -> AsyncIterator[Session]:
     server = from_npm("everything", "@modelcontextprotocol/server-everything", "dist/index.js")
     if request.param == "stdio":
