@@ -77,6 +77,35 @@ def test_all_tests_run_once_though_workers_die(tmp_path: Path) -> None:
     assert (tmp_path / "made").read_text() == "x", "a fixture that is shared is made once"
 
 
+BROWSER = """
+import pytest
+
+@pytest.fixture(scope="session")
+async def browser():
+    with open("made", "a") as file:
+        file.write("x")
+    yield
+"""
+USES = """
+import pytest
+
+@pytest.mark.parametrize("n", range(5))
+async def test_each(n, browser):
+    pass
+
+@pytest.mark.parametrize("n", range(5))
+def test_without(n):
+    pass
+"""
+
+
+def test_an_async_fixture_of_the_session_is_made_once(tmp_path: Path) -> None:
+    files = {"conftest": BROWSER, "test_one": USES, "test_two": USES}
+    code, said = run_suite(tmp_path, "-p", "tests.event_loops", **files)
+    assert (code, "20 passed" in said) == (0, True), said
+    assert (tmp_path / "made").read_text() == "x"
+
+
 MEETING = """
 import time
 from pathlib import Path

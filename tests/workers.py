@@ -8,6 +8,7 @@ replaced by one that runs the rest of its chunks; the test that killed it has fa
 from __future__ import annotations
 
 import atexit
+import inspect
 import multiprocessing
 import os
 import signal
@@ -54,16 +55,17 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 def chunks_of(items: list[pytest.Item], workers: int) -> list[list[int]]:
     """Return the numbers of the tests that one worker runs in a row: of one module, and fewer towards the end.
 
-    A module whose tests share a fixture is one chunk, so that the fixture is made once; such chunks come first.
+    A module whose tests share a fixture is one chunk, so that the fixture is made once, and so are all tests that share
+    an async fixture of the session, such as the browser. Such chunks come first.
     """
-    modules: dict[object, list[int]] = {}
+    groups: dict[object, list[int]] = {}
     for number, item in enumerate(items):
-        modules.setdefault(item.path, []).append(number)
-    shared = {item.path for item in items if _shares_with_its_module(item)}
-    whole = [numbers for path, numbers in modules.items() if path in shared]
+        groups.setdefault("session" if _shares(item, "session") else item.path, []).append(number)
+    shared = {"session", *(item.path for item in items if _shares(item, "module"))}
+    whole = [numbers for key, numbers in groups.items() if key in shared]
     parts: list[list[int]] = []
     left = len(items) - sum(map(len, whole))
-    for numbers in (each for path, each in modules.items() if path not in shared):
+    for numbers in (each for key, each in groups.items() if key not in shared):
         while numbers:
             size = max(1, min(CHUNK, left // (workers * SPREAD)))
             parts.append(numbers[:size])
@@ -72,10 +74,11 @@ def chunks_of(items: list[pytest.Item], workers: int) -> list[list[int]]:
     return whole + parts
 
 
-def _shares_with_its_module(item: pytest.Item) -> bool:
-    """Whether it uses a fixture of the scope "module" that is not one of pytest or a plugin."""
-    fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]
-    return any(each[-1].scope == "module" and "/" in each[-1].baseid for each in fixtures)
+def _shares(item: pytest.Item, scope: str) -> bool:
+    """Whether it uses a fixture of this scope that no plugin has. Of the session, only an async generator counts."""
+    fixtures = (each[-1] for each in item._fixtureinfo.name2fixturedefs.values())  # type: ignore[attr-defined]
+    ours = (each for each in fixtures if each.scope == scope and "/" in each.baseid)
+    return any(scope == "module" or inspect.isasyncgenfunction(each.func) for each in ours)
 
 
 class _Worker:
