@@ -55,12 +55,14 @@ def attempt(task: Path, script: Path, tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.sampled(6)
 @each_task
 def test_an_untouched_folder_is_no_solution(task: Path, tmp_path: Path) -> None:
     shutil.copytree(task / "environment", tmp_path / "untouched")
     assert reward(task, tmp_path / "untouched") == "0"
 
 
+@pytest.mark.sampled(6)
 @each_task
 def test_the_solution_counts_whatever_its_white_space_and_order_of_keys(task: Path, tmp_path: Path) -> None:
     folder = attempt(task, task / "solution" / "solve.sh", tmp_path)
@@ -76,6 +78,7 @@ def test_the_solution_counts_whatever_its_white_space_and_order_of_keys(task: Pa
     assert reward(task, folder) == "1"
 
 
+@pytest.mark.sampled(6)
 @each_task
 def test_a_wrong_answer_does_not_count(task: Path, tmp_path: Path) -> None:
     wrong = sorted((task / "wrong").iterdir())

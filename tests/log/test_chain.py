@@ -141,6 +141,7 @@ def test_what_was_written_is_proved(log: Log) -> None:
     assert found.is_proved
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("forgery", FORGERIES, ids=lambda forgery: forgery.__name__)
 def test_the_first_changed_entry_is_named(log: Log, forgery: Callable[[list[Row], int], list[Row]]) -> None:
     session = written(log)

@@ -280,6 +280,7 @@ async def test_absurd_intervals_are_bounded(interval: float | None, era: str, re
         assert text_of(await client.call_tool("work", {"interval": interval})) == '{"answers": null}'
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize(
     ("lie", "told"),
     [

@@ -465,6 +465,7 @@ def test_a_processed_file_is_kept_for_the_next_request(case: Case) -> None:
     assert store.reads == 1
 
 
+@pytest.mark.sampled(2)
 @EVERY_API
 def test_a_large_picture_is_compressed_into_the_limits_of_the_provider(case: Case) -> None:
     """Performance 3 and 4: compression, and provider limits."""

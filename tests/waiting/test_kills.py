@@ -61,7 +61,8 @@ def test_a_kill_at_each_commit_around_an_answer_repeats_nothing(
         assert log.questions() == []
 
 
-async def test_a_hundred_sessions_wait_with_no_process_alive(place: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("count", [20, *only_long(100)])
+async def test_many_sessions_wait_with_no_process_alive(place: str, tmp_path: Path, count: int) -> None:
     """They are made by one process, which ends; answered by another; and each effect happens once, in a third."""
     from outrider import Agent, Session, tool
     from outrider.errors import AnsweredError
@@ -79,11 +80,11 @@ async def test_a_hundred_sessions_wait_with_no_process_alive(place: str, tmp_pat
     def approve(use: object, tool: object) -> bool:
         raise Defer("Refund?")
 
-    ended = await asyncio.to_thread(started, "ask", place, "100")
+    ended = await asyncio.to_thread(started, "ask", place, str(count))
     assert ended.returncode == 0, ended.stderr
     with Log(place) as log, Log(place) as second, Log(place) as third:
         questions = log.questions()
-        assert len(questions) == 100
+        assert len(questions) == count
         counted = []
 
         def answer(which: Log, id: str) -> None:
@@ -96,8 +97,8 @@ async def test_a_hundred_sessions_wait_with_no_process_alive(place: str, tmp_pat
         for question in questions:
             await asyncio.gather(*(asyncio.to_thread(answer, each, question.id) for each in (log, second, third)))
         assert sorted(counted) == sorted(each.id for each in questions), "each question has one answer"
-        for number in range(100):
+        for number in range(count):
             agent = Agent(ScriptedModel(["Done."]), tools=[refund])
             async with Session.open(log, f"case-{number}", agent, approve=approve) as session:
                 assert (await session.run()).status == "done"
-    assert done == list(range(100))
+    assert done == list(range(count))

@@ -64,7 +64,7 @@ class Place:
         await asyncio.to_thread(self.hands.close)
 
 
-@pytest.mark.parametrize("kills", [15, *only_long(200)])
+@pytest.mark.parametrize("kills", [8, *only_long(200)])
 @pytest.mark.timeout(900)
 async def test_hands_that_are_killed_at_any_moment_do_nothing_twice_and_lose_nothing(
     tmp_path: Path, kills: int

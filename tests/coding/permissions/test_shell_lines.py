@@ -85,9 +85,9 @@ def assert_no_effect(ground: Ground, lines: Sequence[str]) -> None:
             raise AssertionError(f"these lines ran without asking: {guilty[:1] or some}")
 
 
-def test_a_thousand_lines_leave_no_effect(own_ground: Ground) -> None:
-    lines = allowed_lines(own_ground, 20_260_101, 1_000)
-    assert len(lines) > 50
+def test_hundreds_of_lines_leave_no_effect(own_ground: Ground) -> None:
+    lines = allowed_lines(own_ground, 20_260_101, 500)
+    assert len(lines) > 25
     assert_no_effect(own_ground, lines)
 
 
