@@ -25,6 +25,7 @@ import msgspec
 from outrider.errors import LogError
 from outrider.filesystem import make_private
 from outrider.log.inbox_tables import next_beat
+from outrider.log.session_id import shown_id
 from outrider.providers.deltas import TextDelta, ThinkingDelta, ToolCallDelta
 from outrider.providers.streams.stream import merge_deltas
 from outrider.runtime.events import (
@@ -184,7 +185,7 @@ async def live_events(path: Path) -> AsyncIterator[dict[str, Any]]:
         with _address(path) as address:
             reader, writer = await asyncio.open_unix_connection(address, limit=LONGEST_LINE)
     except (OSError, AttributeError) as error:
-        raise LogError(f"no process shows the session {path.stem[:8]} live: {error}") from None
+        raise LogError(f"no process shows the session {shown_id(path.stem)} live: {error}") from None
     try:
         with suppress(OSError):
             while (line := await reader.readline()).endswith(b"\n"):

@@ -1,7 +1,7 @@
 // What a session is: model, folder, cost, context, sub-agents.
 
 import { html } from "./vendor/htm/htm-preact.js";
-import { counted, dollars, exactly, size, thousands } from "./format.js";
+import { counted, dollars, exactly, shownId, size, thousands } from "./format.js";
 
 export function About({ head, id, fork, budgets }) {
   const { usage, total, context } = head;
@@ -43,7 +43,7 @@ const cachedShare = (usage) => Math.round((100 * usage.cached_tokens) / Math.max
 
 function Tree({ branches }) {
   return html`<ul class="tree">${branches.map((each) => html`<li>
-    <a href=${`#/session/${each.id}`}>${each.title || each.id.slice(0, 8)}</a>
+    <a href=${`#/session/${each.id}`}>${each.title || shownId(each.id)}</a>
     <span class="muted">${counted(each.turns, "turn")}${each.usage.cost != null ? `, ${dollars(each.usage.cost)}` : ""}${each.open ? ", open" : ""}</span>
     ${each.children.length > 0 && html`<${Tree} branches=${each.children} />`}
   </li>`)}</ul>`;

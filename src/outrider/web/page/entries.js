@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/htm/htm-preact.js";
 import { address, get } from "./api.js";
 import { Diff } from "./diff.js";
-import { at, counted, dollars, exactly, isoTime, shortModel, size, thousands } from "./format.js";
+import { at, counted, dollars, exactly, isoTime, shortModel, shownId, size, thousands } from "./format.js";
 import { Code, Link, Markdown } from "./markdown.js";
 
 const SHOWN_LINES = 14;
@@ -203,7 +203,7 @@ function Note({ entry }) {
 function noteText(entry) {
   switch (entry.kind) {
     case "began":
-      return entry.forked_from ? html`A copy of <a href=${`#/session/${entry.forked_from}`}>${entry.forked_from.slice(0, 8)}</a> up to entry ${entry.at}` : "";
+      return entry.forked_from ? html`A copy of <a href=${`#/session/${entry.forked_from}`}>${shownId(entry.forked_from)}</a> up to entry ${entry.at}` : "";
     case "attempt_failed":
       return entry.delay == null ? `Failed: ${entry.reason}` : `${entry.reason}; retried after ${entry.delay.toFixed(1)} s`;
     case "results_cleared":

@@ -5,6 +5,9 @@ const date = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short"
 const dateWithYear = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", year: "numeric" });
 const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
+// An id as it is shown: the beginning of a random one, or all of one that a program chose.
+export const shownId = (id) => (/^[0-9a-f]{32}$/.test(id) ? id.slice(0, 8) : id);
+
 export function when(seconds, now = Date.now() / 1000) {
   const past = now - seconds;
   if (past < 45) return "just now";

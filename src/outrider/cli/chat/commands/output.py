@@ -16,6 +16,7 @@ from outrider.cli.styles import BOLD, CYAN, DIM, GREEN, RED, YELLOW, fit, styled
 from outrider.cli.user_programs import page
 from outrider.coding import sentences, tasks
 from outrider.coding.tasks import ended, newest_text
+from outrider.log.session_id import shown_id
 from outrider.subagents.results import state_of
 from outrider.text import counted, dollars, thousands
 from outrider.text.terminal import command_output_lines
@@ -63,7 +64,7 @@ def _export(chat: CommandContext, name: str) -> None:
     if session is None:
         chat.view.dim("There are no messages yet.")
         return
-    path = chat.current.folder / Path(name or f"outrider-{session.id[:8]}.md").expanduser()
+    path = chat.current.folder / Path(name or f"outrider-{shown_id(session.id)}.md").expanduser()
     heading = chat.current.log.session(session.id).title or "Conversation"
     write_transcript(path, heading, chat.current.log.messages(session.id), session.store)
     chat.view.dim(f"Written: {safe_line(str(path))}")
