@@ -6,6 +6,7 @@ one, every command runs as the user, so only plain commands from the short list 
 
 from __future__ import annotations
 
+import functools
 import glob
 import itertools
 import os.path
@@ -234,9 +235,13 @@ class _CommandLine:
         if self._policy.mode == "plan":
             return deny_part(f"{reason}; {PLAN_MODE}")
         always, begins = ((Rule("Bash", each, self._access).text,) if each else () for each in (pattern, prefix))
+        return Decision("ask", reason, always, begins, resolved_paths=self._resolved_paths)
+
+    @functools.cached_property
+    def _resolved_paths(self) -> tuple[str, ...]:
+        """Where all paths of the line lead now: links may change until the answer."""
         words = {word for command in all_commands(self._text) for word in command if "/" in word}
-        paths = tuple(sorted(resolve_shell_path(word, self._cwd).resolved for word in words))  # links may change
-        return Decision("ask", reason, always, begins, resolved_paths=paths)
+        return tuple(sorted(resolve_shell_path(word, self._cwd).resolved for word in words))
 
 
 def _rank(access: Access) -> int:

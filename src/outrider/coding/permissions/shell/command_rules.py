@@ -153,8 +153,8 @@ def all_commands(text: str, depth: int = 0) -> Iterator[list[str]]:
 
 
 def _runs_others(words: Sequence[str]) -> bool:
-    name = program_name(words[0])
-    if name in CARRIERS and any(words[1:][at] in CARRYING for at in subcommand_places(words[1:])):
+    name, given = program_name(words[0]), words[1:]
+    if name in CARRIERS and any(given[at] in CARRYING for at in subcommand_places(given)):
         return True
     return name in RUNNERS or name.startswith(("ld-", "ld.so"))  # the dynamic loader runs any program
 

@@ -71,11 +71,13 @@ def _matches(words: Words, wanted: Words, has_subcommands: Callable[[str], bool]
         return False
     given, rest = words[1:], wanted[1:]
     operands = [word for word in rest if not word.startswith("-")]
-    if not all(_has_option(given, word) for word in rest if word.startswith("-")):
-        return False
-    if not operands or not has_subcommands(wanted[0]):
-        return _occur(given, operands)
-    return any(_occur(given[at + 1 :], operands[1:]) for at in subcommand_places(given) if given[at] == operands[0])
+    if operands and has_subcommands(wanted[0]):
+        # Behind the first place where it stands there is all that is behind the others.
+        first = next((at for at in subcommand_places(given) if given[at] == operands[0]), None)
+        found = first is not None and _occur(given[first + 1 :], operands[1:])
+    else:
+        found = _occur(given, operands)
+    return found and all(_has_option(given, word) for word in rest if word.startswith("-"))
 
 
 def subcommand_places(words: Words) -> Iterator[int]:
