@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from outrider.log import entries as kinds
 from outrider.log.entries import Entry, MessageEntry
 from outrider.log.rows import encode
 from outrider.providers.base import Request
+from outrider.replay.difference import shown
 from outrider.subagents import Profile, with_subagents
 from outrider.testing import ScriptedModel, Step, call, replay
 from outrider.types import Difference
@@ -194,3 +196,13 @@ def test_a_difference_hides_nothing_from_the_reader() -> None:
     assert str(difference).splitlines()[0] == "entry 7 of 01234567: request, system"
     assert "\x1b" not in str(difference)
     assert "\u202e" not in str(difference)
+
+
+def test_the_lines_that_differ_are_found_in_long_texts_of_similar_lines() -> None:
+    before = [f"{number:04} of 1000 lines that are nearly the same" for number in range(1_000)]
+    after = [f"{line}." if 300 <= number < 400 else line for number, line in enumerate(before)]
+    began = time.process_time()
+    recorded, replayed = shown("\n".join([*before, "gone"]), "\n".join(["new", *after]))
+    assert time.process_time() - began < 10
+    assert recorded.splitlines()[0] == before[300]
+    assert replayed.splitlines()[:2] == ["new", after[300]]

@@ -89,8 +89,13 @@ def shown(recorded: Any, replayed: Any) -> tuple[str, str]:
         cut = max(0, start - 40)
         lead = "…" if cut else ""
         return tuple(lead + _cut(each[cut:]) if each else "" for each in (one, other))  # type: ignore[return-value]
-    lines = [line for line in difflib.ndiff(first[:2_000], second[:2_000]) if line[:1] in "+-"]
-    return _side(lines, "-"), _side(lines, "+")
+    # Which words of a line differ is not looked for: with hundreds of similar lines that takes minutes.
+    matcher = difflib.SequenceMatcher(None, first[:2_000], second[:2_000])
+    changed = [places for kind, *places in matcher.get_opcodes() if kind != "equal"]
+    return (
+        _side([line for begin, end, _, _ in changed for line in first[begin:end]]),
+        _side([line for _, _, begin, end in changed for line in second[begin:end]]),
+    )
 
 
 def about(entry: Entry | None) -> str:
@@ -162,10 +167,9 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=repr, order="sorted").decode()
 
 
-def _side(lines: Sequence[str], mark: str) -> str:
-    found = [_cut(line[2:]) for line in lines if line[:1] == mark]
-    more = [f"… {len(found) - SHOWN} more lines"] if len(found) > SHOWN else []
-    return "\n".join([*found[:SHOWN], *more])
+def _side(lines: Sequence[str]) -> str:
+    more = [f"… {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
+    return "\n".join([*map(_cut, lines[:SHOWN]), *more])
 
 
 def _common(one: str, other: str) -> int:
