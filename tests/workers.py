@@ -77,7 +77,7 @@ def chunks_of(items: list[pytest.Item], workers: int) -> list[list[int]]:
 def _shares(item: pytest.Item, scope: str) -> bool:
     """Whether it uses a fixture of this scope that no plugin has. Of the session, only an async generator counts."""
     fixtures = (each[-1] for each in item._fixtureinfo.name2fixturedefs.values())  # type: ignore[attr-defined]
-    ours = (each for each in fixtures if each.scope == scope and "/" in each.baseid)
+    ours = (each for each in fixtures if each.scope == scope and each.baseid)
     return any(scope == "module" or inspect.isasyncgenfunction(each.func) for each in ours)
 
 

@@ -11,7 +11,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 
 from outrider.errors import McpLoginError, ProviderError
-from outrider.providers.transport.addresses import is_literal, is_local_name, system_resolver, why_private
+from outrider.providers.transport.addresses import is_local_name, literal_address, system_resolver, why_private
 from outrider.providers.transport.http import Timeouts, Transport
 from outrider.struct_types import described
 from outrider.text.visible import one_line
@@ -119,8 +119,8 @@ async def _is_private(url: str) -> bool:
     """Return whether a URL that the user configured is in the private network: then its logins may be there too."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    if is_literal(host):
-        return bool(why_private(host))
+    if address := literal_address(host):
+        return bool(why_private(address))
     if is_local_name(host):
         return True
     try:

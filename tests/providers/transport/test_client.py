@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
+import os
+import re
 import socket
 import ssl
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+import struct
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, closing, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from outrider.providers.transport import client as clients
-from outrider.providers.transport.client import Address, AddressInfo, Client, ProxyError, UrlError, address_of
+from outrider.providers.transport.client import (
+    Address,
+    AddressInfo,
+    Client,
+    ProxyError,
+    UrlError,
+    address_of,
+    reason_of,
+)
+from outrider.providers.transport.connection import HttpError
 from outrider.providers.transport.network import CA_VARIABLES
 from tests.modelserver import ModelServer, Status
 from tests.providers.transport.test_http import certificate
@@ -47,6 +64,7 @@ async def ask(client: Client, url: str, proxy: str | None = None, **headers: str
         ("http://x.example:8080?b", Address("http", "x.example", 8080, "x.example:8080", "/?b", "")),
         ("http://[::1]:80/a b/ü%20?q=ü", Address("http", "::1", 80, "[::1]", "/a%20b/%C3%BC%20?q=%C3%BC", "")),
         ("https://bücher.example/", Address("https", "xn--bcher-kva.example", 443, "xn--bcher-kva.example", "/", "")),
+        ("https://faß.example./", Address("https", "xn--fa-hia.example.", 443, "xn--fa-hia.example.", "/", "")),
         ("http://me:p%40ss@x.example/", Address("http", "x.example", 80, "x.example", "/", "Basic bWU6cEBzcw==")),
         ("http://x.example/a:b@c;d,e=f'(~)", Address("http", "x.example", 80, "x.example", "/a:b@c;d,e=f'(~)", "")),
     ],
@@ -124,6 +142,170 @@ async def test_a_request_that_is_cancelled_while_it_waits_costs_its_connection_o
                     await ask(client, f"http://127.0.0.1:{silent.getsockname()[1]}")
             assert await ask(client, server.url) == (200, b"fine")
             assert len(client._pool._routes) == 1
+
+
+@asynccontextmanager
+async def scripted(answer: Callable[[int], bytes]) -> AsyncIterator[tuple[str, list[int]]]:
+    """A server that answers the requests of a connection by their number; it closes after b"". And the connections."""
+    connections: list[int] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(0)
+        with suppress(asyncio.IncompleteReadError, ConnectionError):
+            for number in count():
+                head = await reader.readuntil(b"\r\n\r\n")
+                if length := re.search(rb"content-length: (\d+)", head):
+                    await reader.readexactly(int(length[1]))
+                connections[-1] += 1
+                if not (said := answer(number)):
+                    break
+                writer.write(said)
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", connections
+
+
+FINE = b"HTTP/1.1 200 OK\r\ncontent-length: 4\r\n\r\nfine"
+
+
+async def test_what_changes_nothing_is_asked_again_if_the_connection_was_closed_meanwhile() -> None:
+    async with scripted(lambda number: b"" if number else FINE) as (url, connections), new_client() as client:
+        assert [await ask(client, url) for _ in range(3)] == [(200, b"fine")] * 3
+        assert connections == [2, 2, 1]
+        with pytest.raises(HttpError, match="without an answer"):
+            async with client.request("POST", url, {}, b"x", read_seconds=10):
+                raise AssertionError
+        assert len(connections) == 3
+
+
+async def test_a_new_connection_that_is_closed_is_an_error_at_once() -> None:
+    async with scripted(lambda number: b"") as (url, connections), new_client() as client:
+        with pytest.raises(HttpError, match="without an answer"):
+            await ask(client, url)
+        assert connections == [1]
+
+
+async def test_a_request_that_the_server_has_not_read_ends_its_connection() -> None:
+    """An early refusal that would keep the connection: what was not read would become a part of the next request."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        writer.write(FINE if b"GET" in head else b"HTTP/1.1 413 Too much\r\ncontent-length: 0\r\n\r\n")
+        await ended.wait()
+        writer.close()
+
+    ended = asyncio.Event()
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0, limit=1024)
+    async with server, new_client() as client:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        async with client.request("POST", url, {}, bytes(30_000_000), read_seconds=10) as response:
+            assert (response.status, await response.read()) == (413, b"")
+        assert await ask(client, url) == (200, b"fine")
+        ended.set()
+
+
+async def test_an_upload_ends_when_its_connection_does(caplog: pytest.LogCaptureFixture) -> None:
+    taken = []
+
+    def pieces() -> Iterator[memoryview]:
+        for number in range(500):
+            taken.append(number)
+            time.sleep(0.002)
+            yield memoryview(bytes(100))
+
+    with ThreadPoolExecutor(1) as threads, socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def leave() -> None:
+            connection, _ = listening.accept()
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset
+            connection.recv(65536)
+            connection.close()
+
+        leaving = threads.submit(leave)
+        async with new_client() as client:
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            with pytest.raises((OSError, HttpError)):
+                async with client.request("POST", url, {}, pieces(), 50_000, read_seconds=10):
+                    raise AssertionError
+        leaving.result(10)
+    assert len(taken) < 500
+    assert "socket.send() raised" not in caplog.text
+
+
+async def test_an_answer_that_came_in_time_counts_though_the_program_was_busy() -> None:
+    asked, busy, begun = threading.Event(), threading.Event(), threading.Event()
+    with ThreadPoolExecutor(1) as threads, socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(65536)
+                asked.set()
+                busy.wait(10)
+                connection.sendall(FINE[:-2])
+                begun.wait(10)
+                connection.sendall(FINE[-2:])
+
+        async def be_busy() -> None:
+            while not asked.is_set():
+                await asyncio.sleep(0)
+            busy.set()
+            time.sleep(0.8)  # noqa: ASYNC251 - longer than the limit
+
+        serving = threads.submit(serve)
+        async with new_client() as client:
+            working = asyncio.ensure_future(be_busy())
+            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            async with client.request("GET", url, {}, read_seconds=0.5) as response:
+                begun.set()
+                assert await response.read() + await response.read() == b"fine"
+            await working
+        serving.result(10)
+
+
+@pytest.mark.parametrize("is_secure", [False, True])
+async def test_a_cancel_at_any_step_of_a_connection_leaves_nothing(
+    is_secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chain, key = certificate(tmp_path)
+    monkeypatch.setenv(CA_VARIABLES[0], str(chain))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(chain, key)
+    async with ModelServer(lambda request: OK, tls=context if is_secure else None) as server:
+        for steps in range(40):
+            async with new_client() as client:
+                asking = asyncio.ensure_future(ask(client, server.url))
+                for _ in range(steps):
+                    await asyncio.sleep(0)
+                asking.cancel()
+                assert await ask(client, server.url) == (200, b"fine")
+                await asyncio.wait([asking])
+
+
+async def test_a_client_that_was_closed_keeps_no_connection_that_comes_late() -> None:
+    reached = asyncio.Event()
+
+    async def lookup(host: str, port: int) -> Sequence[AddressInfo]:
+        reached.set()
+        await asyncio.sleep(0.01)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 0, "", ("127.0.0.1", port))]
+
+    async with ModelServer([OK, OK]) as server:
+        client = await Client(10, lookup=lookup).open()
+        asking = asyncio.ensure_future(ask(client, server.url.replace("127.0.0.1", "late.example")))
+        await reached.wait()
+        await client.close()
+        with pytest.raises(HttpError, match="the client was closed"):
+            await asking
+        assert not client._pool._routes
+
+
+def test_a_reason_names_no_addresses() -> None:
+    several = "Multiple exceptions: [Errno 111] Connect call failed ('::1', 9, 0, 0), [Errno 111] Connect call failed"
+    for text in (several, "Connect call failed ('127.0.0.1', 9)"):
+        assert reason_of(ConnectionRefusedError(errno.ECONNREFUSED, text)) == os.strerror(errno.ECONNREFUSED)
 
 
 async def test_requests_at_the_same_time_share_a_lookup_and_its_failure() -> None:

@@ -269,3 +269,38 @@ async def test_a_body_of_any_size_arrives_whole() -> None:
             assert arrived == GET + body
             await serve(server, [b"HTTP/1.1 204 OK\r\n\r\n"], closes=False)
             await sending
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "none", "aws-chunked", "binary"])
+async def test_an_encoding_that_is_none_is_a_body_as_it_is(encoding: str) -> None:
+    async with connected() as (connection, server):
+        head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: 4\r\n\r\nfine"
+        serving = asyncio.ensure_future(serve(server, [head.encode()], closes=False))
+        incoming = await connection.send(GET, b"", 10)
+        assert await body_of(incoming) == b"fine"
+        await serving
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate"])
+async def test_a_compressed_body_that_is_cut_off_is_not_taken_for_whole(encoding: str) -> None:
+    body = ENCODINGS[encoding](bytes(range(256)) * 100)
+    async with connected() as (connection, server):
+        head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\n\r\n".encode()
+        serving = asyncio.ensure_future(serve(server, [head + body[:-20]], closes=True))
+        incoming = await connection.send(GET, b"", 10)
+        with pytest.raises(HttpError, match="it is not complete"):
+            await body_of(incoming)
+        await serving
+
+
+@pytest.mark.parametrize("rest", [b"\0" * 600, b"\n", b"garbage", b"\x1f", b"\x1fx"])
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+async def test_what_stands_behind_a_compressed_body_counts_for_nothing(rest: bytes, size: int) -> None:
+    body = gzip.compress(b"one, ") + gzip.compress(b"two") + rest
+    async with connected() as (connection, server):
+        head = f"HTTP/1.1 200 OK\r\ncontent-encoding: gzip\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        pieces = [body[at : at + size] for at in range(0, len(body), size)]
+        serving = asyncio.ensure_future(serve(server, [head, *pieces], closes=False))
+        incoming = await connection.send(GET, b"", 10)
+        assert await body_of(incoming) == b"one, two"
+        await serving

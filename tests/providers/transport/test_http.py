@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import datetime
 import gc
+import gzip
 import logging
+import os
 import socket
 import ssl
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -232,13 +235,64 @@ async def test_the_proxy_of_the_environment_is_used(
         assert [request.path for request in proxy.requests] == ["http://api.example/v1/messages"]
 
 
-@pytest.mark.parametrize("exempt", ["127.0.0.1", "*", "example.com, 127.0.0.1"])
+@pytest.mark.parametrize(
+    "exempt", ["127.0.0.1", "*", "example.com, 127.0.0.1", "127.0.0.1:PORT", "10.0.0.0/8, x/y, 127.0.0.0/8"]
+)
 async def test_hosts_that_need_no_proxy_are_asked_directly(exempt: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with ModelServer() as proxy, ModelServer([ANSWER]) as server:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
-        monkeypatch.setenv("NO_PROXY", exempt)
+        monkeypatch.setenv("NO_PROXY", exempt.replace("PORT", str(server.port)))
         await ask(claude(server.url))
         assert (len(proxy.requests), len(server.requests)) == (0, 1)
+
+
+@pytest.mark.parametrize("exempt", ["10.0.0.0/8", "127.0.0.1:1", "example.com", "::1/128"])
+async def test_other_hosts_are_asked_through_the_proxy(exempt: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer([ANSWER]) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        monkeypatch.setenv("NO_PROXY", exempt)
+        await ask(claude("http://127.0.0.1:9"))
+        assert len(proxy.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "variables",
+    [{}, {"NO_PROXY": "x.example"}, {"HTTPS_PROXY": "P"}, {"HTTP_PROXY": "P", "NO_PROXY": "localhost, 127.1"}],
+)
+@pytest.mark.parametrize("host", ["localhost", "127.1", "127.0.0.1", "[::ffff:127.0.0.1]"])
+async def test_a_private_address_is_refused_whatever_proxies_there_are(
+    variables: dict[str, str], host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with ModelServer([ANSWER]) as server, ModelServer([ANSWER]) as proxy:
+        for name, value in variables.items():
+            monkeypatch.setenv(name, proxy.url if value == "P" else value)
+        with pytest.raises(ProviderError, match=r"is not a public address|is this machine's own"):
+            await Transport(public_only=True).get(f"http://{host}:{server.port}/", {}, explained)
+        assert (len(server.requests), len(proxy.requests)) == (0, 0)
+
+
+@pytest.mark.parametrize("host", ["127.1", "0x7f.0.0.1", "2130706433", "localhost", "printer"])
+async def test_a_proxy_is_not_asked_for_a_private_address(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with ModelServer([ANSWER]) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url)
+        with pytest.raises(ProviderError, match="is not a public address"):
+            await Transport(public_only=True).get(f"http://{host}/", {}, explained)
+        assert proxy.requests == []
+
+
+async def test_an_unusable_url_shows_no_part_of_a_password() -> None:
+    with pytest.raises(ProviderError, match="'host/v1' is not a usable URL") as raised:
+        await Transport().get("http://me:sec/ret@host/v1", {}, explained)
+    assert "sec" not in str(raised.value)
+
+
+@pytest.mark.parametrize("encoding", ["br", "none", "gzip"])
+async def test_a_refusal_keeps_its_status_whatever_its_body_is(encoding: str) -> None:
+    async with ModelServer([Status(401, headers={"content-encoding": encoding}, body=b"no such key")]) as server:
+        with pytest.raises(ProviderError) as raised:
+            await ask(claude(server.url))
+        assert "401" in str(raised.value) or "key" in str(raised.value)
+        assert not raised.value.retryable
 
 
 async def test_a_proxy_that_is_not_there_is_said_to_be_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -318,6 +372,18 @@ async def test_certificates_that_cannot_be_read_are_named_each_time(
 
 
 # Small questions
+
+
+async def test_what_nobody_reads_is_not_decompressed(monkeypatch: pytest.MonkeyPatch) -> None:
+    packed = gzip.compress(os.urandom(3_000_000))
+    monkeypatch.setattr(zlib, "decompressobj", None)
+    async with ModelServer([Status(200, {"content-encoding": "gzip"}, packed), ANSWER]) as server:
+        transport = Transport()
+        for _ in range(2):
+            async with transport.open("GET", server.url, {}) as response:
+                assert response.status == 200
+        assert server.connections == 1
+        await transport.close()
 
 
 async def test_a_whole_answer_can_be_asked_for() -> None:

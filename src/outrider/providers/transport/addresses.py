@@ -73,12 +73,20 @@ def why_private(address: str) -> str:
     return next((kind for network, kind in _TABLE_V4 if parsed in network), "")
 
 
-def is_literal(host: str) -> bool:
+def literal_address(host: str) -> str:
+    """Return the address that a host is, or "" for a name.
+
+    >>> literal_address("127.1"), literal_address("::1"), literal_address("example.com")
+    ('127.0.0.1', '::1', '')
+    """
     try:
-        ipaddress.ip_address(host)
+        return str(ipaddress.ip_address(host))
     except ValueError:
-        return False
-    return True
+        pass
+    try:
+        return str(ipaddress.IPv4Address(socket.inet_aton(host))) if host[:1].isdigit() else ""
+    except (OSError, ValueError):
+        return ""
 
 
 def is_local_name(host: str) -> bool:

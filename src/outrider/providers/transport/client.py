@@ -8,14 +8,14 @@ import os
 import socket
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import TracebackType
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
 import aiohappyeyeballs
 
-from outrider.providers.transport.connection import Connection, HttpError, Incoming
+from outrider.providers.transport.connection import Connection, HttpError, Incoming, NoAnswerError
 from outrider.providers.transport.network import tls_context
 from outrider.version import __version__
 
@@ -29,6 +29,12 @@ AddressInfo: TypeAlias = tuple[int, int, int, str, tuple[Any, ...]]
 Lookup: TypeAlias = Callable[[str, int], Awaitable[Sequence[AddressInfo]]]
 """Returns the addresses of a host, given its name and the port, as socket.getaddrinfo does. Raises OSError."""
 MakeSocket: TypeAlias = Callable[[AddressInfo], socket.socket]
+
+
+class Connect(Protocol):
+    """Returns a connection, a new one if that is asked for."""
+
+    def __call__(self, *, is_new: bool) -> Awaitable[Connection]: ...
 
 
 class UrlError(ValueError):
@@ -60,13 +66,26 @@ class Address(NamedTuple):
 class Exchange:
     """A request, and its response inside `async with`."""
 
-    def __init__(self, connect: Awaitable[Connection], give_back: Callable[[Connection], None], *request: Any) -> None:
+    def __init__(
+        self, connect: Connect, give_back: Callable[[Connection], None], *request: Any, is_repeatable: bool
+    ) -> None:
         self._connect, self._give_back, self._request = connect, give_back, request
+        self._is_repeatable = is_repeatable
         self._connection: Connection
 
     async def __aenter__(self) -> Incoming:
         """Send the request. Raise HttpError, OSError or ValueError."""
-        self._connection = await self._connect
+        self._connection = await self._connect(is_new=False)
+        try:
+            return await self._send()
+        except (NoAnswerError, ConnectionError):
+            # The server may have closed a connection that was idle just when it was used again.
+            if not self._is_repeatable or not self._connection.idle_since:
+                raise
+        self._connection = await self._connect(is_new=True)
+        return await self._send()
+
+    async def _send(self) -> Incoming:
         try:
             return await self._connection.send(*self._request)
         except BaseException:
@@ -88,6 +107,7 @@ class Client:
         self._lookups: dict[tuple[str, int], asyncio.Future[Sequence[AddressInfo]]] = {}
         """Lookups that go on."""
         self._make_socket = make_socket
+        """For connections to servers. A proxy may be in the private network, and decides itself what it reaches."""
         self._tls: ssl.SSLContext | None = None
         self._pool = _Pool()
         # An event loop closes async generators when it shuts down, and those that are garbage: this closes the pool.
@@ -119,40 +139,47 @@ class Client:
             length = len(body)  # type: ignore[arg-type]
         is_forwarded = via is not None and address.scheme == "http"
         head = _head(method, address, headers, length, via if is_forwarded else None)
-        return Exchange(self._connection(address, via), self._give_back, head, body, read_seconds)
+        connect = partial(self._connection, address, via)
+        return Exchange(connect, self._give_back, head, body, read_seconds, is_repeatable=method == "GET")
 
     async def close(self) -> None:
         """Close the connections."""
         await self._lifetime.aclose()
 
-    async def _connection(self, address: Address, via: Address | None) -> Connection:
+    async def _connection(self, address: Address, via: Address | None, *, is_new: bool) -> Connection:
         route = (address.scheme, address.host, address.port, via)
-        if kept := self._pool.take(route):
+        if not is_new and (kept := self._pool.take(route)):
             return kept
         try:
             async with asyncio.timeout(self._connect_seconds):
-                connection = await self._through(via, address) if via else await self._to(address)
+                connection = await (self._through(via, address) if via else self._to(address, self._make_socket))
         except TimeoutError:
             raise TimeoutError("no connection in time") from None
         self._pool.add(connection, route)
         return connection
 
-    async def _to(self, address: Address) -> Connection:
+    async def _to(self, address: Address, make_socket: MakeSocket | None = None) -> Connection:
         """Connect to a server or a proxy."""
-        is_secure = address.scheme == "https"
-        context = self._context() if is_secure else None
+        context = self._context() if address.scheme == "https" else None
         found = await self._addresses(address.host, address.port)
         opened = await aiohappyeyeballs.start_connection(
-            found, happy_eyeballs_delay=NEXT_ADDRESS, socket_factory=self._make_socket
+            found, happy_eyeballs_delay=NEXT_ADDRESS, socket_factory=make_socket
         )
         try:
-            _, connection = await asyncio.get_running_loop().create_connection(
-                Connection, sock=opened, ssl=context, server_hostname=address.host if is_secure else None
-            )
+            _, connection = await asyncio.get_running_loop().create_connection(Connection, sock=opened)
         except BaseException:
             opened.close()
             raise
+        if context:  # not with the connection: a cancel in its first moment would leave half a transport behind
+            await self._secure(connection, context, address.host)
         return connection
+
+    async def _secure(self, connection: Connection, context: ssl.SSLContext, host: str) -> None:
+        try:
+            await connection.start_tls(context, host.rstrip("."))
+        except BaseException:
+            connection.abort()
+            raise
 
     async def _addresses(self, host: str, port: int) -> Sequence[AddressInfo]:
         """Look a host up. Requests at the same time share one lookup."""
@@ -188,12 +215,12 @@ class Client:
                 answer = await connection.send(head, b"", self._connect_seconds)
             except (HttpError, OSError) as error:
                 raise ProxyError(reason_of(error)) from None
-            if answer.status != 200:
+            if answer.status >= 300:
                 raise ProxyError(f"{answer.status} {answer.reason}".rstrip())
-            await connection.start_tls(self._context(), address.host)
         except BaseException:
             connection.abort()
             raise
+        await self._secure(connection, self._context(), address.host)
         return connection
 
     def _context(self) -> ssl.SSLContext:
@@ -213,24 +240,31 @@ class _Pool:
         self._routes: dict[Connection, object] = {}
         self._idle: dict[object, list[Connection]] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     def take(self, route: object) -> Connection | None:
         """Return an idle connection of the route, the newest first."""
         idle = self._idle.get(route)
         while idle:
             connection = idle.pop()
-            if connection.is_open and connection.idle_since + KEEP_ALIVE > asyncio.get_running_loop().time():
+            if connection.is_ready and connection.idle_since + KEEP_ALIVE > asyncio.get_running_loop().time():
                 return connection
             connection.abort()
         return None
 
     def add(self, connection: Connection, route: object) -> None:
-        """Remember a new connection, until it is closed."""
+        """Remember a new connection, until it is closed. Raise HttpError if the pool was closed meanwhile."""
+        if self._is_closed:
+            connection.abort()
+            raise HttpError("the client was closed")
         self._routes[connection] = route
         connection.lost.add_done_callback(lambda _: self._routes.pop(connection, None))
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection for the next request."""
+        if self._is_closed:
+            connection.abort()
+            return
         loop = asyncio.get_running_loop()
         connection.idle_since = loop.time()
         self._idle.setdefault(self._routes[connection], []).append(connection)
@@ -241,7 +275,7 @@ class _Pool:
         """Close the connections that were idle for too long."""
         loop = asyncio.get_running_loop()
         for route, idle in list(self._idle.items()):
-            old = [each for each in idle if not each.is_open or each.idle_since + KEEP_ALIVE <= loop.time()]
+            old = [each for each in idle if not each.is_ready or each.idle_since + KEEP_ALIVE <= loop.time()]
             for connection in old:
                 idle.remove(connection)
                 connection.abort()
@@ -251,6 +285,7 @@ class _Pool:
 
     async def close(self) -> None:
         """Close all connections, and wait until they are."""
+        self._is_closed = True
         if self._timer is not None:
             self._timer.cancel()
         self._idle.clear()
@@ -278,7 +313,9 @@ def address_of(url: str) -> Address:
         parts = urlsplit(url)
         scheme, host, port = parts.scheme.lower(), parts.hostname or "", parts.port
         if not host.isascii():
-            host = host.encode("idna").decode()
+            from yarl import URL  # as browsers do it: Python's own codec takes ß for ss
+
+            host = URL(url).raw_host or ""
     except ValueError as error:
         raise UrlError(str(error)) from None
     if scheme not in ("http", "https") or not host or " " in host:
@@ -331,6 +368,7 @@ async def _system_lookup(host: str, port: int) -> Sequence[AddressInfo]:
 def reason_of(error: BaseException) -> str:
     """Return what a failed request failed with, in words."""
     text = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    if text.startswith("Connect call failed") and isinstance(error, OSError):  # a Python tuple with the address follows
-        return os.strerror(error.errno or 0)
+    # Python tuples with the addresses follow.
+    if text.startswith(("Connect call failed", "Multiple exceptions")) and isinstance(error, OSError) and error.errno:
+        return os.strerror(error.errno)
     return text

@@ -18,11 +18,17 @@ HIGH_WATER = 256 * 1024
 """Bytes that wait for their reader before the server is held back."""
 PIECE = 1024 * 1024
 """The most bytes that are decompressed at once."""
-NO_ANSWER = "the server closed the connection without an answer"
 
 
 class HttpError(Exception):
     """A server did not answer as HTTP wants it, or not to the end."""
+
+
+class NoAnswerError(HttpError):
+    """A server closed the connection before it answered."""
+
+    def __str__(self) -> str:
+        return "the server closed the connection without an answer"
 
 
 class Connection(asyncio.Protocol):
@@ -48,7 +54,7 @@ class Connection(asyncio.Protocol):
     async def send(self, head: bytes, body: bytes | Iterable[memoryview], limit: float) -> Incoming:
         """Send a request and return its response once the headers are there. Raise HttpError or OSError."""
         if not self.is_open:
-            raise HttpError(NO_ANSWER)
+            raise NoAnswerError
         self._limit = limit
         self._incoming = incoming = Incoming(self)
         if isinstance(body, bytes):
@@ -56,14 +62,19 @@ class Connection(asyncio.Protocol):
             body = (memoryview(body),) if len(body) >= HIGH_WATER else ()
         else:
             self._transport.write(head)
+        unheard = 0
         for piece in body:
-            # A server may refuse a request before it has read all of it.
-            while self._is_full and not incoming.is_begun:
+            # A server may refuse a request before it has read all of it. What it says is heard between the pieces.
+            while (self._is_full or self._transport.is_closing()) and not incoming.is_begun:
                 await self.wait(incoming)
+            if unheard >= HIGH_WATER:
+                unheard = 0
+                await asyncio.sleep(0)
             if incoming.is_begun:
                 incoming.keeps_alive = False
                 break
             self._transport.write(piece)
+            unheard += len(piece)
         while not incoming.is_begun:
             await self.wait(incoming)
         return incoming
@@ -91,11 +102,19 @@ class Connection(asyncio.Protocol):
     def end_response(self) -> bool:
         """Take leave of the response. Return whether the connection can take another request; if not, it is closed."""
         incoming, self._incoming = self._incoming, None
-        if self.is_open and incoming is not None and incoming.is_complete and incoming.keeps_alive:
-            incoming.leave()
-            return True
-        self.abort()
-        return False
+        if incoming is None or not (incoming.is_complete and incoming.keeps_alive and self.is_ready):
+            self.abort()
+            return False
+        if self._transport.get_write_buffer_size():  # a part of the request, which the server did not read
+            self.abort()
+            return False
+        incoming.leave()
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is open, and the server has not begun to close it."""
+        return self.is_open and not self._transport.is_closing()
 
     def abort(self) -> None:
         """Close the connection at once."""
@@ -156,7 +175,7 @@ class Connection(asyncio.Protocol):
 
     def _check_time(self) -> None:
         self._timer = None
-        if self._waiter is None or self._incoming is None:
+        if self._waiter is None or self._waiter.done() or self._incoming is None:
             return
         if self._loop.time() < self._since + self._limit:
             self._watch()
@@ -198,9 +217,15 @@ class Incoming:
             return await self._raw()
         while not (data := self._decompressor.take()):
             if not (raw := await self._raw()):
+                if self._is_until_close and self._decompressor.is_within:
+                    raise HttpError("it is not complete")
                 return b""
             self._decompressor.feed(raw)
         return data
+
+    async def skip(self) -> None:
+        """Wait for the next bytes of the body, and drop them as they are."""
+        await self._raw()
 
     def header(self, name: str) -> str:
         """Return the first header of the name, in lower case, or ""."""
@@ -259,7 +284,7 @@ class Incoming:
         if self._is_until_close and error is None:
             self.is_complete = True
             return
-        self.error = error or HttpError("it is not complete" if self.is_begun else NO_ANSWER)
+        self.error = error or (HttpError("it is not complete") if self.is_begun else NoAnswerError())
 
     # What the parser calls
 
@@ -287,7 +312,7 @@ class Incoming:
                     has_length = True
                 case "transfer-encoding":
                     is_chunked = value.lower().endswith("chunked")
-                case "content-encoding" if value.lower() not in ("", "identity"):
+                case "content-encoding" if value.strip().lower() in _Decompressor.ENCODINGS:
                     self._decompressor = _Decompressor(value)
         self._is_until_close = not has_length and not is_chunked and self.status not in (204, 304)
 
@@ -305,19 +330,32 @@ class Incoming:
 class _Decompressor:
     """Decompresses a body, a piece at a time: a small body may become a large one."""
 
+    ENCODINGS = ("gzip", "x-gzip", "deflate", "br", "zstd", "compress")
+    """Those that mean what they say. Some servers send others, such as `utf-8`, with a body as it is."""
+
     def __init__(self, encoding: str) -> None:
         self._encoding = encoding.strip().lower()
         self._zlib: Any = None
         self._waiting = b""
+        self._is_later = self._is_over = False
+        """Whether a file of gzip has ended, and whether something else came behind it."""
+
+    @property
+    def is_within(self) -> bool:
+        """Whether more must come."""
+        return self._zlib is not None
 
     def feed(self, data: bytes) -> None:
         """Take compressed bytes."""
-        self._waiting += data
+        if not self._is_over:
+            self._waiting += data
 
     def take(self) -> bytes:
         """Return decompressed bytes, or b"" if more compressed ones are needed. Raise HttpError."""
         while self._waiting:
             if self._zlib is None:
+                if self._is_later and not self._is_another():
+                    return b""
                 self._zlib = zlib.decompressobj(self._window_bits())
             try:
                 data: bytes = self._zlib.decompress(self._waiting, PIECE)
@@ -325,12 +363,20 @@ class _Decompressor:
                 raise HttpError("its compressed body is damaged") from None
             self._waiting = self._zlib.unconsumed_tail
             if self._zlib.eof:
-                # gzip allows several files one after the other.
-                self._waiting = self._zlib.unused_data if self._encoding != "deflate" else b""
-                self._zlib = None
+                self._waiting = self._zlib.unused_data
+                self._zlib, self._is_later, self._is_over = None, True, self._encoding == "deflate"
+                if self._is_over:
+                    self._waiting = b""
             if data:
                 return data
         return b""
+
+    def _is_another(self) -> bool:
+        """Whether another file of gzip follows, as gzip allows. Zeros and the like behind a file count for nothing."""
+        begins = b"\x1f\x8b".startswith(self._waiting[:2])
+        if not begins:
+            self._waiting, self._is_over = b"", True
+        return begins and len(self._waiting) > 1
 
     def _window_bits(self) -> int:
         if self._encoding in ("gzip", "x-gzip"):

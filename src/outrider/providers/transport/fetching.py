@@ -107,8 +107,8 @@ class Fetcher:
     async def _check(self, url: URL, *, is_proxied: bool) -> None:
         """Refuse private addresses that can be recognized before connecting."""
         host = url.raw_host or ""
-        if addresses.is_literal(host):
-            _refuse_private(host, [host])
+        if address := addresses.literal_address(host):
+            _refuse_private(host, [address])
         elif is_proxied:
             try:
                 _refuse_private(host, await self._resolve(host, url.port or 0))

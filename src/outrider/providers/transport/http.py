@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from outrider.errors import IncompleteStreamError, ProviderError, UnavailableError
-from outrider.providers.transport.addresses import is_literal, is_local_name, public_socket, why_private
+from outrider.providers.transport.addresses import is_local_name, literal_address, public_socket, why_private
 from outrider.providers.transport.network import CA_VARIABLES, environment_proxies, proxy_for, shown_host
 
 if TYPE_CHECKING:
@@ -188,9 +188,7 @@ class _Client:
         self._timeouts = timeouts
         self._public_only = public_only
         self._proxies = environment_proxies()
-        # A proxy may well be in the private network; it then decides which addresses can be reached.
-        factory = public_socket if public_only and not self._proxies else None
-        self.http = Client(timeouts.connect, make_socket=factory)
+        self.http = Client(timeouts.connect, make_socket=public_socket if public_only else None)
         self.time = asyncio.get_running_loop().time
 
     def request(
@@ -244,20 +242,24 @@ async def _drain(response: Incoming) -> None:
     with contextlib.suppress(TimeoutError, HttpError, OSError):
         async with asyncio.timeout(DRAIN_TIMEOUT):
             while not response.is_complete:
-                await response.read()
+                await response.skip()
 
 
 async def _error_response(response: Incoming) -> ErrorResponse:
+    from outrider.providers.transport.connection import HttpError
+
     body = bytearray()
-    while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
-        body += chunk
+    with contextlib.suppress(HttpError, OSError):  # the status says more than how its text ended
+        while len(body) < MAX_ERROR_BYTES and (chunk := await response.read()):
+            body += chunk
     return ErrorResponse(response.status, _joined(response), bytes(body[:MAX_ERROR_BYTES]))
 
 
 def _refuse_private(url: str, *, is_proxied: bool) -> None:
     """Refuse private addresses that the URL shows. The sockets refuse those that names resolve to."""
     host = urlsplit(url).hostname or ""
-    why = why_private(host) if is_literal(host) else "a local name" if is_proxied and is_local_name(host) else ""
+    address = literal_address(host)
+    why = why_private(address) if address else "a local name" if is_proxied and is_local_name(host) else ""
     if why:
         raise ProviderError(f"{shown_host(url)} is not a public address ({why})")
 
@@ -270,6 +272,7 @@ def _to_error(error: Exception, url: str, started: bool = False) -> ProviderErro
     host, reason = shown_host(url), reason_of(error)
     match error:
         case UrlError():
+            host = shown_host(url.rpartition("@")[2])  # what is before it may be a part of a password
             return ProviderError(f"{host!r} is not a usable URL; check the base URL and the proxies")
         case TimeoutError():
             kind = IncompleteStreamError if started else UnavailableError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import ssl
 import sys
@@ -25,7 +26,7 @@ def tls_context() -> ssl.SSLContext:
     context.set_alpn_protocols(["http/1.1"])
     for path, name in named.items():
         try:
-            context.load_verify_locations(cafile=path)
+            _load_certificates(context, path)
         except (OSError, ssl.SSLError) as error:
             raise ProviderError(f"the certificates in {name} ({path}) cannot be read: {error}") from None
     return context
@@ -43,11 +44,9 @@ def environment_proxies() -> dict[str, str]:
 def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
     if not proxies:
         return None
-    from urllib.request import proxy_bypass
-
     parts = urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
-    if not proxy or proxy_bypass(parts.hostname or ""):
+    if not proxy or _is_reached_directly(parts.hostname or "", parts.netloc.rpartition("@")[2], proxies.get("no", "")):
         return None
     scheme, separator, _ = proxy.partition("://")
     if separator and scheme not in ("http", "https"):
@@ -55,6 +54,29 @@ def proxy_for(url: str, proxies: Mapping[str, str]) -> str | None:
             f"a {scheme} proxy is not supported (for {shown_host(url)}); set an HTTP proxy, or NO_PROXY"
         )
     return proxy if separator else f"http://{proxy}"
+
+
+def _is_reached_directly(host: str, authority: str, excepted: str) -> bool:
+    """Whether NO_PROXY, or what the system has in its place, names a host: also with its port, or by its network."""
+    from urllib.request import proxy_bypass
+
+    if proxy_bypass(host) or proxy_bypass(authority):
+        return True
+    networks = [each.strip() for each in excepted.split(",") if "/" in each]
+    return bool(networks) and _is_in(host, networks)
+
+
+def _is_in(host: str, networks: Iterable[str]) -> bool:
+    from ipaddress import ip_address, ip_network
+
+    from outrider.providers.transport.addresses import literal_address
+
+    address = literal_address(host)
+    for network in networks if address else ():
+        with contextlib.suppress(ValueError):  # this is no network
+            if ip_address(address) in ip_network(network, strict=False):
+                return True
+    return False
 
 
 def shown_host(url: str) -> str:
@@ -103,9 +125,16 @@ def without_password(url: str) -> str:
     return urlunsplit(parts._replace(netloc=f"…@{host}")) if at else url
 
 
+def _load_certificates(context: ssl.SSLContext, path: str) -> None:
+    if os.path.isdir(path):  # as of `c_rehash`
+        context.load_verify_locations(capath=path)
+    else:
+        context.load_verify_locations(cafile=path)
+
+
 def _certificate_fault(path: str) -> str:
     try:
-        ssl.create_default_context().load_verify_locations(cafile=path)
+        _load_certificates(ssl.create_default_context(), path)
     except FileNotFoundError:
         return f"there is no file {path}"
     except (OSError, ssl.SSLError) as error:
