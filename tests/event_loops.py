@@ -67,6 +67,7 @@ def _scope_of(test: pytest.Function) -> Any:
     """What the loop of a test lives as long as: the test, or the scope of its widest async fixture."""
     fixtures = (each[-1] for each in test._fixtureinfo.name2fixturedefs.values())
     scopes = {each.scope for each in fixtures if each.scope != "function" and _is_async(each.func)}
+    assert scopes <= {"session"} or scopes <= {"module"}, f"{test.nodeid}: its async fixtures have {scopes}"
     if "session" in scopes:
         return test.session
     return test.getparent(pytest.Module) if "module" in scopes else test

@@ -205,3 +205,10 @@ def test_the_lines_that_differ_are_found_in_long_texts_of_similar_lines() -> Non
     recorded, replayed = shown("\n".join(["same", *before]), "\n".join(["same", *after]))
     assert time.process_time() - began < 10
     assert (recorded.splitlines()[0], replayed.splitlines()[0]) == (before[0], after[0])
+
+
+def test_lines_that_come_often_hide_no_difference() -> None:
+    same = ["same"] * 300
+    assert shown("\n".join(same), "\n".join(["new", *same])) == ("", "new")
+    block = ["{", "}"] * 200
+    assert shown("\n".join([*block, "gone", *block]), "\n".join([*block, *block])) == ("gone", "")

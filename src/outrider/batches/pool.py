@@ -51,6 +51,9 @@ class WorkerPool:
         self._quick = 0
         self._last_words = ""
         self._stopping = False
+        self._said: list[bytes] = []
+        """The words that were said to all processes."""
+        self._is_killed = False
 
     @property
     def pids(self) -> list[int]:
@@ -98,6 +101,10 @@ class WorkerPool:
         except OSError as error:
             raise WorkerFailedError(f"a worker cannot be started: {error.strerror}") from None
         self._processes[process] = time.monotonic()
+        if self._is_killed:
+            self.kill()
+        for word in self._said:  # while it was being started
+            self._tell(word, process)
         reader = asyncio.ensure_future(self._relay(process))
         self._readers.add(reader)
         reader.add_done_callback(self._readers.discard)
@@ -121,16 +128,16 @@ class WorkerPool:
     def drain(self) -> None:
         """Let the processes finish the tasks that they run, and end."""
         self._stopping = True
-        self._tell(DRAIN)
+        self._tell_all(DRAIN)
 
     def cancel(self) -> None:
         """Let the processes put the tasks that they run back, and end."""
         self.drain()
-        self._tell(CANCEL)
+        self._tell_all(CANCEL)
 
     def kill(self) -> None:
         """Kill the processes and what they started. Their tasks are taken again."""
-        self._stopping = True
+        self._stopping = self._is_killed = True
         for process in self._processes:
             if process.returncode is None:
                 with suppress(ProcessLookupError, PermissionError):
@@ -147,7 +154,12 @@ class WorkerPool:
             await asyncio.wait(self._readers)
         self._processes.clear()
 
-    def _tell(self, word: bytes) -> None:
-        for process in self._processes:
-            if process.stdin and not process.stdin.is_closing():
-                process.stdin.write(word)
+    def _tell_all(self, word: bytes) -> None:
+        if word not in self._said:
+            self._said.append(word)
+            for process in self._processes:
+                self._tell(word, process)
+
+    def _tell(self, word: bytes, process: asyncio.subprocess.Process) -> None:
+        if process.stdin and not process.stdin.is_closing():
+            process.stdin.write(word)

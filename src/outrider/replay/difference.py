@@ -89,13 +89,8 @@ def shown(recorded: Any, replayed: Any) -> tuple[str, str]:
         cut = max(0, start - 40)
         lead = "…" if cut else ""
         return tuple(lead + _cut(each[cut:]) if each else "" for each in (one, other))  # type: ignore[return-value]
-    # Which words of a line differ is not looked for: with hundreds of similar lines that takes minutes.
-    matcher = difflib.SequenceMatcher(None, first[:2_000], second[:2_000])
-    changed = [places for kind, *places in matcher.get_opcodes() if kind != "equal"]
-    return (
-        _side([line for begin, end, _, _ in changed for line in first[begin:end]]),
-        _side([line for _, _, begin, end in changed for line in second[begin:end]]),
-    )
+    before, after = _changed(first[:2_000], second[:2_000])
+    return _side(before), _side(after)
 
 
 def about(entry: Entry | None) -> str:
@@ -167,12 +162,30 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value, enc_hook=repr, order="sorted").decode()
 
 
+def _changed(before: list[str], after: list[str]) -> tuple[list[str], list[str]]:
+    """Return the lines of each side that the other does not have there.
+
+    Which words of a line differ is not looked for: with hundreds of similar lines that takes minutes.
+    """
+    gone: list[str] = []
+    new: list[str] = []
+    for kind, *places in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        if kind != "equal":
+            one, other = before[places[0] : places[1]], after[places[2] : places[3]]
+            # Lines that come often are not compared there, so both sides may begin and end with the same ones.
+            head = _common(one, other)
+            tail = _common(one[head:][::-1], other[head:][::-1])
+            gone += one[head : len(one) - tail]
+            new += other[head : len(other) - tail]
+    return gone, new
+
+
 def _side(lines: Sequence[str]) -> str:
     more = [f"… {len(lines) - SHOWN} more lines"] if len(lines) > SHOWN else []
     return "\n".join([*map(_cut, lines[:SHOWN]), *more])
 
 
-def _common(one: str, other: str) -> int:
+def _common(one: Sequence[str], other: Sequence[str]) -> int:
     return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 

@@ -281,6 +281,37 @@ async def test_an_encoding_that_is_none_is_a_body_as_it_is(encoding: str) -> Non
         await serving
 
 
+@pytest.mark.parametrize(
+    ("encoding", "text"),
+    [("gzip, identity", "fine"), ("identity, GZip", "fine"), ("gzip,", "fine"), ("utf-8, gzip", "fine")]
+    + [(each, "which was not asked for") for each in ("gzip, gzip", "gzip, br", "br", "zstd", "lzma")],
+)
+async def test_a_list_of_encodings_is_undone_or_refused(encoding: str, text: str) -> None:
+    body = gzip.compress(b"fine")
+    async with connected() as (connection, server):
+        head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+        serving = asyncio.ensure_future(serve(server, [head + body], closes=False))
+        incoming = await connection.send(GET, b"", 10)
+        if text == "fine":
+            assert await body_of(incoming) == b"fine"
+        else:
+            with pytest.raises(HttpError, match=text):
+                await body_of(incoming)
+        await serving
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "deflate", "Deflate"])
+async def test_a_body_of_a_little_more_than_a_piece_is_whole(encoding: str) -> None:
+    for size in range(2 * PIECE - 4, 2 * PIECE + 260, 8):
+        body = ENCODINGS[encoding](bytes(size))
+        async with connected() as (connection, server):
+            head = f"HTTP/1.1 200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {len(body)}\r\n\r\n".encode()
+            serving = asyncio.ensure_future(serve(server, [head + body], closes=False))
+            incoming = await connection.send(GET, b"", 10)
+            assert len(await body_of(incoming)) == size
+            await serving
+
+
 @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
 async def test_a_compressed_body_that_is_cut_off_is_not_taken_for_whole(encoding: str) -> None:
     body = ENCODINGS[encoding](bytes(range(256)) * 100)

@@ -271,7 +271,20 @@ async def test_a_private_address_is_refused_whatever_proxies_there_are(
         assert (len(server.requests), len(proxy.requests)) == (0, 0)
 
 
-@pytest.mark.parametrize("host", ["127.1", "0x7f.0.0.1", "2130706433", "localhost", "printer"])
+@pytest.mark.parametrize(
+    "host",
+    [
+        "127.1",
+        "0x7f.0.0.1",
+        "2130706433",
+        "127.0.0.1.",
+        "１２７.０.０.１",
+        "169.254.169.２５４",
+        "localhost",
+        "printer",
+        "x.ｌocal",
+    ],
+)
 async def test_a_proxy_is_not_asked_for_a_private_address(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with ModelServer([ANSWER]) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
@@ -280,10 +293,19 @@ async def test_a_proxy_is_not_asked_for_a_private_address(host: str, monkeypatch
         assert proxy.requests == []
 
 
-async def test_an_unusable_url_shows_no_part_of_a_password() -> None:
-    with pytest.raises(ProviderError, match="'host/v1' is not a usable URL") as raised:
-        await Transport().get("http://me:sec/ret@host/v1", {}, explained)
-    assert "sec" not in str(raised.value)
+@pytest.mark.parametrize(
+    ("url", "host"),
+    [
+        ("http://me:sec/ret@host/v1", "host"),
+        ("http://me:secret@host:99999/v1?key=secret", "host:99999"),
+        ("http://host:x/v1?key=secret", "host:x"),
+        ("http://[::1]:99999/v1?user=secret@x", "[::1]:99999"),
+    ],
+)
+async def test_an_unusable_url_shows_its_host_and_no_secret(url: str, host: str) -> None:
+    with pytest.raises(ProviderError) as raised:
+        await Transport().get(url, {}, explained)
+    assert str(raised.value).startswith(f"{host!r} is not a usable URL; ")
 
 
 @pytest.mark.parametrize("encoding", ["br", "none", "gzip"])

@@ -79,6 +79,7 @@ def literal_address(host: str) -> str:
     >>> literal_address("127.1"), literal_address("::1"), literal_address("example.com")
     ('127.0.0.1', '::1', '')
     """
+    host = host.rstrip(".")
     try:
         return str(ipaddress.ip_address(host))
     except ValueError:

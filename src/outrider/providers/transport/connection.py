@@ -306,14 +306,17 @@ class Incoming:
             return
         self.is_begun = True
         has_length = is_chunked = False
+        encodings: list[str] = []
         for name, value in self.headers:
             match name.lower():
                 case "content-length":
                     has_length = True
                 case "transfer-encoding":
                     is_chunked = value.lower().endswith("chunked")
-                case "content-encoding" if value.strip().lower() in _Decompressor.ENCODINGS:
-                    self._decompressor = _Decompressor(value)
+                case "content-encoding":
+                    encodings += [each.strip().lower() for each in value.split(",")]
+        if real := [each for each in encodings if each in _Decompressor.ENCODINGS]:
+            self._decompressor = _Decompressor(", ".join(real))
         self._is_until_close = not has_length and not is_chunked and self.status not in (204, 304)
 
     def on_body(self, body: bytes) -> None:
@@ -330,13 +333,15 @@ class Incoming:
 class _Decompressor:
     """Decompresses a body, a piece at a time: a small body may become a large one."""
 
-    ENCODINGS = ("gzip", "x-gzip", "deflate", "br", "zstd", "compress")
+    ENCODINGS = ("gzip", "x-gzip", "deflate", "br", "zstd", "compress", "x-compress", "lzma", "xz", "bzip2")
     """Those that mean what they say. Some servers send others, such as `utf-8`, with a body as it is."""
 
     def __init__(self, encoding: str) -> None:
-        self._encoding = encoding.strip().lower()
+        self._encoding = encoding
         self._zlib: Any = None
         self._waiting = b""
+        self._has_more = False
+        """Whether zlib may still hold decompressed bytes."""
         self._is_later = self._is_over = False
         """Whether a file of gzip has ended, and whether something else came behind it."""
 
@@ -352,7 +357,7 @@ class _Decompressor:
 
     def take(self) -> bytes:
         """Return decompressed bytes, or b"" if more compressed ones are needed. Raise HttpError."""
-        while self._waiting:
+        while self._waiting or self._has_more:
             if self._zlib is None:
                 if self._is_later and not self._is_another():
                     return b""
@@ -362,6 +367,7 @@ class _Decompressor:
             except zlib.error:
                 raise HttpError("its compressed body is damaged") from None
             self._waiting = self._zlib.unconsumed_tail
+            self._has_more = len(data) == PIECE and not self._zlib.eof
             if self._zlib.eof:
                 self._waiting = self._zlib.unused_data
                 self._zlib, self._is_later, self._is_over = None, True, self._encoding == "deflate"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
+import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -50,6 +50,8 @@ class Pieces:
 
 
 Body: TypeAlias = bytes | Pieces
+_HOST = re.compile(r"[^:]*(?::\d*)?|\[[^\]]*\](?::\d*)?")
+"""A host with or without a port."""
 
 
 class Timeouts(msgspec.Struct, frozen=True):
@@ -257,7 +259,9 @@ async def _error_response(response: Incoming) -> ErrorResponse:
 
 def _refuse_private(url: str, *, is_proxied: bool) -> None:
     """Refuse private addresses that the URL shows. The sockets refuse those that names resolve to."""
-    host = urlsplit(url).hostname or ""
+    from outrider.providers.transport.client import address_of
+
+    host = address_of(url).host  # as it is asked for: `１２７.1` is 127.1
     address = literal_address(host)
     why = why_private(address) if address else "a local name" if is_proxied and is_local_name(host) else ""
     if why:
@@ -272,7 +276,8 @@ def _to_error(error: Exception, url: str, started: bool = False) -> ProviderErro
     host, reason = shown_host(url), reason_of(error)
     match error:
         case UrlError():
-            host = shown_host(url.rpartition("@")[2])  # what is before it may be a part of a password
+            if "@" in url and not _HOST.fullmatch(host):  # the beginning of a password may look like a port
+                host = re.split(r"[/?#]", url.rpartition("@")[2])[0]
             return ProviderError(f"{host!r} is not a usable URL; check the base URL and the proxies")
         case TimeoutError():
             kind = IncompleteStreamError if started else UnavailableError
