@@ -198,6 +198,8 @@ NEWEST = 20
 """Entries that are read to find the newest reply."""
 PACE_SECONDS = 0.05
 """The shortest time between two states of a growing reply. The first one is sent at once."""
+REST = 8
+"""How many times as long as making a state the pause after it is."""
 MOST_STATES = 500
 """States of growing replies that are sent in a second, to all pages together: many pages get fewer each."""
 Live = Callable[[str], AsyncIterator[Json]]
@@ -354,11 +356,13 @@ class Feed:
             self._sending = loop.call_at(max(loop.time(), self._sent_at + pace), self._show)
 
     def _show(self) -> None:
-        self._sending, self._sent_at = None, asyncio.get_running_loop().time()
+        now = asyncio.get_running_loop().time
+        self._sending, began = None, now()
         fields = self._draft.fields()
         if changed := difference(self._shown, fields):
             self._send(encoded("draft", changed), "view")
         self._shown = fields
+        self._sent_at = began + REST * (now() - began)  # a long reply takes long, and others wait
 
 
 def _is_reply(record: Record) -> bool:

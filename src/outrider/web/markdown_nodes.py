@@ -16,6 +16,8 @@ Node: TypeAlias = "str | list[Any]"
 
 MAX_CHARACTERS = 200_000
 """Longer texts are shown as they are."""
+MAX_BRACKETS = 3_000
+"""So are texts with more of what may begin a link or a picture: each of them is looked into for a long time."""
 _PLAIN = ("p", "h1", "h2", "h3", "h4", "h5", "h6", "ul", "ol", "li", "blockquote", "em", "strong", "s", "table")
 _TABLE = ("thead", "tbody", "tr", "th", "td")
 _ELEMENTS = frozenset((*_PLAIN, *_TABLE))
@@ -25,7 +27,7 @@ _SCHEMES = ("https://", "http://", "mailto:")
 def render(text: str) -> list[Node]:
     """Return the nodes of a Markdown text. Raw HTML is text. Links lead to the web or to mail, nowhere else."""
     text = safe_lines(text)
-    if len(text) > MAX_CHARACTERS:
+    if len(text) > MAX_CHARACTERS or text.count("[") > MAX_BRACKETS:
         return [["pre", {}, text]]
     try:
         return _nodes(_parser().parse(text))

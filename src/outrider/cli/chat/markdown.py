@@ -10,27 +10,31 @@ _VISIBLE = re.compile(r"^(?:\x1b\[[0-9;]*m|\s)*[^\s\x1b]")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})(.*)$")
 
 
+MOST_REDRAWN = 10_000
+"""Characters of a block that are drawn again and again while it grows."""
+
+
 class MarkdownStream:
     """Splits streamed text into finished blocks. Each line is scanned once."""
 
     def __init__(self) -> None:
         self._lines: list[str] = []
         """The lines of the last block, which more text may still change."""
-        self._tail = ""
-        """The incomplete last line."""
+        self._tail: list[str] = []
+        """The pieces of the incomplete last line."""
         self._fence = ""
         self._after_blank = False
 
     @property
     def open(self) -> str:
-        return "".join(self._lines) + self._tail
+        return "".join((*self._lines, *self._tail))
 
     def ending(self, most: int) -> str:
         """Return the last lines of the unfinished text; for a code block, with its opening fence."""
         if len(self._lines) <= most:
-            return self.open
+            return self.open[-MOST_REDRAWN:]
         head = next((line for line in self._lines if _FENCE.match(line.rstrip("\n"))), "") if self._fence else ""
-        return head + "".join(self._lines[-most:]) + self._tail
+        return head + "".join((*self._lines[-most:], *self._tail))[-MOST_REDRAWN:]
 
     def feed(self, text: str) -> str:
         """Add text; return the blocks that no further text can change, as one string."""
@@ -43,17 +47,21 @@ class MarkdownStream:
         above. Inside a fence no block ends.
         """
         finished: list[str] = []
-        *whole, self._tail = (self._tail + text).split("\n")
-        for line in whole:
-            self._take(f"{line}\n", finished)
+        if "\n" in text:
+            *whole, tail = "".join((*self._tail, text)).split("\n")
+            for line in whole:
+                self._take(f"{line}\n", finished)
+            self._tail = [tail] if tail else []
+        elif text:
+            self._tail.append(text)
         if self._tail:
-            self._cut_before(self._tail, finished)
+            self._cut_before(self._tail[0], finished)
         return finished
 
     def end(self) -> str:
         """Reset the stream and return the unfinished text."""
         rest = self.open
-        self._lines, self._tail, self._fence, self._after_blank = [], "", "", False
+        self._lines, self._tail, self._fence, self._after_blank = [], [], "", False
         return rest
 
     def _take(self, line: str, finished: list[str]) -> None:

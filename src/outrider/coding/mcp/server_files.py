@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +186,14 @@ def _parsed(content: bytes, label: str) -> dict[str, Any]:
 
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+def _filled(text: str, replaced: Callable[[re.Match[str]], str]) -> str:
+    """Return a text with its variables replaced. Behind the last `}` there is none, and looking for one takes long."""
+    end = text.rfind("}") + 1
+    return _VARIABLE.sub(replaced, text[:end]) + text[end:]
+
+
 _HTTP = ("http", "streamable-http", "streamableHttp", "sse")
 
 
@@ -227,9 +235,9 @@ class ServerEntry(msgspec.Struct, frozen=True):
         written = [*words, *given]
 
         def filled(text: str) -> str:
-            return _VARIABLE.sub(lambda found: environment.get(found[1]) or found[2] or "", text)
+            return _filled(text, lambda found: environment.get(found[1]) or found[2] or "")
 
-        defaults = [_VARIABLE.sub(lambda found: found[2] or "", text) for text in written]
+        defaults = [_filled(text, lambda found: found[2] or "") for text in written]
         texts = dict.fromkeys((*map(filled, written), *defaults))
         return project_line(texts, folder, cwd=filled(cwd) if isinstance(cwd, str) else "")
 
@@ -293,7 +301,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
                 )
             return set_to
 
-        return _VARIABLE.sub(replaced, value)
+        return _filled(value, replaced)
 
     def _typed(self, field: str, default: Any, words: str) -> Any:
         value = self.fields.get(field, default)

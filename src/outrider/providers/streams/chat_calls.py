@@ -12,6 +12,10 @@ from outrider.providers.deltas import Delta, ToolCallDelta
 from outrider.providers.streams.chat_chunks import Custom, Fragment, Function, object_of
 from outrider.providers.streams.stream import CallAssembler
 
+MANY_PIECES = 50
+ANY = "any"
+NOWHERE = -1
+
 
 class _Call(CallAssembler):
     """A call that is being assembled, with the index that the server gave it."""
@@ -19,11 +23,15 @@ class _Call(CallAssembler):
     def __init__(self, index: int | None) -> None:
         super().__init__()
         self.index = index
+        self.place = 0
+        """Its place among the calls of the reply."""
         self.extra: dict[str, Any] = {}  # state of the vendor, to be sent back with the call
         self.is_custom = False  # whether the tool takes text instead of JSON
 
     @property
     def is_whole(self) -> bool:
+        if len(self._pieces) > MANY_PIECES and not self._pieces[-1].rstrip().endswith("}"):
+            return False  # without joining and decoding all pieces for each
         return bool(self.text) and self.finish().invalid_input is None
 
     def continues(self, call_id: str, name: str, piece: str, *, same_chunk: bool) -> bool:
@@ -57,10 +65,12 @@ class Calls:
 
     def __init__(self) -> None:
         self.open: list[_Call] = []
+        self._newest: dict[tuple[str | None, int | str | None], int] = {}
+        """The newest call by its id and its index; without an id, or with any index, under None and ANY."""
 
     def take(self, fragments: Sequence[Fragment]) -> list[Delta]:
         found: list[Delta] = []
-        touched: list[_Call] = []
+        touched: set[int] = set()
         for fragment in fragments:
             function = fragment.function or _as_function(fragment.custom or Custom())
             call_id, name, piece = fragment.id or "", function.name or "", _arguments(function.arguments)
@@ -69,23 +79,39 @@ class Calls:
             call = self._find(fragment.index, call_id)
             if call is None and not name and self.open:
                 call = self.open[-1]
-            if call is None or not call.continues(call_id, name, piece, same_chunk=call in touched):
+            if call is None or not call.continues(call_id, name, piece, same_chunk=call.place in touched):
                 call = _Call(fragment.index)
+                call.place = len(self.open)
                 self.open.append(call)
+                self._remember(call)
+            had_id = bool(call.id)
             call.take(call_id, name, piece)
+            if call.id and not had_id:
+                self._remember(call)
             call.is_custom = call.is_custom or fragment.custom is not None
             if fragment.extra_content is not None:
                 call.extra |= object_of(fragment.extra_content)
-            touched.append(call)
+            touched.add(call.place)
             found.append(ToolCallDelta(call.id, call.name, piece))
         return found
 
     def _find(self, index: int | None, call_id: str) -> _Call | None:
         if not call_id and self.open and self.open[-1].index == index:  # the usual piece of the newest call
             return self.open[-1]
-        candidates = [call for call in reversed(self.open) if None in (index, call.index) or call.index == index]
-        known = (call for call in candidates if call_id and call.id == call_id)
-        return next(known, None) or (candidates[0] if candidates else None)
+        known = self._place(call_id, index) if call_id else NOWHERE
+        place = known if known != NOWHERE else self._place(None, index)
+        return self.open[place] if place != NOWHERE else None
+
+    def _place(self, call_id: str | None, index: int | None) -> int:
+        """Return the place of the newest call that may be meant: one without an index may be any."""
+        names = (ANY,) if index is None else (index, None)
+        return max(self._newest.get((call_id, name), NOWHERE) for name in names)
+
+    def _remember(self, call: _Call) -> None:
+        for call_id in {None, call.id or None}:
+            for index in (call.index, ANY):
+                key = call_id, index
+                self._newest[key] = max(self._newest.get(key, NOWHERE), call.place)
 
     def finish(self, origin: ProviderState, *, cut: bool) -> list[ToolUseBlock]:
         """Return the calls. If the reply was cut off, a last call without arguments is marked invalid."""

@@ -92,6 +92,12 @@ def _starts(text: str) -> Iterator[int]:
             yield start
 
 
+MOST_CALLS = 200
+"""A text with more is one of a model in a loop."""
+LONGEST_REPAIRED = 20_000
+"""Characters of a value with comments or doubled braces."""
+
+
 class _Scanner:
     """Reads the calls that follow each other from an offset of a text on."""
 
@@ -105,7 +111,7 @@ class _Scanner:
         self._fenced = False
 
     def read(self) -> None:
-        while True:
+        while len(self.calls) < MOST_CALLS:
             at = self._opened(self._end)
             found = self._call_at(at)
             if found is None:
@@ -301,11 +307,12 @@ def json_at(text: str, at: int) -> tuple[Any, int]:
 def _forms(text: str, at: int) -> Iterator[str]:
     """Yield the text, and as it is meant if it has comments, or the doubled braces of a template. Offsets stay."""
     yield text
-    if "//" in text:
-        text = text[:at] + _COMMENTS.sub(_blanked, text[at:])
-        yield text
-    if "{{" in text:
-        yield text[:at] + _DOUBLED.sub(_blanked, text[at:])
+    rest = text[at : at + LONGEST_REPAIRED]  # else a text of many such calls would be gone through for each of them
+    if "//" in rest:
+        rest = _COMMENTS.sub(_blanked, rest)
+        yield text[:at] + rest
+    if "{{" in rest:
+        yield text[:at] + _DOUBLED.sub(_blanked, rest)
 
 
 def _blanked(found: re.Match[str]) -> str:

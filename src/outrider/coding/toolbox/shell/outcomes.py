@@ -129,10 +129,14 @@ _BUSY = r"device or resource busy|EBUSY"
 _READ_ONLY = r"read-only file system|EROFS"
 _REFUSED = r"permission denied|operation not permitted|EACCES|EPERM"
 _CHANGE = (
-    r"cannot (?:create|touch|remove|move|stat .* for writing)|(?:unable|failed|could not|cannot) .{0,40}"
+    r"cannot (?:create|touch|remove|move|stat .{0,200} for writing)|(?:unable|failed|could not|cannot) .{0,40}"
     r"(?:creat|writ|remov|renam|lock|unlink|mkdir|open .* for writing)|mkdir|unlink|rename|rmdir"
 )
 _PATHS = r"['\"‘“`]([^'\"’”`\s]+)['\"’”`]|(?:^|\s)([\w.~/@+-]+)(?=: (?:read-only|permission|operation))"
+
+
+LONGEST_LINE, MOST_PATHS = 2_000, 20
+"""Characters of a message, and paths in it, that are looked at."""
 
 
 def missing_access(access: Access, exit_code: int | None, output: str, cwd: Path, folders: Sequence[Path]) -> str:
@@ -148,14 +152,15 @@ def missing_access(access: Access, exit_code: int | None, output: str, cwd: Path
 
 
 def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> Access | None:
-    for line in [line for line in output.splitlines() if line.strip()][: -LAST_LINES - 1 : -1]:
+    lines = [line for line in output.splitlines() if line.strip()][: -LAST_LINES - 1 : -1]
+    for line in (line[:LONGEST_LINE] for line in lines):
         if re.search(_NETWORK, line, re.I):
             return "network"
         if access != "read" and re.search(_BUSY, line, re.I):
             return "full"
         if re.search(_READ_ONLY, line, re.I) or re.search(_REFUSED, line, re.I):
             found = [quoted or bare for quoted, bare in re.findall(_PATHS, line, re.I)]
-            paths = [cwd / Path(name) for name in found if "/" in name or not name.isspace()]
+            paths = [cwd / Path(name) for name in found[:MOST_PATHS] if "/" in name or not name.isspace()]
             if level := _for_file(access, line, paths, folders):
                 return level
     return None
@@ -163,8 +168,9 @@ def _needed(access: Access, output: str, cwd: Path, folders: Sequence[Path]) -> 
 
 def _for_file(access: Access, line: str, paths: Sequence[Path], folders: Sequence[Path]) -> Access | None:
     read_only = bool(re.search(_READ_ONLY, line, re.I))
+    is_change = read_only or bool(re.search(_CHANGE, line, re.I))
     for path in paths:
-        changes = read_only or re.search(_CHANGE, line, re.I) or not os.path.lexists(path)
+        changes = is_change or not os.path.lexists(path)
         if changes and _could_change(path):
             inside = any(path.is_relative_to(folder) for folder in folders) and ".git" not in path.parts
             is_protected = access != "read"  # `write` can change the rest of the folder
