@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    run nine short demos, without a key"
-	@echo "make test    run the tests, generated ones in a short form (about six minutes on two cores)"
+	@echo "make test    run the tests, generated ones in a short form (about seven minutes on two cores)"
 	@echo "make test-long   run the generated tests at full length"
 	@echo "make test-all    run every test at full length"
 	@echo "make test-lowest   run the library's tests with the oldest versions of its dependencies that are allowed"
