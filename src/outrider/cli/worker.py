@@ -92,8 +92,8 @@ async def _work(options: argparse.Namespace) -> int:
 def _obey(stop: asyncio.Event, work: asyncio.Future[None]) -> None:
     """Do what the process that started this one says on standard input: it stops the worker, or cancels its tasks.
 
-    At its end, that process was killed: nobody pays for long tasks any more. A thread reads it: it may be a pipe that
-    blocks.
+    When standard input ends, that process was killed, and nobody pays for long tasks any more. A thread reads it,
+    because a pipe may block.
     """
     from outrider.batches.pool import CANCEL, DRAIN
 

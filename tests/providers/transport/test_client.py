@@ -48,6 +48,13 @@ async def new_client(**options: Any) -> AsyncIterator[Client]:
         await client.close()
 
 
+def server_context(folder: Path) -> ssl.SSLContext:
+    """TLS for a server, whose certificate is in `certificate.pem`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*certificate(folder))
+    return context
+
+
 async def ask(client: Client, url: str, proxy: str | None = None, **headers: str) -> tuple[int, bytes]:
     async with client.request("GET", url, headers, read_seconds=10, proxy=proxy) as response:
         return response.status, await response.read()
@@ -269,10 +276,8 @@ async def test_an_answer_that_came_in_time_counts_though_the_program_was_busy() 
 async def test_a_cancel_at_any_step_of_a_connection_leaves_nothing(
     is_secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chain, key = certificate(tmp_path)
-    monkeypatch.setenv(CA_VARIABLES[0], str(chain))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain, key)
+    context = server_context(tmp_path)
+    monkeypatch.setenv(CA_VARIABLES[0], str(tmp_path / "certificate.pem"))
     async with ModelServer(lambda request: OK, tls=context if is_secure else None) as server:
         for steps in range(40):
             async with new_client() as client:
@@ -387,10 +392,8 @@ async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
 async def test_a_request_with_tls_through_a_proxy(
     is_secure: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    chain, key = certificate(tmp_path)
-    monkeypatch.setenv(CA_VARIABLES[0], str(chain))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain, key)
+    context = server_context(tmp_path)
+    monkeypatch.setenv(CA_VARIABLES[0], str(tmp_path / "certificate.pem"))
     tunnel = Tunnel(context if is_secure else None)
     async with ModelServer([OK, OK], tls=context) as server, tunnel as proxy, new_client() as client:
         for _ in range(2):
@@ -402,9 +405,7 @@ async def test_a_request_with_tls_through_a_proxy(
 
 
 async def test_a_proxy_that_is_given_no_trusted_server_says_so(tmp_path: Path) -> None:
-    chain, key = certificate(tmp_path)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(chain, key)
+    context = server_context(tmp_path)
     async with ModelServer([OK], tls=context) as server, Tunnel(None) as proxy, new_client() as client:
         with pytest.raises(ssl.SSLCertVerificationError):
             await ask(client, server.url, proxy)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -61,7 +61,9 @@ class CommandLine(msgspec.Struct, frozen=True):
     @property
     def unknown(self) -> list[str]:
         """The parts of the line that are known only when it runs, such as `$NAME`."""
-        found = (each for text in self.texts for each in _VARIABLE.finditer(self._filled(_with_defaults(text))))
+        found = (
+            each for text in self.texts for each in _VARIABLE.finditer(self._filled(replaced(_DEFAULT, r"\1", text)))
+        )
         return list(dict.fromkeys(f"${each[1]}" if each[1] else f"{each[0]}…" for each in found))
 
     @property
@@ -74,7 +76,7 @@ class CommandLine(msgspec.Struct, frozen=True):
     @property
     def words(self) -> list[str]:
         """Every part of the line that may be a name, in order."""
-        forms = (form for text in self.texts for form in dict.fromkeys((text, _with_defaults(text))))
+        forms = (form for text in self.texts for form in dict.fromkeys((text, replaced(_DEFAULT, r"\1", text))))
         return [part for form in forms for part in _parts(self._filled(form), 0)][:MOST_WORDS]
 
     def files(self) -> dict[str, bool]:
@@ -180,7 +182,7 @@ def server_line(server: StdioServer, project: Path) -> CommandLine:
     return project_line(texts, project, cwd="" if cwd == str(project) else cwd)
 
 
-def _with_defaults(text: str) -> str:
-    """Return a text with the defaults of its variables. Behind the last `}` there is none; looking for one is slow."""
+def replaced(braced: re.Pattern[str], replacement: str | Callable[[re.Match[str]], str], text: str) -> str:
+    """Return a text with its variables in braces replaced. Behind the last `}` there is none: to look there is slow."""
     end = text.rfind("}") + 1
-    return _DEFAULT.sub(r"\1", text[:end]) + text[end:]
+    return braced.sub(replacement, text[:end]) + text[end:]

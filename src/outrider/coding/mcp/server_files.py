@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from outrider.coding.config.loading import is_same_file, label_of
-from outrider.coding.consent.command_line import CommandLine, project_line
+from outrider.coding.consent.command_line import CommandLine, project_line, replaced
 from outrider.coding.consent.item import ConsentItem, Consents, StartCheck, secrets_among, variables_in
 from outrider.coding.masking import describe_type, quoted
 from outrider.coding.settings_files import nearest, read_settings_file, write_private, write_shared
@@ -186,14 +186,6 @@ def _parsed(content: bytes, label: str) -> dict[str, Any]:
 
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-
-
-def _filled(text: str, replaced: Callable[[re.Match[str]], str]) -> str:
-    """Return a text with its variables replaced. Behind the last `}` there is none, and looking for one takes long."""
-    end = text.rfind("}") + 1
-    return _VARIABLE.sub(replaced, text[:end]) + text[end:]
-
-
 _HTTP = ("http", "streamable-http", "streamableHttp", "sse")
 
 
@@ -235,9 +227,9 @@ class ServerEntry(msgspec.Struct, frozen=True):
         written = [*words, *given]
 
         def filled(text: str) -> str:
-            return _filled(text, lambda found: environment.get(found[1]) or found[2] or "")
+            return replaced(_VARIABLE, lambda found: environment.get(found[1]) or found[2] or "", text)
 
-        defaults = [_filled(text, lambda found: found[2] or "") for text in written]
+        defaults = [replaced(_VARIABLE, lambda found: found[2] or "", text) for text in written]
         texts = dict.fromkeys((*map(filled, written), *defaults))
         return project_line(texts, folder, cwd=filled(cwd) if isinstance(cwd, str) else "")
 
@@ -292,7 +284,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
             found = "a text with a NUL in it" if isinstance(value, str) else describe_type(value)
             raise ConfigError(f"{self.place}: {field} must be a text, not {found}")
 
-        def replaced(found: re.Match[str]) -> str:
+        def value_of(found: re.Match[str]) -> str:
             set_to = environment.get(found[1]) or found[2]
             if set_to is None:
                 raise ConfigError(
@@ -301,7 +293,7 @@ class ServerEntry(msgspec.Struct, frozen=True):
                 )
             return set_to
 
-        return _filled(value, replaced)
+        return replaced(_VARIABLE, value_of, value)
 
     def _typed(self, field: str, default: Any, words: str) -> Any:
         value = self.fields.get(field, default)
